@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Example trainings: captured, by a profile, and reduced by the device."""
+"""Example trainings: gradients captured, sent as a profile says, and reduced by the device."""

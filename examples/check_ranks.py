@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m examples.check_ranks FOLDER`: the trainings of a check of `nf train check`.
+"""`python -m examples.check_ranks FOLDER`: the trainings that `nf train check` compares.
 
-One process imports torch and forks the workers, which go through all trainings: real gloo
-processes, and no time is lost in starting them. FOLDER/plan.json says what to train; each training
-leaves a line in FOLDER/results.jsonl, and its monitor's log in a separate folder.
+One process imports torch and forks the workers, which run all trainings one after the other: real
+gloo processes that are started once. FOLDER/plan.json says what to train; each training adds a line
+to FOLDER/results.jsonl and writes its monitor log to a separate folder.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TAIL = 0.8  # of the steps: the rest is the steady state
 
 
 def main(folder: str) -> None:
-    """Fork the ranks and wait for them."""
+    """Fork the ranks of the check in `folder`, and wait for them."""
     plan = read_object(Path(folder, "plan.json"))
     name = "pairs100" if plan["check"] == "spike" else plan["check"]
     work = WORKLOADS[name]
@@ -60,9 +60,13 @@ def main(folder: str) -> None:
 
 
 def _in_turns() -> None:
-    """Workers outnumber the cores, so a message that wakes one is not to take the core from
-    another that computes: it would be woken again for each of the ring's messages, 370 times a step
-    of `topics` instead of 45. For threads that are still to start, too."""
+    """Schedule this process as SCHED_BATCH, so that it does not preempt a worker that computes.
+
+    Workers outnumber the cores. Otherwise a worker that is woken by a message takes the core, and
+    the other one is woken again for each of the ring's messages: 370 times a step of `topics`
+    instead of 45. Threads that start later inherit the policy. Without permission, or on a system
+    other than Linux, nothing changes.
+    """
     with suppress(AttributeError, OSError):  # Linux only; and where it is not allowed, as it was
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
@@ -82,7 +86,7 @@ def _rank(rank: int, folder: str, plan: dict[str, Any], name: str) -> None:
 
 
 class Check:
-    """One rank's side of a check."""
+    """All trainings of a check, as one rank runs them."""
 
     def __init__(self, work: Workload, rank: int, folder: Path, plan: dict[str, Any]) -> None:
         self.work, self.rank, self.folder, self.plan = work, rank, folder, plan
@@ -91,7 +95,11 @@ class Check:
         self.spiked = plan["check"] == "spike"
 
     def run(self) -> None:
-        """Calibrate, then every variant with every seed."""
+        """Calibrate a profile, then train every variant with every seed.
+
+        With a reducer server, every variant except FP32 is trained with the torch reducer too, so
+        that both can be compared.
+        """
         guided = self.calibrated(int(self.plan["calibrated_with"]))
         for seed in self.plan["seeds"]:
             for variant in self.plan["variants"]:
@@ -100,10 +108,10 @@ class Check:
                     self.train(variant, seed, guided, "torch")
 
     def calibrated(self, seed: int) -> Profile:
-        """Return the profile of the calibrator, from seeds that no table shows.
+        """Calibrate with `seed`; return the profile, and write it and the line of the calibration.
 
-        It is verified as far as verification comes. A training that is too short to be judged is
-        not used to verify.
+        With `verify` in the plan it is verified by further trainings, as far as they allow.
+        Otherwise the profile is returned as verified, since a short training cannot verify it.
         """
         folder = self.folder / "calibration"
         folder.mkdir(exist_ok=True)
@@ -142,7 +150,13 @@ class Check:
         return profile if self.plan["verify"] else replace(profile, verified=True)
 
     def _verified(self, profile: Profile, asked: Asked, first: float) -> Verification:
-        """Verify as `nf train calibrate` does; ``first``: the result of the measured training."""
+        """Verify a calibrated profile as `nf train calibrate` does.
+
+        Args:
+            profile: Calibrated profile.
+            asked: Settings of the calibration; trainings use SEEDS seeds from its seed on.
+            first: Metric of the training that was sampled, which used FP32 and the first seed.
+        """
         seeds = [asked.seed + n for n in range(SEEDS)]
         full = [first, *(self._reached(self._profile(FP32, seed), seed) for seed in seeds[1:])]
         # By the means, as all goals of the checks are.
@@ -166,7 +180,7 @@ class Check:
         return found
 
     def _reached(self, profile: Profile, seed: int) -> float:
-        """Return the result of a training with a profile."""
+        """Train with a profile and the torch reducer; return the metric."""
         value, *_ = self._train(seed, profile, {"reducer": "torch", "env": {}}, spiked=False)
         return value
 
@@ -177,7 +191,7 @@ class Check:
         return profile_of(variant, sketch(net, head), guided)
 
     def train(self, variant: str, seed: int, guided: Profile, reducer: str) -> None:
-        """Run one training, and write its line."""
+        """Run one training, and append its line to results.jsonl (rank 0)."""
         profile = self._profile(variant, seed, guided)
         words_of = variant.replace(",", "").split()
         log = self.folder / "-".join([*words_of, str(seed), reducer.partition(":")[0]])
@@ -217,8 +231,11 @@ class Check:
     def _train(
         self, seed: int, profile: Profile | None, words: dict[str, Any], spiked: bool
     ) -> tuple[float, Any, str, dict[str, Any]]:
-        """Train; return the result of rank 0, the session, the weights, and bytes of the last
-        steps.
+        """Train the workload once.
+
+        Returns:
+            The metric (measured by rank 0), the training session, a digest of this rank's weights,
+            and the bytes sent and received by route in the last 20 % of the steps.
         """
         torch.manual_seed(seed)
         net = self.work.net()

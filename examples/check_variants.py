@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings that a check compares: with written profiles, and with that of the calibrator."""
+"""Profiles of the variants that `nf train check` compares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from neuron_fabric.codec import Route
 from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.profile_types import FULL, Phases, Warmup
 from scripts.report.train_targets import (
     BAD,
@@ -35,9 +35,14 @@ _OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.S
 def profile_of(
     variant: str, parameters: tuple[Parameter, ...], guided: Profile | None = None
 ) -> Profile:
-    """Return the profile of a variant; ``guided``: that of the calibrator.
+    """Return the profile of a variant for the parameters of a model.
 
-    The profiles that are written down here count as verified.
+    Args:
+        variant: Name of the variant, such as FP32 or GUIDED.
+        parameters: Parameters of the model.
+        guided: Profile of the calibrator; needed for GUIDED, which returns it.
+
+    Profiles that are made here are marked as verified.
     """
     if variant == GUIDED:
         assert guided is not None
@@ -64,11 +69,11 @@ def _low(profile: Profile, route: Route, head: bool = True) -> Profile:
 
 
 def spike_at(steps: int) -> int:
-    """Return the first step of the spike: 120 of 300."""
+    """Return the first step with the raised learning rate, a fixed share of `steps`: 120 of 300."""
     return round(SPIKE_AT * steps)
 
 
 def spike(step: int, steps: int) -> float:
-    """Factor of the learning rate."""
+    """Return the factor of the learning rate in a step: SPIKE during the spike, else 1."""
     first = spike_at(steps)
     return SPIKE if first <= step < first + SPIKE_STEPS else 1.0

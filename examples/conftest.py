@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples as a user starts them: separate processes in the top folder."""
+"""Helper that runs examples as a user does: in a separate process in the top folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ ROOT = Path(__file__).parent.parent
 
 
 def example(name: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m examples.NAME WORDS`` with one thread and more environment variables."""
+    """Run ``python -m examples.NAME WORDS`` and return the finished process with its output.
+
+    ``variables`` are added to the environment; OMP_NUM_THREADS is 1.
+    """
     return subprocess.run(
         [sys.executable, "-m", f"examples.{name}", *words],
         cwd=ROOT,

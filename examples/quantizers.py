@@ -29,7 +29,7 @@ from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError, say, settle_output
 from scripts.common.arguments import positive
 from verif.replay.plan import default_routes
-from verif.replay.tensors import (
+from verif.replay.tensor_lines import (
     mean_of_sums,
     pack_shared,
     pack_tensor,
@@ -46,7 +46,7 @@ Estimate = Callable[[F32, np.random.Generator], F64]
 
 
 def _fitted(estimate: F64, mean: F64) -> F64:
-    """Scaled by the number that fits best."""
+    """Return the estimate times the factor for which its squared error to the mean is least."""
     size = float(estimate @ estimate)
     return estimate * (float(estimate @ mean) / size if size else 0.0)
 
@@ -92,9 +92,15 @@ def _sum_lines(mode: Mode) -> Callable[[int], int]:
 
 @dataclass(frozen=True)
 class Method:
-    """A route, and what a host reads of it: ``bits`` an element that a worker sends; ``lines`` that
-    are read for one that was written, by the number of workers; the estimate of the mean, and
-    whether that draws."""
+    """Route with what a host reads of its result: a row of the table.
+
+    Attributes:
+        bits: Bits that a worker sends per element.
+        lines: Lines read per line written, as a function of the number of workers.
+        estimate: Function that returns the host's estimate of the mean.
+        draws: Whether the estimate uses random numbers; the row is then a mean over DRAWS
+            estimates.
+    """
 
     bits: int
     lines: Callable[[int], int]
@@ -117,7 +123,7 @@ METHODS: Mapping[str, Method] = {
 
 
 def judge(estimate: F64, mean: F64) -> tuple[float, float]:
-    """(cosine, NMSE) of an estimate of the mean; NaN where the mean is zero everywhere."""
+    """Return (cosine, NMSE) of an estimate of the mean; NaN if the mean is zero everywhere."""
     square, across = float(mean @ mean), float(np.linalg.norm(estimate) * np.linalg.norm(mean))
     if not square:
         return math.nan, math.nan
@@ -128,7 +134,10 @@ def judge(estimate: F64, mean: F64) -> tuple[float, float]:
 def step_of(
     gradients: Mapping[str, F32], low: list[str], seed: int
 ) -> dict[str, tuple[float, float]]:
-    """(cosine, NMSE) of every method over the tensors ``low`` of a step."""
+    """Return (cosine, NMSE) of every method by name, over the tensors ``low`` of one step.
+
+    The tensors are joined to one vector; ``gradients`` are float32[W, *shape] by name.
+    """
     flat = [gradients[name].reshape(len(gradients[name]), -1) for name in low]
     mean = np.concatenate([x.mean(axis=0, dtype=np.float64) for x in flat])
     out = {}
@@ -144,7 +153,11 @@ def step_of(
 
 
 def gradients_of(capture: Capture, step: int, low: list[str]) -> dict[str, F32]:
-    """Return float32[W, *shape] of each tensor; raise CaptureError if one has no low-bit code."""
+    """Return the gradients of the tensors ``low`` in a step, float32[W, *shape] by name.
+
+    Raises:
+        CaptureError: An element is NaN or infinite, and so has no low-bit code.
+    """
     gradients = capture.load(step)
     for name in low:
         x = gradients[name].reshape(capture.world_size, -1)
@@ -158,7 +171,23 @@ def gradients_of(capture: Capture, step: int, low: list[str]) -> dict[str, F32]:
 
 
 def table(path: str, seed: int) -> list[str]:
-    """Return the lines to print. Raise CaptureError."""
+    """Return a text table that compares the low-bit routes by their error on captured gradients.
+
+    It has a row for each of METHODS: the bits per element that a worker sends and reads, and for
+    each captured step the cosine and the NMSE of the estimate with respect to the mean of the
+    workers' gradients. Only tensors whose default route is a low-bit one, not FP32, are included.
+
+    Args:
+        path: Folder of the capture.
+        seed: Seed of stochastic rounding.
+
+    Returns:
+        The lines of the table, with a title line and a line of column heads.
+
+    Raises:
+        CaptureError: The capture is invalid, a gradient of such a tensor is NaN or infinite, or no
+            tensor has a low-bit route by default.
+    """
     capture = Capture.open(path)
     routes = default_routes(capture.tensors, capture.modules)
     specs = [one for one in capture.tensors if routes[one.name].low_bit and one.elements]

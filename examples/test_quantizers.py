@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of quantizers: the shipped capture gives what was measured apart from this code."""
+"""Tests of the table of quantizers: the shipped capture gives another program's values."""
 
 from __future__ import annotations
 
@@ -51,14 +51,17 @@ def test_the_judge() -> None:
 
 
 def written(folder: Path, workers: int, **tensors: np.ndarray) -> str:
-    """Write a capture of one step: weights, and a head, which is sent in FP32."""
+    """Write a capture of one step with given tensors and a head; return its folder.
+
+    The head is sent in FP32 by default.
+    """
     head = np.ones((workers, 4, 4), np.float32)
     write_capture(folder / "c", "m", {7: {**tensors, "head": head}})
     return str(folder / "c")
 
 
 def test_bits_are_those_of_the_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """64 workers: counts have 7 planes, and sums of G_INT4 take 16 bits."""
+    """Check the bits per element of 64 workers: counts have 7 planes, G_INT4 sums take 16 bits."""
     assert main([written(tmp_path, 64, a=np.ones((64, 8, 8), np.float32))]) == 0
     rows = {line[:22].strip(): line[22:37].strip() for line in capsys.readouterr().out.splitlines()}
     assert rows["G_BINARY counts"] == "1 / 7"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example trainings as a user starts them, by a profile and on a device."""
+"""Tests of the example trainings as a user starts them: with a profile, and on a device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ SENT = {
 
 
 def test_it_learns_by_votes(tmp_path: Path) -> None:
-    """Train as the one worker of torchrun; the laws of the hook cover several workers."""
+    """Check that the example learns with a profile as a single worker, with log and warnings.
+
+    The laws of the hook cover several workers.
+    """
     place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     words = ("--profile", "examples/digits.toml", "--steps", "60")
     done = example("train", *words, **place, NF_MONITOR=str(tmp_path))
@@ -37,7 +40,10 @@ def test_it_learns_by_votes(tmp_path: Path) -> None:
 
 
 def test_every_example_tells_its_scaler() -> None:
-    """Without it a profile with error feedback warns in a training that has none."""
+    """Check that every call of attach in the examples passes `scaler`.
+
+    Without it a profile with error feedback warns in a training that has none.
+    """
     for file in Path(__file__).parent.glob("*.py"):
         calls = [
             one for one in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(one, ast.Call)
@@ -48,7 +54,10 @@ def test_every_example_tells_its_scaler() -> None:
 
 
 def rows_on(routes: str, *device: str) -> tuple[list[str], str]:
-    """Train a few steps with each route on a device; return the rows, and all that is printed."""
+    """Train a few steps with each route on a device; return the table's rows and all output.
+
+    Checks that each training learns, and the order of the bytes sent.
+    """
     done = example("train_on_device", "--routes", routes, *device, "--steps", "8", "--workers", "2")
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"^(\S.*?)  +([\d.]+) +([\d.]+) +[\d.]+% +([\d,]+)$", done.stdout, re.M)
@@ -70,7 +79,10 @@ def test_it_trains_on_the_models(routes: str) -> None:
 @pytest.mark.parametrize("simulator", ["verilator"])
 @pytest.mark.parametrize("routes", SENT)
 def test_rtl_and_models_train_alike(routes: str, simulator: str) -> None:
-    """The server compares each line of the RTL with the models before it is used."""
+    """Check that trainings on the RTL and on the reference models print equal rows.
+
+    The server compares each line of the RTL with the models before it is used.
+    """
     rows, out = rows_on(routes, "--sim", simulator)
     assert rows == rows_on(routes, "--device", "model")[0]
     assert " 0 cycles" not in out

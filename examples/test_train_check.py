@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train check` over real workers; the workloads are what the checks say that they are."""
+"""Tests of `nf train check` with real workers, and of the workloads that it uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 from examples.check_variants import profile_of, spike, spike_at
 from examples.workloads import WORKLOADS
 from neuron_fabric.profile import read_profile, sketch, traced_head
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from scripts.cli import main as cli
 from scripts.cli import train_check
 from scripts.report.train_targets import BINARY, BINARY_HEAD, CHECKS, FP32, GUIDED
@@ -34,7 +34,7 @@ ELEMENTS = {"pairs100": 53_224, "digits": 5_154}
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_workloads(name: str) -> None:
-    """Workers see other examples, seeds other ones; the net learns from what it is judged by."""
+    """Check that batches differ by worker, step and seed, are reproducible, and fit the network."""
     work, info = WORKLOADS[name], CHECKS[name]
     assert (work.workers, work.batch, work.steps) == (info.workers, info.batch, info.steps)
     data, net = work.data(), work.net()
@@ -52,7 +52,7 @@ def test_workloads(name: str) -> None:
 
 
 def test_variants() -> None:
-    """Check that no other region in FP32 is as large as the head."""
+    """Check the profiles of the variants: which regions are low-bit, and that they are verified."""
     work = WORKLOADS["pairs100"]
     net = work.net()
     parameters = sketch(net, ("head.weight",))
@@ -95,8 +95,10 @@ def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixtur
 
 
 def test_sixty_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The calibrator and a training by its profile, of eight workers; `all` below is its long
-    neighbour."""
+    """Check a calibration and a training by its profile: 60 steps with eight workers.
+
+    `test_all_goals_are_reached` is the full-length version.
+    """
     words = ["train", "check", "pairs100", "--steps", "60", "--seeds", "1", "--only", GUIDED]
     assert cli.main(words) == 0
     out = capsys.readouterr().out
@@ -117,7 +119,10 @@ def test_sixty_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_what_is_trained_by_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At full length (here a quarter), by seeds that no table shows; one that is not stays so."""
+    """Check that a check of full length verifies the calibrated profile if its metric is near FP32.
+
+    Each round trains with three seeds. Here the length is a quarter.
+    """
     monkeypatch.setitem(CHECKS, "digits", replace(CHECKS["digits"], steps=24))
     words = ["train", "check", "digits", "--seeds", "1", "--only", GUIDED]
     cli.main(words)
@@ -139,8 +144,10 @@ def test_what_is_trained_by_is_verified(
     "12 s; verif/serve compares weights by the server and by torch in every change"
 )
 def test_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same weights by it and by torch, of a training that sends votes; `..by_the_rtl` below is
-    its long neighbour."""
+    """Check that a training with votes has the same weights by a reducer server and by torch.
+
+    `test_the_same_weights_by_the_rtl` is the full-length version.
+    """
     words = ["train", "check", "digits", "--steps", "4", "--seeds", "1", "--only", BINARY]
     assert cli.main([*words, "--reducer", "model"]) == 0
     same = f"[ok] {BINARY}, seed 1: the same weights, bit for bit, by model and torch; "
@@ -155,7 +162,10 @@ def test_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_same_weights_by_the_rtl(
     name: str, simulator: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Check the calibrator's profile, and votes everywhere if trained."""
+    """Check for each check that trainings by the RTL and by torch have the same weights.
+
+    They use the calibrated profile, and votes everywhere if the check has that variant.
+    """
     words = ["train", "check", name, "--steps", "60", "--seeds", "1", "--reducer", "rtl"]
     for only in {GUIDED, BINARY} & set(CHECKS[name].variants):
         assert cli.main([*words, "--sim", simulator, "--only", only]) == 0
@@ -172,5 +182,5 @@ def test_a_reducer_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.nightly("every training of every check at full length: over an hour on two cores")
 def test_all_goals_are_reached() -> None:
-    """`test_sixty_steps` is its quick neighbour."""
+    """Check that `nf train check all` reaches all goals; `test_sixty_steps` is a short version."""
     assert cli.main(["train", "check", "all"]) == 0

@@ -37,7 +37,7 @@ from examples.workloads import Digits, DigitsResNet
 from neuron_fabric import attach
 from neuron_fabric.errors import LineError, say
 from neuron_fabric.profile import sketch
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.reducers.server_wire import default_socket
 from scripts.build import registry
 from scripts.cli.serve import MODEL, RTL, served, status
@@ -110,7 +110,7 @@ def _rank(rank: int, what: Any, args: argparse.Namespace, reducer: str, folder: 
 
 
 def table(rank: int, args: argparse.Namespace, reducer: str, folder: str) -> int:
-    """Train with each route, and print a row for each."""
+    """Train with each route of `--routes`, and print a row for each on rank 0; return 0."""
     data = Digits()
     if rank == 0:
         say(f"{'':26}{'loss: start':>12}{'end':>8}{'accuracy':>10}{'bytes a step':>14}")
@@ -129,7 +129,13 @@ def table(rank: int, args: argparse.Namespace, reducer: str, folder: str) -> int
 
 
 def compared(rank: int, args: argparse.Namespace, reducer: str, folder: str) -> int:
-    """Train by the server and by torch, and compare the weights."""
+    """Train with the server, then with the torch reducer, and compare the weights bit for bit.
+
+    With `--alone` only the server is used. Rank 0 prints the result.
+
+    Returns:
+        1 on rank 0 if the weights of the ranks differ, or those of server and torch; else 0.
+    """
     profile = Path(folder, f"profile-{rank}.toml")
     text = PROFILE.read_text(encoding="utf-8")
     codes = {'"G_BINARY", decode = "net"': f'"{args.low}"'} if args.low != VOTES else {}
@@ -163,7 +169,7 @@ def compared(rank: int, args: argparse.Namespace, reducer: str, folder: str) -> 
 def train(
     args: argparse.Namespace, data: Digits, profile: Any, **words: Any
 ) -> tuple[Any, Any, int]:
-    """Train one net; return it with its session, closed, and the number of steps."""
+    """Train a DigitsResNet; return it with its closed session and the number of steps done."""
     torch.manual_seed(1)
     net = DigitsResNet()
     model = DistributedDataParallel(net, **({"bucket_cap_mb": 0.008} if args.socket else {}))
@@ -185,7 +191,7 @@ def train(
 
 
 def _any(here: bool) -> bool:
-    """Return whether it is true on some rank."""
+    """Return whether `here` is true on at least one rank; all ranks must call it."""
     flag = torch.tensor(int(here))
     dist.all_reduce(flag)
     return bool(flag)

@@ -32,35 +32,35 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class Data:
-    """Batches drawn from a seed, disjoint between workers, and data for judging."""
+    """Base of data sets: random batches from a seed, disjoint between workers, and test data."""
 
     def batch(self, seed: int, step: int, rank: int, workers: int, size: int) -> Batch:
-        """Return the examples of one worker in one step."""
+        """Return the examples of worker `rank` in a step: `size` inputs and labels."""
         draw = torch.Generator().manual_seed(seed * 1_000_003 + step)
         x, y = self.draw(workers * size, draw)
         return x[rank::workers], y[rank::workers]
 
     def draw(self, count: int, draw: torch.Generator) -> Batch:
-        """Draw examples of all workers."""
+        """Draw `count` examples, those of all workers in a step: inputs and labels."""
         raise NotImplementedError
 
     def loss(self, net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(net(x), y)
 
     def judge(self, net: nn.Module) -> float:
-        """Return the metric of the workload."""
+        """Return the metric of the workload for a net, over the test data."""
         raise NotImplementedError
 
 
 @torch.no_grad()
 def accuracy(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
-    """Return the share of right classes in per cent."""
+    """Return the accuracy of a net for inputs x and classes y, in per cent."""
     return 100 * float((net(x).argmax(1) == y).float().mean())
 
 
 # -- images ---------------------------------------------------------------------------------------
 class Block(nn.Module):
-    """Residual block: two 3x3 convolutions in parallel with a 1x1 convolution."""
+    """Residual block: two 3x3 convolutions, added to a 1x1 convolution of the input."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Block(nn.Module):
 
 
 class DigitsResNet(nn.Module):
-    """ResNet of a stem, two blocks of 8 and 16 channels, and a linear head."""
+    """ResNet for images of 8x8 pixels: a stem, blocks of 8 and 16 channels, and a linear head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,10 @@ class DigitsResNet(nn.Module):
 
 
 class Digits(Data):
-    """Images float32[n, 1, 8, 8] and labels int64[n]."""
+    """scikit-learn's digits: images float32[n, 1, 8, 8] and labels int64[n].
+
+    Every fifth image is a test image.
+    """
 
     def __init__(self) -> None:
         pixels, labels = load_digits(return_X_y=True)
@@ -118,7 +121,10 @@ class Digits(Data):
 
 
 class PairsResNet(nn.Module):
-    """ResNet of a stem, blocks of 12, 24 and 48 channels, and a head over both halves."""
+    """ResNet for pairs of digits: a stem, blocks of 12, 24 and 48 channels, and a linear head.
+
+    The head's inputs are the pooled features of the left and the right half.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,7 +188,11 @@ class TransformerBlock(nn.Module):
 
 
 class SmallTransformer(nn.Module):
-    """Transformer over characters: ``outputs`` per position (``causal``), or for the whole text."""
+    """Transformer over characters.
+
+    With ``causal`` it returns ``outputs`` numbers per position, else ``outputs`` numbers for the
+    whole text.
+    """
 
     def __init__(self, characters: int, outputs: int, width: int, heads: int, causal: bool) -> None:
         super().__init__()
@@ -213,9 +223,10 @@ _LARGEST = [text[:SEEN] for text in sorted(_TEXTS, key=len)[-TOPICS:]]
 
 
 class Characters(Data):
-    """Next character: pieces of 64 characters, each with the characters that follow.
+    """Prediction of the next character in pieces of 64 characters.
 
-    The last tenth of the texts is kept for judging.
+    The labels are the characters that follow each position. The last tenth of the texts is test
+    data.
     """
 
     codes = _alphabet(_TEXTS)
@@ -240,7 +251,7 @@ class Characters(Data):
 
     @torch.no_grad()
     def judge(self, net: nn.Module) -> float:
-        """Return the bits per character."""
+        """Return the cross entropy over the test pieces in bits per character."""
         return self.loss(net, *self._test).item() / math.log(2)
 
     @classmethod
@@ -249,7 +260,7 @@ class Characters(Data):
 
 
 class Topics(Data):
-    """Classification: the topic of a piece of 64 characters, judged on text that was seen.
+    """Classification of the topic of a piece of 64 characters, tested on text that was trained on.
 
     On text that is held out FP32 reaches 42.6 % and 1 bit 39.3 % (whole texts, pieces of 96
     characters, seeds 1 to 3), too close to tell them apart.
@@ -287,12 +298,18 @@ class Topics(Data):
 # -- table ----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Workload:
-    """A training: ``workers`` with ``batch`` examples each, for ``steps``.
+    """Settings of a training: model, data, optimizer, and numbers of workers and steps.
 
     Attributes:
-        metric: what `Data.judge` returns.
-        higher: whether more of the metric is better.
-        decay: whether the learning rate decays linearly to 0.
+        workers: Number of workers.
+        batch: Examples per worker and step.
+        steps: Default number of steps.
+        metric: Name of the number that `Data.judge` returns.
+        higher: Whether a higher metric is better.
+        data: Makes the data set.
+        net: Makes the model.
+        optimizer: Makes the optimizer of given parameters.
+        decay: Whether the learning rate decays linearly to 0.
     """
 
     workers: int
@@ -306,7 +323,7 @@ class Workload:
     decay: bool = False
 
     def rate(self, step: int, steps: int) -> float:
-        """Return the factor of the learning rate."""
+        """Return the factor of the learning rate in `step` of `steps`; 1 unless it decays."""
         return 1 - step / steps if self.decay else 1.0
 
 
@@ -329,10 +346,11 @@ WORKLOADS: Mapping[str, Workload] = {
 
 @contextlib.contextmanager
 def gloo() -> Iterator[None]:
-    """Initialise the process group of CPU workers from the environment of torchrun or `nf capture`.
+    """Initialize the gloo process group from the environment of torchrun or `nf capture`.
 
-    Models must be gone at the end of the block (so train in a separate function): a model keeps the
-    group alive, and a thread of gloo that outlives Python aborts the process at its exit.
+    At the end of the block it waits for all workers and destroys the group. Models must be gone by
+    then (so train in a separate function): a model keeps the group alive, and a thread of gloo that
+    outlives Python aborts the process at its exit.
     """
     torch.set_num_threads(1)
     dist.init_process_group("gloo")

@@ -24,8 +24,10 @@ _SIGN_BITS = int.from_bytes(b"\x55" * LINE_BYTES, "little")
 
 
 def illegal_codes(data: bytes, mode: Mode) -> int:
-    """Return the number of illegal elements of a line: gate closed with sign set, or an illegal
-    byte.
+    """Return the number of illegal elements in a 64-byte contribution.
+
+    G_TERNARY: codes 01 (gate 0, sign 1). G_TERN5: five elements for each illegal byte. Other modes
+    have none.
     """
     if mode is Mode.G_TERN5:
         return TRITS_A_BYTE * sum(byte >= TERN5_CODES for byte in data)
@@ -43,7 +45,7 @@ def _stack(contributions: dict[int, bytes]) -> np.ndarray[tuple[int, ...], np.dt
 
 @dataclass(slots=True)
 class AggregatedLine:
-    """State of a low-bit or FP32 line: contributors, poison and loss."""
+    """State of one line of a region (not IDENTITY) in an epoch: contributions, poison and loss."""
 
     data: dict[int, bytes] = field(default_factory=dict)
     marked: set[int] = field(default_factory=set)
@@ -70,15 +72,15 @@ class AggregatedLine:
         return replace(self, data=dict(self.data), marked=set(self.marked), times_seen=times_seen)
 
     def seen(self, worker: int) -> bool:
-        """Return True if ``worker`` has a clean contribution in this epoch."""
+        """Return True if ``worker`` has a clean contribution in this epoch that is not lost."""
         return worker in self.data
 
     def all_seen(self, workers: int) -> bool:
-        """Return True if every worker has contributed."""
+        """Return True if ``workers`` workers, all of the region, have a clean contribution."""
         return len(self.data) == workers
 
     def lose(self) -> None:
-        """Lose the state record: the line becomes empty and poisoned."""
+        """Apply the loss of the line's state record: the line becomes empty and poisoned."""
         self.data.clear()
         self.marked.clear()
         self.kept = False
@@ -89,8 +91,16 @@ class AggregatedLine:
     # -- low-bit ----------------------------------------------------------------------------------
 
     def add(self, worker: int, data: bytes, config: RegionConfig, cnt_max: int) -> int:
-        """Accept a clean low-bit contribution of a new worker; return its number of illegal
-        elements.
+        """Add a clean low-bit contribution of a worker that has none yet.
+
+        Args:
+            worker: Number of the worker.
+            data: Contribution, 64 bytes.
+            config: Descriptor of the region.
+            cnt_max: Largest value of a counter of the device.
+
+        Returns:
+            The number of illegal elements in it.
         """
         self.times_seen[worker] += 1
         self.data[worker] = bytes(data)
@@ -108,7 +118,10 @@ class AggregatedLine:
         return self._cache
 
     def view(self, selector: int, config: RegionConfig, cnt_max: int) -> bytes:
-        """Return the line that a selector of a low-bit region reads now."""
+        """Return the 64 bytes that a read with this selector returns in a low-bit region.
+
+        These are a count plane, sums of 8 or 16 bits (integer modes), or the votes.
+        """
         if config.mode.bits:
             codes = self.summed_codes(config)
             if selector >= SUM8_SELECTOR:
@@ -123,7 +136,7 @@ class AggregatedLine:
         return bytes(line.tobytes())
 
     def reduced(self, config: RegionConfig, cnt_max: int) -> LowBitResult:
-        """Return the votes (n = 1) of the contributions so far."""
+        """Return votes and counts (arrays with n = 1) of a line's contributions in a vote mode."""
         if not isinstance(self._cache, LowBitResult):
             lines = _stack(self.data)
             if config.mode == Mode.G_TERN5:
@@ -154,7 +167,7 @@ class AggregatedLine:
         self._cache = None
 
     def summed(self) -> bytes:
-        """Return the ordered sum of the contributions so far."""
+        """Return the FP32 sum of the contributions so far, in the order of workers, as 64 bytes."""
         if not isinstance(self._cache, bytes):
             self._cache = fp32.ordered_sum(_stack(self.data)).tobytes()
         return self._cache

@@ -34,7 +34,7 @@ def check_commit(
     others: Sequence[RegionConfig],
     control_line: int = 0,
 ) -> CommitCode:
-    """Return the code of a commit of ``config``.
+    """Return the result code of a commit of ``config``: OK or the first rule that it breaks.
 
     Args:
         params: device parameters.
@@ -64,7 +64,14 @@ def check_commit(
 def _check_window(
     params: DeviceParams, line: int, size: int, taken: Iterable[tuple[int, int]]
 ) -> CommitCode:
-    """Return the first rule that a window breaks, in the order of the codes."""
+    """Return the first rule that a window breaks, in the order of the codes, or OK.
+
+    Args:
+        params: device parameters.
+        line: first line of the window.
+        size: lines of the window.
+        taken: (first line, lines) of the other windows.
+    """
     if line % size:
         return CommitCode.BASE_ALIGN
     if line < params.mem_lines:
@@ -77,7 +84,7 @@ def _check_window(
 def _check_state(
     params: DeviceParams, config: RegionConfig, others: Sequence[RegionConfig]
 ) -> CommitCode:
-    """Return the first rule that the state area breaks, in the order of the codes."""
+    """Return the first rule that a region's state area breaks, in the order of the codes, or OK."""
     if config.mode.low_bit and config.state_line % record_lines(config.most, params.cnt_w):
         return CommitCode.STATE_ALIGN
     size = state_lines(config, params.cnt_w)
@@ -90,7 +97,7 @@ def _check_state(
 
 
 def check_move(params: DeviceParams, place: int, regions: Sequence[RegionConfig]) -> CommitCode:
-    """Return the code of moving the control window to byte address ``place`` (0: off)."""
+    """Return the result code of moving the control window to byte address ``place`` (0: off)."""
     if place >> 6 == 0:
         return CommitCode.OK
     return _check_window(params, place >> 6, CONTROL_LINES, map(_window, regions))

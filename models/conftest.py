@@ -27,7 +27,7 @@ def config(mode: Mode = Mode.G_BINARY, **change: Any) -> RegionConfig:
 
 
 class DeviceFixture:
-    """Device model with one region; one message per call."""
+    """Device model with one committed region; each call sends a message and checks its response."""
 
     def __init__(
         self, config: RegionConfig, params: DeviceParams = PARAMS, region: int = 2
@@ -40,12 +40,12 @@ class DeviceFixture:
         assert self.model.commit(region, config, 1) == CommitCode.OK
 
     def recommit(self, **change: Any) -> CommitCode:
-        """Start a new epoch with the same descriptor and the given changes."""
+        """Commit the region again with changes, which starts an epoch; return the result code."""
         self.config = replace(self.config, **change)
         return self.model.commit(self.region, self.config, 1)
 
     def tag(self) -> int:
-        """Return a new 16-bit tag."""
+        """Return a new 16-bit tag for a message."""
         self._tag = (self._tag + 1) & 0xFFFF
         return self._tag
 
@@ -58,20 +58,23 @@ class DeviceFixture:
         be: int | None = None,
         ldid: int = 0,
     ) -> None:
-        """Write a contribution and check that it is answered by Cmp. ``be`` makes it MemWrPtl."""
+        """Write a contribution of a worker to a line, and check that Cmp is the response.
+
+        ``be``: byte enables, which make it a MemWrPtl.
+        """
         self.write_at(self.config.address(worker, line), data, poison, be, ldid)
 
     def write_at(
         self, addr: int, data: bytes, poison: bool = False, be: int | None = None, ldid: int = 0
     ) -> None:
-        """Write to a byte address and check that it is answered by Cmp."""
+        """Write 64 bytes to a byte address, and check that Cmp is the response."""
         opcode = RwdOp.MEM_WR if be is None else RwdOp.MEM_WR_PTL
         enables = BE_ALL if be is None else be
         msg = M2SRwD(opcode, self.tag(), addr, ldid, data=data, be=enables, poison=poison)
         assert self.model.step(msg) == S2MNDR(0, msg.tag, ldid)
 
     def read(self, selector: int, line: int, ldid: int = 0) -> tuple[bytes, bool]:
-        """Read in the window; return (data, Poison)."""
+        """Read line ``line`` of the region with a selector; return (data, Poison)."""
         return self.read_at(self.config.address(selector, line), ldid)
 
     def read_at(self, addr: int, ldid: int = 0) -> tuple[bytes, bool]:
@@ -83,17 +86,17 @@ class DeviceFixture:
         return response.data, response.poison
 
     def count(self, name: str) -> int:
-        """Return a counter of the model."""
+        """Return the model's counter of this name."""
         return self.model.counters[name]
 
 
 def lines(seed: int, count: int) -> list[bytes]:
-    """Return ``count`` random lines of 64 bytes."""
+    """Return ``count`` random lines of 64 bytes, drawn from ``seed``."""
     rnd = random.Random(seed)
     return [rnd.randbytes(64) for _ in range(count)]
 
 
 def counts(bench: DeviceFixture, line: int, planes: Sequence[int] = range(8)) -> list[int]:
-    """Return the 512 counters of a line, computed from its planes."""
+    """Read the count planes of a line and return its 512 counters."""
     words = [int.from_bytes(bench.read(8 + p, line)[0], "little") for p in planes]
     return [sum((w >> b & 1) << p for p, w in zip(planes, words, strict=True)) for b in range(512)]

@@ -24,7 +24,7 @@ _WORD_BE = (1 << WORD_BYTES) - 1
 
 @dataclass(frozen=True)
 class ControlWindow:
-    """Position of the control window and its write permissions."""
+    """Position of the control window in the device's address space, and who may write by it."""
 
     base: int = 0
     """Byte address; 0 if there is no window."""
@@ -37,7 +37,7 @@ class ControlWindow:
 
     @property
     def base_line(self) -> int:
-        """Return the first line of the window."""
+        """Return the number of the window's first line (byte address / 64)."""
         return self.base >> 6
 
     def holds(self, line: int) -> bool:
@@ -45,24 +45,31 @@ class ControlWindow:
         return self.base != 0 and 0 <= line - self.base_line < CONTROL_LINES
 
     def may_write(self, ldid: int, line: int) -> bool:
-        """Return True if an LD-ID may write a line of the window."""
+        """Return True if an LD-ID may write line ``line`` of the window, counted from its start."""
         if self.ld_mask >> ldid & 1:
             return True
         region = line - REGION_LINE
         return 0 <= region < len(self.owners) and self.owners[region] == ldid
 
     def address(self, register: int) -> int:
-        """Return the byte address of the line with the register at byte address ``register``."""
+        """Return the byte address of the line in the window that contains a register.
+
+        ``register`` is the byte address of the register in the register space.
+        """
         return self.base + register // LINE_OF_BYTES * LINE_OF_BYTES
 
 
 def whole_words(be: int) -> bool:
-    """Return True if the byte enables select whole words only."""
+    """Return True if the 64 byte enables ``be`` select whole 32-bit words only."""
     return all(be >> at & _WORD_BE in (0, _WORD_BE) for at in range(0, LINE_OF_BYTES, WORD_BYTES))
 
 
 def written_words(line: int, data: bytes, be: int) -> dict[int, int]:
-    """Return {register's byte address: word} for a write of a line of the window."""
+    """Return the words that a write of line ``line`` of the window changes.
+
+    Returns:
+        32-bit word by the byte address of its register, for words with an enabled byte.
+    """
     return {
         line * LINE_OF_BYTES + at: int.from_bytes(data[at : at + WORD_BYTES], "little")
         for at in range(0, LINE_OF_BYTES, WORD_BYTES)
@@ -71,8 +78,10 @@ def written_words(line: int, data: bytes, be: int) -> dict[int, int]:
 
 
 def pack_line(words: Mapping[int, int]) -> tuple[bytes, int]:
-    """Return data and byte enables of a write of words, given by the byte addresses of their
-    registers.
+    """Return data (64 bytes) and byte enables of a write through the window.
+
+    Args:
+        words: 32-bit word by the byte address of its register.
 
     Raises:
         ValueError: the registers are not all in one line.

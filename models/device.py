@@ -26,6 +26,7 @@ from cocotbext.cxl.wire.messages import (
 )
 from models.aggregated_line import AggregatedLine
 from models.device_state import DeviceState
+from models.expected_response import AccessError, ExpectedResponse
 from models.explain import explain_access
 from models.line_packing import LINE_BYTES, Mode
 from models.memory import ALL_BYTES, UNKNOWN_LINE, ZERO_LINE, MemoryLine
@@ -40,7 +41,6 @@ from models.regions import (
     decode_access,
     is_partial,
 )
-from models.step_result import AccessError, StepResult
 from models.views import WORKERS_A_LINE, pack_words
 
 ONES_LINE = b"\xff" * LINE_BYTES
@@ -52,7 +52,7 @@ _ERROR_KEY = (-2, 0)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State of one key, as taken by ``DeviceModel.snapshot``."""
+    """State that messages of one key can change, as taken by ``DeviceModel.snapshot``."""
 
     key: Hashable
     commits: int
@@ -65,42 +65,40 @@ class Snapshot:
 
 
 class DeviceModel(DeviceState):
-    """Reference model of the controller and its memory."""
+    """Reference model of the controller and its memory: executes one message at a time."""
 
     # -- messages ---------------------------------------------------------------------------------
 
     def decode(self, msg: M2SMessage, illegal_framing: bool = False) -> Access:
-        """Decode ``msg`` in the present state, without side effects."""
+        """Return how the device decodes ``msg`` in the present state, without side effects."""
         return decode_access(msg, self.params, self._configs, illegal_framing, self.control)
 
     def step(self, msg: M2SMessage, illegal_framing: bool = False) -> S2MMessage | None:
         """Execute ``msg``; return the expected answer (DevLoad light), or None for no answer."""
         return self.step_result(msg, illegal_framing).response
 
-    def step_result(self, msg: M2SMessage, illegal_framing: bool = False) -> StepResult:
-        """Execute ``msg``; return its decoding, the expected answer and the undetermined parts
-        of it.
-        """
+    def step_result(self, msg: M2SMessage, illegal_framing: bool = False) -> ExpectedResponse:
+        """Execute ``msg``; return its decoding, the expected response, and its determined parts."""
         access = self.decode(msg, illegal_framing)
         kind = access.kind
         if kind == Kind.DROPPED:
-            return StepResult(access, None)
+            return ExpectedResponse(access, None)
         if kind == Kind.REFUSED:
             self._refuse(msg, access)
             if completion_of(msg) == Completion.DRS:
                 return self._data(msg, access, ONES_LINE, True)
-            return StepResult(access, self._cmp(msg))
+            return ExpectedResponse(access, self._cmp(msg))
         if kind == Kind.NO_EFFECT:
-            return StepResult(access, self._cmp(msg))
+            return ExpectedResponse(access, self._cmp(msg))
         if kind in (Kind.MEMORY, Kind.IDENTITY):
             return self._plain(msg, access)
         if kind == Kind.CONTRIBUTION:
             assert isinstance(msg, M2SRwD)
             self._contribute(msg, access)
-            return StepResult(access, self._cmp(msg))
+            return ExpectedResponse(access, self._cmp(msg))
         if kind == Kind.CONTROL:  # what registers hold is not the model's affair
             if isinstance(msg, M2SRwD):
-                return StepResult(access, self._cmp(msg))
+                return ExpectedResponse(access, self._cmp(msg))
             return self._data(msg, access, ZERO_LINE, False, known=0)
         if kind == Kind.STATUS:
             return self._read_status(msg, access)
@@ -110,9 +108,10 @@ class DeviceModel(DeviceState):
             return self._data(msg, access, info.pack(), False)
         return self._read_line(msg, access)
 
-    def _read_status(self, msg: M2SMessage, access: Access) -> StepResult:
-        """Return the figures of a region. Figures that depend on the slots are 0, and races with
-        other requests are unknown, so no byte is marked as known.
+    def _read_status(self, msg: M2SMessage, access: Access) -> ExpectedResponse:
+        """Return the response to a read of the figures of a region, with no byte marked as known.
+
+        Figures that depend on the device's slots are 0, and races with other requests are unknown.
         """
         region, selector = access.region, access.selector
         assert region is not None
@@ -136,11 +135,11 @@ class DeviceModel(DeviceState):
         poison: bool,
         known: int = ALL_BYTES,
         poison_known: bool = True,
-    ) -> StepResult:
+    ) -> ExpectedResponse:
         response = S2MDRS(
             opcode=DrsOp.MEM_DATA, tag=msg.tag, ldid=msg.ldid, poison=poison, data=data
         )
-        return StepResult(access, response, known, poison_known)
+        return ExpectedResponse(access, response, known, poison_known)
 
     def _refuse(self, msg: M2SMessage, access: Access) -> None:
         names = {Cause.UNSUPPORTED: "UNSUPPORTED", Cause.UNMAPPED: "UNMAPPED"}
@@ -154,7 +153,7 @@ class DeviceModel(DeviceState):
         if self.first_error is None:
             self.first_error = error
 
-    def _plain(self, msg: M2SMessage, access: Access) -> StepResult:
+    def _plain(self, msg: M2SMessage, access: Access) -> ExpectedResponse:
         where = access.memory_line
         assert where is not None
         key = (MEMORY_KEY, where)
@@ -166,7 +165,7 @@ class DeviceModel(DeviceState):
                 self.memory.store(where, UNKNOWN_LINE)
             else:
                 self.memory.write(where, msg.data, _enables(msg), msg.poison)
-            return StepResult(access, self._cmp(msg))
+            return ExpectedResponse(access, self._cmp(msg))
         if where in self.read_errors:
             self._count("MEM_READ_ERROR", key)
             return self._data(msg, access, ONES_LINE, True)
@@ -220,7 +219,7 @@ class DeviceModel(DeviceState):
             line.counted_complete = True
             state.complete += 1
 
-    def _read_line(self, msg: M2SMessage, access: Access) -> StepResult:
+    def _read_line(self, msg: M2SMessage, access: Access) -> ExpectedResponse:
         region, i, selector = access.region, access.line, access.selector
         assert region is not None
         assert selector is not None
@@ -257,18 +256,19 @@ class DeviceModel(DeviceState):
     # -- explaining -------------------------------------------------------------------------------
 
     def explain(self, msg: M2SMessage, illegal_framing: bool = False) -> str:
-        """Explain an answer in two lines: address decoding, then line state and reason. No side
-        effects.
+        """Explain the response to ``msg`` in two lines: decoding, then line state and reason.
+
+        There are no side effects.
         """
         return explain_access(self, msg, self.decode(msg, illegal_framing))
 
     # -- several orders ---------------------------------------------------------------------------
 
     def line_key(self, msg: M2SMessage) -> Hashable | None:
-        """Return the key of the line whose state ``msg`` touches, or None if its answer depends on
-        no line.
+        """Return the key of the line whose state ``msg`` touches, or None if it touches no line.
 
-        Messages with different keys never influence each other's answers between two commits.
+        The key is (region or MEMORY_KEY, line). Messages with different keys never influence each
+        other's responses between two commits.
         """
         access = self.decode(msg)
         if access.memory_line is not None:
@@ -321,8 +321,9 @@ class DeviceModel(DeviceState):
 
 
 def _enables(msg: M2SRwD) -> int | None:
-    """Return the byte enables of a partial write; None for a full one (MemWrPtl of 64 bytes is
-    full).
+    """Return the byte enables of a partial write, or None for a full one.
+
+    MemWrPtl with all 64 bytes enabled is a full write.
     """
     return msg.be if is_partial(msg) and msg.be != BE_ALL else None
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from models.aggregated_line import AggregatedLine
 from models.commit_check import check_commit, check_move
 from models.control_window import ControlWindow
+from models.expected_response import AccessError, RegionStatus
 from models.line_packing import Mode
 from models.memory import Memory, MemoryLine
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, CommitCode, RegionConfig, state_lines
 from models.register_map import Counts
-from models.step_result import AccessError, RegionStatus
 from models.views import LineInfo, StatusView
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS)
@@ -28,7 +28,7 @@ COUNTERS = REG_MAP.counters(Counts.ACCESS)
 
 @dataclass
 class _Region:
-    """Active descriptor of a region and the lines of its current epoch."""
+    """Active descriptor of a region, its status counts and lines touched in the current epoch."""
 
     config: RegionConfig | None = None
     epoch: int = 0
@@ -47,13 +47,13 @@ class _Region:
     """Lines contributed by each worker."""
 
     def mark(self, line: AggregatedLine) -> None:
-        """Record that a contribution poisons a line."""
+        """Mark a line as poisoned by a contribution, and count it if it was not poisoned."""
         if not line.poisoned:
             line.poisoned = line.counted_poisoned = True
             self.poisoned += 1
 
     def move(self, old: AggregatedLine, new: AggregatedLine) -> None:
-        """Update the counts of the region after a line was restored to another state."""
+        """Update the region's counts when state ``old`` of a line is replaced by ``new``."""
         self.complete += new.counted_complete - old.counted_complete
         self.saturated += new.saturated - old.saturated
         self.illegal += new.illegal - old.illegal
@@ -64,15 +64,18 @@ class _Region:
 
 
 class DeviceState:
-    """State of the device without messages: commits, counters, status, injected errors."""
+    """State of the device and its changes other than by messages: commits, counters, faults."""
 
     def __init__(
         self,
         params: DeviceParams | None = None,
         initial_memory: Callable[[int], MemoryLine] | None = None,
     ) -> None:
-        """Create the state; ``initial_memory`` returns the content of an unwritten line
-        (default: zeros).
+        """Create the state after reset.
+
+        Args:
+            params: build parameters; None for the defaults.
+            initial_memory: returns the content of an unwritten line of memory; None for zeros.
         """
         self.params = params or DeviceParams()
         self.memory = Memory(initial_memory)
@@ -95,10 +98,13 @@ class DeviceState:
     # -- control ----------------------------------------------------------------------------------
 
     def commit(self, region: int, config: RegionConfig, epoch: int) -> CommitCode:
-        """Write EPOCH of ``region`` with ``config`` in its shadow registers.
+        """Apply a write of EPOCH of ``region`` with ``config`` in its shadow registers.
 
         A successful commit starts a new epoch, whatever its number; a refused one changes only the
         status code.
+
+        Returns:
+            The result code.
         """
         target = self._region(region)
         others = [c for r, c in enumerate(self._configs) if c is not None and r != region]
@@ -120,7 +126,10 @@ class DeviceState:
         return CommitCode.OK
 
     def move_control(self, place: int) -> CommitCode:
-        """Write CTRL_WINDOW: move the control window to byte address ``place`` if that is legal."""
+        """Apply a write of CTRL_WINDOW; return the result code.
+
+        The control window moves to byte address ``place`` (0: off) if the code is OK.
+        """
         regions = [config for config in self._configs if config is not None]
         code = check_move(self.params, place, regions)
         if code == CommitCode.OK:
@@ -128,16 +137,16 @@ class DeviceState:
         return code
 
     def close(self, region: int) -> None:
-        """Write REGION.CTRL.CLOSE: end the round until the next commit (second edition, section 5).
+        """Apply a write of REGION.CTRL.CLOSE: the region is closed until its next commit.
 
-        An uncommitted region and plain memory have no round.
+        An uncommitted region and plain memory (IDENTITY) are not changed. Spec: second edition §5.
         """
         state = self._region(region)
         if state.config is not None and state.config.mode != Mode.IDENTITY:
             state.closed = True
 
     def _retire(self, region: _Region) -> None:
-        """Leave the stored data of the old round of ``region`` in memory."""
+        """Write the stored contributions of an FP32 region to memory, as its epoch ends."""
         if region.config is not None and region.config.mode == Mode.FP32:
             for i, line in region.lines.items():
                 self._flush(region.config, i, line)
@@ -149,19 +158,17 @@ class DeviceState:
             self.memory.store(config.state_line + worker * config.lines + i, entry)
 
     def clear_counters(self) -> None:
-        """Write CTRL.CLEAR_COUNTERS: counters become zero; regions and error capture stay."""
+        """Apply a write of CTRL.CLEAR_COUNTERS: counters get 0; regions and error capture stay."""
         self.counters = dict.fromkeys(COUNTERS, 0)
         self._tallies.clear()
         self.refused.clear()
 
     def rearm_error(self) -> None:
-        """Write 1 to ERR_INFO.valid: the next refused access is captured."""
+        """Apply a write of 1 to ERR_INFO.valid: the next refused access is captured."""
         self.first_error = None
 
     def region_status(self, region: int) -> RegionStatus:
-        """Return the status registers of ``region`` without FALLBACK, which depends on the
-        slots.
-        """
+        """Return the status registers of a region without FALLBACK, which depends on the slots."""
         state = self._region(region)
         lines = state.config.lines if state.config else 0
         return RegionStatus(
@@ -178,8 +185,9 @@ class DeviceState:
         )
 
     def status_view(self, region: int) -> StatusView:
-        """Return STATUS of ``region`` as read by a host; FALLBACK is 0, because it depends on
-        the slots.
+        """Return the status line of a region, as a host reads it.
+
+        FALLBACK is 0, because it depends on the slots.
         """
         state, status = self._region(region), self.region_status(region)
         return StatusView(
@@ -193,12 +201,12 @@ class DeviceState:
         )
 
     def worker_lines(self, region: int) -> list[int]:
-        """Return the lines contributed by each of the 64 possible workers."""
+        """Return how many lines each of the 64 possible workers has contributed in this epoch."""
         seen = self._region(region).seen
         return [seen[worker] for worker in range(MAX_WORKERS)]
 
     def line_info(self, region: int, line: int) -> LineInfo:
-        """Return INFO of a line."""
+        """Return the INFO line of a region's line: its bookkeeping, as a host reads it."""
         state, found = self._region(region), self._line(region, line)
         config = state.config
         assert config is not None
@@ -217,9 +225,7 @@ class DeviceState:
         )
 
     def flagged_lines(self, region: int) -> tuple[int, int]:
-        """Return the numbers of lines of ``region`` with a saturated counter and with an illegal
-        code.
-        """
+        """Return the numbers of a region's lines with saturation and with an illegal code."""
         state = self._region(region)
         return state.saturated, state.illegal
 
@@ -247,11 +253,10 @@ class DeviceState:
                 line.marked.add(worker)
 
     def lose_line(self, region: int, line: int) -> None:
-        """Lose the state record of ``line`` because of an AXI error or poison on a read or
-        write-back.
+        """Apply the loss of a line's state record by an AXI error or poison on its read or write.
 
-        The time of the loss depends on the micro-architecture, so the bench reports it. The line
-        becomes empty, and poisoned for the rest of the epoch.
+        The time of the loss depends on the micro-architecture, so the testbench reports it. The
+        line becomes empty, and poisoned for the rest of the epoch.
         """
         state = self._line(region, line)
         config = self._regions[region].config
@@ -260,7 +265,7 @@ class DeviceState:
         state.lose()
 
     def line_state(self, region: int, line: int) -> AggregatedLine | None:
-        """Return the state of a line in this epoch, or None if it was not touched."""
+        """Return the state of a region's line in this epoch, or None if it was not touched."""
         return self._region(region).lines.get(line)
 
     # -- helpers ----------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ _FLAGS = {
 
 
 def _workers(numbers: list[int]) -> str:
-    """Format ``[0, 1, 2, 5]`` as ``0-2,5``."""
+    """Format worker numbers as ranges: [0, 1, 2, 5] as "0-2,5"; "none" for an empty list."""
     out: list[str] = []
     # Numbers that follow each other keep their distance from their place.
     for _, run in groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0]):
@@ -107,7 +107,15 @@ def _effect(
 
 
 def explain_access(state: DeviceState, msg: M2SMessage, access: Access) -> str:
-    """Explain an access in two lines: decoding, then state and effect."""
+    """Explain an access in two lines: address decoding, then the line's state and the effect.
+
+    Nothing is changed.
+
+    Args:
+        state: State of the device before the access.
+        msg: Request.
+        access: Its decoding.
+    """
     region = access.region
     config = None if region is None else state.config(region)
     line = None if region is None else state.line_state(region, access.line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference of G_INT4 and G_INT8: exact sums of k-bit codes, and the lines that show them.
+"""Reference of G_INT4 and G_INT8: exact sums of k-bit codes, as lines that a host reads.
 
 Sums are integers per element, computed with numpy from the codes. The device counts and weighs bits
 in planes; its reference therefore uses no planes. `sums_of_planes` is the host's arithmetic on
@@ -22,20 +22,21 @@ SUM8_WORKERS = 16
 
 
 def sum16_lines(mode: Mode) -> int:
-    """Return the number of SUM16 lines per line of codes."""
+    """Return the number of SUM16 lines (16-bit sums) per line of codes; 0 for other modes."""
     return {Mode.G_INT4: 4, Mode.G_INT8: 2}.get(mode, 0)
 
 
 def sum8_lines(mode: Mode, workers: int) -> int:
-    """Return the number of SUM8 lines per line of codes; only G_INT4 with at most 16 workers has
-    any.
+    """Return the number of SUM8 lines (8-bit sums) per line of codes.
+
+    It is 2 for G_INT4 with at most 16 workers, else 0.
     """
     return 2 if mode == Mode.G_INT4 and workers <= SUM8_WORKERS else 0
 
 
 @dataclass(frozen=True)
 class IntResult:
-    """Result of ``n`` lines of integer codes."""
+    """Sums of ``n`` lines of integer codes over the workers, and the lines that a host reads."""
 
     mode: Mode
     sums: I32
@@ -47,29 +48,30 @@ class IntResult:
 
     @property
     def planes(self) -> U8:
-        """Return uint8[8, n, 64]: the lines at selectors 8..15."""
+        """Return the count planes uint8[8, n, 64]: the lines at selectors 8..15."""
         return count_planes(self.counts)
 
     @property
     def sum16(self) -> U8:
-        """Return uint8[4 or 2, n, 64]: the lines at selectors from 16 on."""
+        """Return the 16-bit sums as lines uint8[4 or 2, n, 64], at selectors from 16 on."""
         return _views(self.sums.astype("<i2"))
 
     @property
     def sum8(self) -> U8:
-        """Return uint8[2, n, 64]: the lines at selectors from 32 on (G_INT4 with W <= 16)."""
+        """Return 8-bit sums as lines uint8[2, n, 64], selectors from 32 on (G_INT4, W <= 16)."""
         return _views(self.sums.astype("<i1"))
 
 
 def _views(values: NDArray[np.signedinteger]) -> U8:
-    """Convert [n, elements] in element order to uint8[views, n, 64]."""
+    """Convert sums [n, elements] to lines uint8[views, n, 64]; view 0 has the first elements."""
     lines = values.view(np.uint8).reshape(len(values), -1, LINE_BYTES)
     return np.ascontiguousarray(lines.transpose(1, 0, 2))
 
 
 def sums_of_views(views: U8, kind: str) -> I32:
-    """Return int32[n, elements] from SUM16 or SUM8 lines uint8[v, n, 64] with values ``kind``
-    (`<i2`).
+    """Return the sums int32[n, elements] in SUM16 or SUM8 lines uint8[v, n, 64].
+
+    ``kind`` is the numpy type of a sum: "<i2" for SUM16, "<i1" for SUM8.
     """
     parts = [np.ascontiguousarray(one).view(kind).astype(np.int32) for one in views]
     return np.concatenate(parts, axis=1)
@@ -78,7 +80,7 @@ def sums_of_views(views: U8, kind: str) -> I32:
 def reduce_int(
     lines: ArrayLike, mode: Mode, present: ArrayLike | None = None, signed: bool = True
 ) -> IntResult:
-    """Return the sums of the codes in uint8[W, n, 64].
+    """Sum the integer codes of all workers in lines uint8[W, n, 64].
 
     Args:
         lines: contributions of all workers.
@@ -101,10 +103,14 @@ def reduce_int(
 def sums_of_planes(
     planes: ArrayLike, mode: Mode, signed: bool = True, zeros_of: int | None = None
 ) -> I32:
-    """Return int32[n, elements of a line] from the count planes uint8[p, n, 64] of the codes' bits.
+    """Return the sums int32[n, elements of a line] of codes from the count planes of their bits.
 
-    ``zeros_of``: the planes are those of a G_BINARY region, which counts zeros, with that many
-    contributions per line; None: the planes count ones.
+    Args:
+        planes: Count planes uint8[p, n, 64].
+        mode: G_INT4 or G_INT8.
+        signed: Codes are two's complement, else 0 .. 2^k - 1.
+        zeros_of: Contributions per line, if the planes are those of a G_BINARY region, which counts
+            zeros; None if they count ones.
     """
     counts = planes_to_counts(planes).astype(np.int32)
     if zeros_of is not None:

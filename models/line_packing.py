@@ -41,8 +41,10 @@ class Mode(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Mode | None:
-        """Return a separate member for a reserved code (7..15), which iteration does not include: a
-        register may hold it, and a commit refuses it.
+        """Return a separate member RESERVED_n for a reserved code n (7..15), None for other values.
+
+        Iteration over Mode does not include it. A register may hold such a code; a commit refuses
+        it.
         """
         if not isinstance(value, int) or not 0 <= value <= MODE_MAX:
             return None
@@ -57,28 +59,29 @@ class Mode(IntEnum):
 
     @property
     def optional(self) -> bool:
-        """Return True for a mode that depends on a build option; without it a commit refuses the
-        mode.
-        """
+        """Return True for G_TERN5, which needs a build option; otherwise a commit refuses it."""
         return self is Mode.G_TERN5
 
     @property
     def low_bit(self) -> bool:
-        """Return True for the counting modes."""
+        """Return True for modes that count bits: G_BINARY, G_TERNARY, G_TERN5, G_INT4, G_INT8."""
         return self in (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_TERN5) or self.bits > 0
 
     @property
     def bits(self) -> int:
-        """Return the bits of a code in the modes that sum codes; 0 in all others."""
+        """Return the bits of an integer code in G_INT4 and G_INT8; 0 in all other modes."""
         return {Mode.G_INT4: 4, Mode.G_INT8: 8}.get(self, 0)
 
     @property
     def exact(self) -> bool:
-        """Return True if the result is a sum, so that a commit must rule out saturation."""
+        """Return True for G_INT4, G_INT8 and G_TERN5, in which counters must not saturate.
+
+        A commit is refused if they could.
+        """
         return self.bits > 0 or self is Mode.G_TERN5
 
     def counts_to(self, workers: int) -> int:
-        """Return the highest count of a column that so many workers can reach."""
+        """Return the highest value that a counter of a line can reach with this many workers."""
         return 2 * workers if self is Mode.G_TERN5 else workers
 
 
@@ -109,8 +112,10 @@ TERN5_CODES: int = 3**TRITS_A_BYTE
 
 
 def elements_per_line(mode: Mode) -> int:
-    """Return the elements per line of ``mode``. Raise ValueError for IDENTITY, which has only
-    bytes.
+    """Return the number of elements in a line of ``mode``.
+
+    Raises:
+        ValueError: IDENTITY or a reserved mode, which has no elements.
     """
     if mode not in _ELEMENTS:
         raise ValueError(f"mode {Mode(mode).name} has no elements, only bytes")
@@ -118,12 +123,20 @@ def elements_per_line(mode: Mode) -> int:
 
 
 def lines_needed(elements: int, mode: Mode) -> int:
-    """Return the lines for ``elements`` elements; the last one is padded with code 0."""
+    """Return the number of lines that hold ``elements`` elements; the last may be padded."""
     return -(-elements // elements_per_line(mode))
 
 
 def contributions(lines: ArrayLike, present: ArrayLike | None) -> tuple[U8, NDArray[np.bool_]]:
-    """Return lines uint8[W, n, 64] and contributors bool[W, n] (None: all); refuse other shapes."""
+    """Return checked lines uint8[W, n, 64] and contributors bool[W, n].
+
+    Args:
+        lines: Contributions of all workers.
+        present: Contributors bool[W, n]; None for all.
+
+    Raises:
+        ValueError: A shape is wrong.
+    """
     array = np.asarray(lines, dtype=np.uint8)
     if array.ndim != 3 or array.shape[2] != LINE_BYTES:
         raise ValueError(f"lines must be uint8[W, n, 64], not shape {array.shape}")
@@ -162,14 +175,16 @@ def _finite(x: ArrayLike) -> F32:
 
 
 def _gated(x: ArrayLike, threshold: float | np.float32) -> I8:
-    """Return the sign of each element above the threshold, else 0."""
+    """Return int8 of the same shape: the sign of each x with abs(x) > threshold, else 0."""
     values = _finite(x)
     gate = np.abs(values) > np.float32(threshold)
     return np.where(gate, np.where(values < 0, -1, 1), 0).astype(np.int8)
 
 
 def pack_binary(x: ArrayLike) -> U8:
-    """Pack float32[...] to uint8[n, 64]: bit = ``x < 0`` (-0.0 counts as +), tail padded with 0.
+    """Pack float32[...] to lines uint8[n, 64] of G_BINARY: bit 1 for ``x < 0`` (-0.0 counts as +).
+
+    The last line is padded with 0.
 
     Raises:
         ValueError: NaN or infinity, which have no sign vote.
@@ -179,9 +194,10 @@ def pack_binary(x: ArrayLike) -> U8:
 
 
 def pack_ternary(x: ArrayLike, threshold: float | np.float32) -> U8:
-    """Pack float32[...] to uint8[n, 64]: gate = ``|x| > threshold`` (in float32), sign = ``x < 0``.
+    """Pack float32[...] to lines uint8[n, 64] of G_TERNARY, two bits {gate, sign} per element.
 
-    A closed gate is sent as 00, never as the illegal 01.
+    gate = ``|x| > threshold`` (in float32), sign = ``x < 0``. A closed gate is sent as 00, never as
+    the illegal 01. The last line is padded with 00.
 
     Raises:
         ValueError: NaN or infinity.
@@ -190,7 +206,11 @@ def pack_ternary(x: ArrayLike, threshold: float | np.float32) -> U8:
 
 
 def codes_to_lines(codes: ArrayLike) -> U8:
-    """Pack raw 2-bit codes uint8[...] (0..3, illegal 01 included) to uint8[n, 64], tail 00."""
+    """Pack 2-bit codes uint8[...] (0..3, illegal 01 included) to lines uint8[n, 64], tail 00.
+
+    Raises:
+        ValueError: A code is above 3.
+    """
     flat = _padded(np.asarray(codes, dtype=np.uint8), elements_per_line(Mode.G_TERNARY))
     if flat.size and int(flat.max()) > 3:
         raise ValueError("a ternary code is 0..3")
@@ -201,20 +221,31 @@ def codes_to_lines(codes: ArrayLike) -> U8:
 
 
 def lines_to_codes(lines: ArrayLike) -> U8:
-    """Unpack uint8[n, 64] to raw 2-bit codes uint8[n * 256]."""
+    """Unpack lines uint8[n, 64] to 2-bit codes uint8[n * 256], gate in bit 1 and sign in bit 0."""
     bits = _lines_to_bits(lines).reshape(-1, 2)
     return (bits[:, 0] | (bits[:, 1] << 1)).astype(np.uint8)
 
 
 def pack_tern5(x: ArrayLike, threshold: float | np.float32) -> U8:
-    """Pack float32[...] to uint8[n, 64] of G_TERN5, by the rule of ``pack_ternary``."""
+    """Pack float32[...] to lines uint8[n, 64] of G_TERN5: sign of x if ``|x| > threshold``, else 0.
+
+    Raises:
+        ValueError: NaN or infinity.
+    """
     return trits_to_lines(_gated(x, threshold))
 
 
 def trits_to_lines(trits: ArrayLike) -> U8:
-    """Pack elements [...] in {-1, 0, +1} to uint8[n, 64] of G_TERN5, tail padded with 0.
+    """Pack trits [...] to lines of G_TERN5, uint8[n, 64].
 
-    A byte is the sum of digit i times 3^i; digit 0 is 0, 1 is +1, 2 is -1.
+    A byte holds 5 consecutive trits: the sum of digit i times 3^i, where trit 0 is digit 0, +1 is
+    digit 1 and -1 is digit 2. A line holds 320 trits; the last line is filled with trits 0.
+
+    Args:
+        trits: Elements -1, 0 or +1 in any shape, flattened in C order.
+
+    Raises:
+        ValueError: An element is not -1, 0 or +1.
     """
     flat = _padded(np.asarray(trits, dtype=np.int8), elements_per_line(Mode.G_TERN5))
     if flat.size and int(np.abs(flat).max()) > 1:
@@ -225,7 +256,10 @@ def trits_to_lines(trits: ArrayLike) -> U8:
 
 
 def unpack_tern5(lines: ArrayLike, count: int | None = None) -> I8:
-    """Unpack uint8[n, 64] to int8[count] in {-1, 0, +1}; an illegal byte counts as five zeros."""
+    """Unpack G_TERN5 lines uint8[n, 64] to int8[count] in {-1, 0, +1} (default: all elements).
+
+    An illegal byte (243..255) counts as five zeros.
+    """
     codes = _of_lines(lines).astype(np.int16)
     legal = np.where(codes < TERN5_CODES, codes, 0).reshape(-1, 1)
     digits = legal // 3 ** np.arange(TRITS_A_BYTE) % 3
@@ -233,8 +267,9 @@ def unpack_tern5(lines: ArrayLike, count: int | None = None) -> I8:
 
 
 def pack_fp32(x: ArrayLike) -> U8:
-    """Pack float32[...] to uint8[n, 64], byte for byte (NaN payloads kept), tail padded with
-    0.0.
+    """Pack float32[...] to lines uint8[n, 64] of FP32, bit for bit, tail padded with 0.0.
+
+    NaN payloads are kept.
     """
     values = np.ascontiguousarray(np.asarray(x, dtype=np.float32))
     # Copy bit patterns: a floating-point copy may quieten a signalling NaN.
@@ -267,7 +302,13 @@ def pack_int(codes: ArrayLike, mode: Mode, signed: bool = True) -> U8:
 
 
 def unpack_int(lines: ArrayLike, mode: Mode, signed: bool = True, count: int | None = None) -> I16:
-    """Unpack uint8[..., 64] to codes int16[..., 512 / bits]; ``count``: number of codes, flat."""
+    """Unpack lines uint8[..., 64] of G_INT4 or G_INT8 to codes int16[..., 512 / bits].
+
+    With ``count`` the result is flat: the first ``count`` codes, int16[count].
+
+    Raises:
+        ValueError: another mode or shape.
+    """
     low, _ = code_range(mode, signed)
     array = _of_lines(lines)
     codes = array.astype(np.int16)
@@ -279,20 +320,24 @@ def unpack_int(lines: ArrayLike, mode: Mode, signed: bool = True, count: int | N
 
 
 def unpack_binary(lines: ArrayLike, count: int | None = None) -> I8:
-    """Unpack uint8[n, 64] to int8[count]: +1 for bit 0 and -1 for bit 1 (all elements by
-    default).
+    """Unpack G_BINARY lines uint8[n, 64] to int8[count]: +1 for bit 0 and -1 for bit 1.
+
+    All elements are returned by default.
     """
     bits = _lines_to_bits(lines)
     return (1 - 2 * bits.astype(np.int8)).astype(np.int8)[:count]
 
 
 def unpack_ternary(lines: ArrayLike, count: int | None = None) -> I8:
-    """Unpack uint8[n, 64] to int8[count] in {-1, 0, +1}; the illegal code 01 counts as 0."""
+    """Unpack G_TERNARY lines uint8[n, 64] to int8[count] in {-1, 0, +1}; illegal code 01 is 0.
+
+    All elements are returned by default.
+    """
     table = np.array([0, 0, 1, -1], dtype=np.int8)
     return table[lines_to_codes(lines)][:count]
 
 
 def unpack_fp32(lines: ArrayLike, count: int | None = None) -> F32:
-    """Unpack uint8[n, 64] to float32[count], bit for bit."""
+    """Unpack FP32 lines uint8[n, 64] to float32[count], bit for bit (default: all elements)."""
     array = np.ascontiguousarray(np.asarray(lines, dtype=np.uint8)).reshape(-1)
     return array.view("<u4").astype(np.uint32).view(np.float32)[:count]

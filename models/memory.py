@@ -20,7 +20,11 @@ ZERO_LINE = bytes(LINE_BYTES)
 
 @dataclass(frozen=True)
 class MemoryLine:
-    """One line; ``known`` has a bit per byte whose value is determined."""
+    """Content of one 64-byte line of memory.
+
+    ``known`` has bit i set if the value of byte i is determined; ``poison_known`` is the same for
+    ``poison``.
+    """
 
     data: bytes = ZERO_LINE
     poison: bool = False
@@ -33,25 +37,26 @@ _CLEAN = MemoryLine()
 
 
 def merge(old: bytes, new: bytes, enables: int) -> bytes:
-    """Merge: byte i of ``new`` if bit i of ``enables`` is set, else of ``old``."""
+    """Return 64 bytes: byte i of ``new`` if bit i of ``enables`` is set, else of ``old``."""
     return bytes(
         n if enables >> i & 1 else o for i, (o, n) in enumerate(zip(old, new, strict=True))
     )
 
 
 class Memory:
-    """Sparse memory of 64-byte lines, by line address."""
+    """Sparse memory of 64-byte lines, by line number (byte address / 64)."""
 
     def __init__(self, initial: Callable[[int], MemoryLine] | None = None) -> None:
-        """Create a memory; ``initial`` returns the content of an unwritten line (default: zeros,
-        clean).
+        """Create a memory.
+
+        ``initial`` returns the content of an unwritten line; by default it is zeros without poison.
         """
         self._initial = initial
         self._lines: dict[int, MemoryLine] = {}
         self._unknown: list[tuple[int, int]] = []
 
     def load(self, line: int) -> MemoryLine:
-        """Return the content of the line."""
+        """Return the content of a line; UNKNOWN_LINE if it was forgotten and not written since."""
         entry = self._lines.get(line)
         if entry is not None:
             return entry
@@ -62,11 +67,11 @@ class Memory:
         return self._initial(line) if self._initial is not None else _CLEAN
 
     def store(self, line: int, entry: MemoryLine) -> None:
-        """Replace the line."""
+        """Replace the content of a line."""
         self._lines[line] = entry
 
     def write(self, line: int, data: bytes, enables: int | None, poison: bool) -> None:
-        """Write as a host; ``enables`` None means the full line.
+        """Apply a write of a host to a line; ``enables`` None means a full write.
 
         A full write sets or clears the poison; a partial one can only set it.
         """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers of the controller: `nf_regs.json`, written by `python -m verif.regs.generate`."""
+"""Register map of the controller, read from `nf_regs.json`.
+
+`python -m verif.regs.generate` writes that file.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build parameters of the device: one dataclass for the model, the register map and the bench."""
+"""Build parameters of the device, used by the model, the register map and the testbench."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANGES = (
 
 @dataclass(frozen=True)
 class DeviceParams:
-    """Parameters of the RTL that are visible from outside, with its defaults.
+    """Parameters of the RTL that are visible from outside; the defaults are those of the RTL.
 
     Raises:
         ValueError: such a device cannot be built (spec: controller §2 and §5).
@@ -46,8 +46,9 @@ class DeviceParams:
 
     @classmethod
     def from_rtl(cls, values: Mapping[str, int]) -> DeviceParams:
-        """Return parameters by RTL name; unknown names are ignored, missing ones keep the
-        default.
+        """Return parameters from values by RTL parameter name.
+
+        Unknown names are ignored; missing ones keep the default.
         """
         names = {f.name.upper(): f.name for f in fields(cls)}
         return cls(**{names[key]: value for key, value in values.items() if key in names})
@@ -66,5 +67,5 @@ class DeviceParams:
 
     @property
     def cnt_max(self) -> int:
-        """Return the value at which a counter saturates."""
+        """Return the value at which a counter saturates: 2^CNT_W - 1."""
         return (1 << self.cnt_w) - 1

@@ -27,14 +27,19 @@ def buckets(elements: int) -> int:
 
 
 def scale(largest: float, mode: Mode) -> float:
-    """Return u, the least float32 that reaches the largest |x| of a bucket with no code clipped."""
+    """Return the scale u of a bucket: the least float32 with which no code is clipped.
+
+    Args:
+        largest: Largest absolute value in the bucket.
+        mode: G_INT4 or G_INT8.
+    """
     units = -(-int(Fraction(largest) * _UNITS) // _top(mode))
     excess = max(0, units.bit_length() - _DIGITS)
     return math.ldexp(-(-units >> excess), excess - 149)
 
 
 def code(x: float, u: float, mode: Mode, r: float = 0.5) -> int:
-    """Return floor(x / u + r) as float64 arithmetic has it, at most the largest code.
+    """Return the integer code floor(x / u + r), computed as float64 does, at most the largest code.
 
     Args:
         x: An element, no larger than the largest of its bucket.
@@ -47,12 +52,18 @@ def code(x: float, u: float, mode: Mode, r: float = 0.5) -> int:
 
 
 def mean(total: int, u: float, contributions: int) -> float:
-    """Return u * total / contributions, rounded once to float32, ties to even; 0 of nobody."""
+    """Return u * total / contributions, rounded once to float32, ties to even.
+
+    Without contributions it is u * total, where the total is 0.
+    """
     return to_float32(Fraction(u) * total / max(1, contributions))
 
 
 def to_float32(exact: Fraction) -> float:
-    """Return the nearest float32, ties to even; +0.0 for zero, an infinity beyond the largest."""
+    """Round an exact number to the nearest float32, ties to even.
+
+    Zero gives +0.0, and numbers beyond the largest float32 an infinity.
+    """
     units = abs(exact) * _UNITS
     excess = max(0, int(units).bit_length() - _DIGITS)
     rounded = Fraction(round(units / 2**excess) << excess, _UNITS)

@@ -33,11 +33,12 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class LowBitResult:
-    """Result of ``n`` lines of a low-bit reduction.
+    """Votes and counts of ``n`` lines of a vote mode, reduced over the workers.
 
     ``counts`` has the layout of the count planes: column ``b`` is the counter that is sliced into
-    bit ``b`` of each plane (G_BINARY: element ``b``; G_TERNARY: plus of element ``b/2`` if even,
-    minus if odd; G_TERN5: the sum of t + 1 of element ``b``, ``b`` < 320).
+    bit ``b`` of each plane (G_BINARY: + votes for element ``b``; G_TERNARY: + votes for element
+    ``b/2`` if ``b`` is even, - votes for element ``(b-1)/2`` if odd; G_TERN5: the sum of t + 1 over
+    the contributions t to element ``b``, ``b`` < 320).
     """
 
     mode: Mode
@@ -54,13 +55,14 @@ class LowBitResult:
 
     @property
     def planes(self) -> U8:
-        """Return uint8[8, n, 64]: the lines at selectors 8..15."""
+        """Return the count planes uint8[8, n, 64]: the lines at selectors 8..15."""
         return count_planes(self.counts)
 
 
 def count_planes(counts: NDArray[np.unsignedinteger]) -> U8:
-    """Convert counts uint[n, 512] to planes uint8[8, n, 64]: bit b of plane p is bit p of count
-    b.
+    """Convert counts uint[n, 512] to count planes uint8[8, n, 64].
+
+    Bit b of plane p is bit p of count b.
     """
     planes = [
         np.packbits(((counts >> p) & 1).astype(np.uint8), axis=1, bitorder="little")
@@ -70,7 +72,11 @@ def count_planes(counts: NDArray[np.unsignedinteger]) -> U8:
 
 
 def planes_to_counts(planes: ArrayLike) -> U16:
-    """Convert planes uint8[p, n, 64] (p <= 8, missing ones are zero) to counts uint16[n, 512]."""
+    """Convert planes uint8[p, n, 64] (p <= 8, missing ones are zero) to counts uint16[n, 512].
+
+    Raises:
+        ValueError: Another shape.
+    """
     array = np.asarray(planes, dtype=np.uint8)
     if array.ndim != 3 or array.shape[0] > PLANES or array.shape[2] != LINE_BYTES:
         raise ValueError(f"planes must be uint8[p<=8, n, 64], not shape {array.shape}")
@@ -106,10 +112,11 @@ def reduce_binary(
     tie: Tie = Tie.PLUS,
     cnt_max: int = 255,
 ) -> LowBitResult:
-    """Return the majority vote of G_BINARY lines uint8[W, n, 64].
+    """Return counts and majority vote of G_BINARY lines uint8[W, n, 64].
 
-    ``2c > m`` gives 0 (+), ``2c < m`` gives 1 (-), a tie gives ``tie``; ``m = 0`` reads as zeros.
-    Counters saturate at ``cnt_max``; ``m`` does not.
+    c is the number of + votes (bits 0) among m contributions. ``2c > m`` gives 0 (+), ``2c < m``
+    gives 1 (-), a tie gives ``tie``; ``m = 0`` reads as zeros. Counters saturate at ``cnt_max``;
+    ``m`` does not.
 
     Args:
         lines: contributions of all workers.
@@ -137,7 +144,7 @@ def reduce_ternary(
     threshold: int = 1,
     cnt_max: int = 255,
 ) -> LowBitResult:
-    """Return the gated vote of G_TERNARY lines uint8[W, n, 64].
+    """Return counts and thresholded vote of G_TERNARY lines uint8[W, n, 64].
 
     net = plus - minus of the saturated counts; ``net >= threshold`` gives +1 (10), ``net <=
     -threshold`` gives -1 (11), else 0 (00). The illegal code 01 counts as 0.
@@ -171,10 +178,11 @@ def reduce_ternary(
 def reduce_tern5(
     lines: ArrayLike, present: ArrayLike | None = None, threshold: int = 1
 ) -> LowBitResult:
-    """Return the gated vote of G_TERN5 lines uint8[W, n, 64].
+    """Return counts and thresholded vote of G_TERN5 lines uint8[W, n, 64].
 
-    net >= threshold gives +1, net <= -threshold gives -1, else 0, as lines of the same format. The
-    counters hold every count that a commit allows, so none saturates.
+    net is the sum of the elements -1, 0 and +1. net >= threshold gives +1, net <= -threshold gives
+    -1, else 0, as lines of the same format. The counters hold every count that a commit allows, so
+    none saturates.
 
     Args:
         lines: contributions of all workers.

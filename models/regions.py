@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Region descriptors and address decoding.
+"""Region descriptors, and decoding of a message's address to region, selector and line.
 
 Addresses of messages and descriptors are byte addresses; all counts are in 64-byte lines. A line
 address is bits [51:6] of the byte address, 46 bits. Spec: controller §2 and §6, second edition §10.
@@ -38,8 +38,9 @@ _CONFIG = REG_MAP.region_register("CONFIG")
 
 
 class CommitCode(IntEnum):
-    """Result of a commit, as in the region's STATUS register. The lowest failing code is reported;
-    of a reserved mode nothing else is checked.
+    """Result code of a commit, as in the region's STATUS register.
+
+    The lowest failing code is reported; of a reserved mode nothing else is checked.
     """
 
     OK = 0
@@ -71,7 +72,7 @@ class Cause(IntEnum):
 
 
 class Kind(IntEnum):
-    """Effect of a decoded access."""
+    """Kind of a decoded access: what the device does with the message."""
 
     REFUSED = 0
     NO_EFFECT = 1
@@ -144,7 +145,7 @@ class RegionConfig:
             raise ValueError(f"bind_shift is 0..{MAX_BIND_SHIFT}, not {self.bind_shift}")
 
     def register_values(self) -> dict[str, int]:
-        """Return the values of REGION[r].NAME by NAME, without EPOCH, which commits them."""
+        """Return the shadow register values of the descriptor by register name, without EPOCH."""
         options = {one.name: int(getattr(self, one.name.lower())) for one in _CONFIG.fields}
         return {
             "BASE_LO": self.base & WORD_MASK,
@@ -160,7 +161,7 @@ class RegionConfig:
 
     @classmethod
     def from_registers(cls, values: Mapping[str, int]) -> RegionConfig:
-        """Return the descriptor in the shadow registers; inverse of ``register_values``."""
+        """Return the descriptor in the shadow registers; inverts ``register_values``."""
         options = _CONFIG.unpack(values["CONFIG"])
         flags = {name.lower(): bool(value) for name, value in options.items()}
         codes = {"mode": Mode(options["MODE"]), "bind_shift": options["BIND_SHIFT"]}
@@ -176,27 +177,27 @@ class RegionConfig:
 
     @property
     def lines(self) -> int:
-        """Return the lines per worker (n)."""
+        """Return the number of lines per worker (n)."""
         return 1 << self.lines_log2
 
     @property
     def most(self) -> int:
-        """Return the highest count that its workers can reach."""
+        """Return the highest value that a counter can reach with all workers of the region."""
         return self.mode.counts_to(self.workers)
 
     @property
     def keeps_sums(self) -> bool:
-        """Return True if KEEP_SUM is set and the mode has sums."""
+        """Return True for an FP32 region with KEEP_SUM, which stores the sum of a complete line."""
         return self.keep_sum and self.mode == Mode.FP32
 
     @property
     def base_line(self) -> int:
-        """Return the first line of the window."""
+        """Return the line address of the first line of the window."""
         return self.base // LINE_BYTES
 
     @property
     def state_line(self) -> int:
-        """Return the first line of the state area."""
+        """Return the line address of the first line of the state area."""
         return self.state_base // LINE_BYTES
 
     @property
@@ -205,20 +206,22 @@ class RegionConfig:
         return 1 << (self.lines_log2 + SELECTOR_BITS)
 
     def owner(self, selector: int) -> int:
-        """Return the LD-ID that BIND allows to write at a selector (spec: second edition,
-        section 6).
-        """
+        """Return the LD-ID that may write at a selector (worker) with BIND (second edition §6)."""
         return selector >> self.bind_shift
 
     def address(self, selector: int, line: int) -> int:
-        """Return the byte address of (selector, line) in the window."""
+        """Return the byte address of line ``line`` at a selector of the window.
+
+        Raises:
+            ValueError: the selector or the line is out of range.
+        """
         if not 0 <= selector < SELECTORS or not 0 <= line < self.lines:
             raise ValueError(f"no such place in the window: selector {selector}, line {line}")
         return self.base + ((selector << self.lines_log2) + line) * LINE_BYTES
 
 
 def sum_selectors(config: RegionConfig) -> tuple[int, ...]:
-    """Return the selectors of sums in an integer mode: SUM16 lines, then SUM8 lines if they fit."""
+    """Return the selectors of sums in an integer mode: SUM16 lines, then any SUM8 lines."""
     wide, narrow = sum16_lines(config.mode), sum8_lines(config.mode, config.workers)
     return (
         *range(SUM16_SELECTOR, SUM16_SELECTOR + wide),
@@ -227,22 +230,23 @@ def sum_selectors(config: RegionConfig) -> tuple[int, ...]:
 
 
 def planes_kept(most: int, cnt_w: int) -> int:
-    """Return the count planes that carry information: min(cnt_w, ceil(log2(most + 1))). ``most`` is
-    the highest count, W in all modes but one.
+    """Return how many count planes a record stores: min(cnt_w, ceil(log2(most + 1))).
+
+    ``most`` is the highest value of a counter: W in all modes except G_TERN5.
     """
     return min(cnt_w, most.bit_length())
 
 
 def record_lines(most: int, cnt_w: int) -> int:
-    """Return the lines of one low-bit state record: bookkeeping and planes, up to a power of
-    two.
-    """
+    """Return the lines of a low-bit state record: bookkeeping and planes, up to a power of two."""
     return 1 << planes_kept(most, cnt_w).bit_length()
 
 
 def records(config: RegionConfig, cnt_w: int) -> tuple[int, int]:
-    """Return first line and distance of the records: bookkeeping, then planes or a kept FP32
-    sum.
+    """Return the line address of the first state record of a region, and their distance in lines.
+
+    A record is the bookkeeping line, then count planes (low-bit modes) or the stored FP32 sum (with
+    KEEP_SUM).
     """
     if config.mode.low_bit:
         return config.state_line, record_lines(config.most, cnt_w)
@@ -251,7 +255,7 @@ def records(config: RegionConfig, cnt_w: int) -> tuple[int, int]:
 
 
 def state_lines(config: RegionConfig, cnt_w: int) -> int:
-    """Return the size of the state area in lines."""
+    """Return the number of lines of a region's state area."""
     if config.mode == Mode.IDENTITY:
         return SELECTORS * config.lines
     if config.mode == Mode.FP32:
@@ -262,12 +266,16 @@ def state_lines(config: RegionConfig, cnt_w: int) -> int:
 
 @dataclass(frozen=True)
 class Access:
-    """Decoding of one message.
+    """Decoding of one message: what the device does with it, and where.
 
     Attributes:
-        region: None outside windows.
-        selector: None outside windows.
-        line: line within the region's worker (i) in a window, else the line address.
+        kind: kind of access.
+        write: whether the message is a write.
+        line: line within the worker's n lines in a window, line of the control window, else the
+            line address.
+        cause: cause of a refusal, else NONE.
+        region: number of the region; None outside windows.
+        selector: worker number of a write, or what a read reads; None outside windows.
         memory_line: line of device memory of a MEMORY or IDENTITY access, else None.
     """
 
@@ -281,7 +289,7 @@ class Access:
 
 
 def is_partial(msg: M2SMessage) -> bool:
-    """Return True for MemWrPtl."""
+    """Return True for MemWrPtl, whatever its byte enables."""
     return isinstance(msg, M2SRwD) and msg.opcode == RwdOp.MEM_WR_PTL
 
 
@@ -292,9 +300,14 @@ def decode_access(
     illegal_framing: bool = False,
     control: ControlWindow | None = None,
 ) -> Access:
-    """Decode ``msg`` against the committed descriptors (None: not committed).
+    """Decode ``msg`` with the committed descriptors.
 
-    ``illegal_framing``: the data message had illegal Sz/BE header bits; it counts as unsupported.
+    Args:
+        msg: message from the host.
+        params: build parameters of the device.
+        regions: descriptor by region number; None if not committed.
+        illegal_framing: the data message had illegal Sz/BE header bits; it counts as unsupported.
+        control: control window, if any.
     """
     write = isinstance(msg, M2SRwD)
     address_line = (msg.addr >> 6) & ((1 << LINE_ADDRESS_BITS) - 1)
@@ -320,7 +333,10 @@ def decode_access(
 
 
 def _decode_opcode(msg: M2SMessage, address_line: int, illegal_framing: bool) -> Access | None:
-    """Return the access of an opcode that touches no address; None for reads and writes."""
+    """Return the access of an opcode that depends on no address; None for reads and writes.
+
+    Unsupported opcodes are refused whatever their address.
+    """
     if isinstance(msg, M2SRwD):
         if illegal_framing or msg.opcode not in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL):
             return Access(Kind.REFUSED, True, address_line, Cause.UNSUPPORTED)

@@ -18,7 +18,7 @@ WORD_MASK = 0xFFFF_FFFF
 
 
 class Counts(StrEnum):
-    """Source of the value of an event counter."""
+    """Kind of an event counter: the part of the device whose events it counts."""
 
     ACCESS = "access"  # the accesses and the memory's answers: the device model counts it as well
     SLOTS = "slots"  # the micro-architecture: hits, misses and traffic of the slots
@@ -28,7 +28,7 @@ class Counts(StrEnum):
 
 
 class FieldAccess(Enum):
-    """Access of software to a field."""
+    """Kind of software access to a field of a register."""
 
     RO = "RO"  # read only; a write changes nothing
     RW = "RW"  # reads back what was written
@@ -54,7 +54,7 @@ class Field:
 
     @property
     def mask(self) -> int:
-        """Return the bits of the register that the field occupies."""
+        """Return the mask of the register bits that the field occupies."""
         return ((1 << self.width) - 1) << self.lsb
 
     def extract(self, word: int) -> int:
@@ -62,13 +62,17 @@ class Field:
         return (word & self.mask) >> self.lsb
 
     def insert(self, word: int, value: int) -> int:
-        """Return `word` with the field set to `value`. Raise ValueError if `value` does not fit."""
+        """Return `word` with the field set to `value`.
+
+        Raises:
+            ValueError: `value` does not fit the field.
+        """
         if value < 0 or value >> self.width:
             raise ValueError(f"{value:#x} does not fit field {self.name} of {self.width} bits")
         return (word & ~self.mask) | (value << self.lsb)
 
     def scaled(self, params: DeviceParams) -> Field:
-        """Return the field for a device with these parameters."""
+        """Return the field with reset value and width as in a device with these parameters."""
         out = self
         if out.reset_parameter is not None:
             out = replace(out, reset=params.as_rtl()[out.reset_parameter])
@@ -79,7 +83,11 @@ class Field:
 
 @dataclass(frozen=True)
 class Register:
-    """One 32-bit register. In the region template `address` is the offset within the region."""
+    """One 32-bit register.
+
+    `address` is a byte address; for a register of a region it is the offset from the start of the
+    region's registers.
+    """
 
     name: str
     address: int
@@ -88,19 +96,22 @@ class Register:
 
     @property
     def reset(self) -> int:
-        """Return the value after reset, reserved bits 0."""
+        """Return the value of the register after reset, with reserved bits 0."""
         return sum(f.reset << f.lsb for f in self.fields)
 
     def mask(self, *access: FieldAccess) -> int:
-        """Return the bits whose access is one of `access`; without arguments, all bits that are
-        not reserved.
-        """
+        """Return the mask of the bits with one of these accesses; no arguments: all fields."""
         return sum(f.mask for f in self.fields if not access or f.access in access)
 
     def stored(self, old: int, data: int, lanes: int = WORD_MASK) -> int:
-        """Return the value of the register after `data` was written to its bits `lanes`.
+        """Return the value of the register after a write.
 
-        Only read-write fields change; fields with a maximum saturate. `old` is the previous value.
+        Only read-write fields change; fields with a maximum saturate.
+
+        Args:
+            old: Value before the write.
+            data: Written word.
+            lanes: Mask of the written bits.
         """
         lanes &= self.mask(FieldAccess.RW)
         word = (old & ~lanes) | (data & lanes)
@@ -111,25 +122,28 @@ class Register:
 
     @property
     def parametric(self) -> bool:
-        """Return True if a hardware parameter determines the reset value."""
+        """Return True if a build parameter of the device determines the reset value of a field."""
         return any(f.reset_parameter for f in self.fields)
 
     @property
     def volatile_mask(self) -> int:
-        """Return the bits that the hardware may change."""
+        """Return the mask of the bits that the hardware may change."""
         return sum(f.mask for f in self.fields if f.volatile)
 
     @property
     def access(self) -> FieldAccess:
-        """Return the access of the whole register: the widest access of any field."""
+        """Return the widest access of any field: COMMIT, PULSE, RW, W1C or RO, in this order."""
         for kind in (FieldAccess.COMMIT, FieldAccess.PULSE, FieldAccess.RW, FieldAccess.W1C):
             if self.mask(kind):
                 return kind
         return FieldAccess.RO
 
     def pack(self, **values: int) -> int:
-        """Pack field values into a word, others 0. Raise KeyError, or ValueError if one does not
-        fit.
+        """Return a word with these field values, by name of field; other fields are 0.
+
+        Raises:
+            KeyError: The register has no such field.
+            ValueError: A value does not fit its field.
         """
         word = 0
         for name, value in values.items():
@@ -137,11 +151,15 @@ class Register:
         return word
 
     def unpack(self, word: int) -> dict[str, int]:
-        """Return the value of every field of a word, by name."""
+        """Return the value of every field in a word, by name."""
         return {f.name: f.extract(word) for f in self.fields}
 
     def field(self, name: str) -> Field:
-        """Return a field by name. Raise KeyError if there is no such field."""
+        """Return a field by name.
+
+        Raises:
+            KeyError: The register has no such field.
+        """
         for f in self.fields:
             if f.name == name:
                 return f
@@ -150,7 +168,7 @@ class Register:
 
 @dataclass(frozen=True)
 class RegMap:
-    """Register map: registers of the device and the registers of one region."""
+    """Register map: registers of the device, and those that every region has."""
 
     registers: tuple[Register, ...]
     region_registers: tuple[Register, ...]
@@ -160,7 +178,7 @@ class RegMap:
     """Values of the fields with an `enum`: {enumeration: {member: value}}."""
 
     def counters(self, *kinds: Counts) -> tuple[str, ...]:
-        """Return the names of the event counters of these kinds (none: of all), by address."""
+        """Return the names of the event counters of these kinds, by address; no arguments: all."""
         return tuple(
             reg.name
             for reg in self.registers
@@ -168,7 +186,13 @@ class RegMap:
         )
 
     def region_register(self, name: str) -> Register:
-        """Return a register of the region template by name. Raise KeyError if there is none."""
+        """Return the register `name` of the set that every region has.
+
+        Its address is an offset in bytes from the start of a region's registers.
+
+        Raises:
+            KeyError: Regions have no register of this name.
+        """
         for reg in self.region_registers:
             if reg.name == name:
                 return reg
@@ -177,7 +201,8 @@ class RegMap:
     def expand(self, params: DeviceParams | None = None) -> dict[str, Register]:
         """Return every register of a device by name ("IRQ_STATUS", "REGION[2].STATUS").
 
-        Addresses are absolute byte addresses; resets and widths follow `params`.
+        Addresses are absolute byte addresses; reset values and widths follow `params` (None: the
+        defaults).
         """
         hw = params or DeviceParams()
         out: dict[str, Register] = {}
@@ -193,5 +218,5 @@ class RegMap:
 
 
 def byte_mask(strobe: int, lanes: int = WORD_BYTES) -> int:
-    """Return the bits of a word that the byte strobes enable."""
+    """Return the mask of the bits in the bytes that the byte strobes enable."""
     return sum(0xFF << (8 * lane) for lane in range(lanes) if strobe >> lane & 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity check of the hook against the rules of the device."""
+"""Tests of the cost model's placements against the rules by which the device model commits."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def test_sizes_of_state_are_the_models(route: Route, workers: int, log2: int, cn
 def test_a_device_commits_what_is_placed(
     route: Route, workers: int, elements: int, mem: int
 ) -> None:
-    """Check that the device accepts two consecutive regions as placed, and refuses twice the
-    lines.
+    """Check that the device accepts a placement in two adjacent regions, and no larger regions.
+
+    It also refuses one line if the cost model finds no placement.
     """
     device = cost_model.Device(mem_lines_log2=mem)
     params = DeviceParams(mem_lines_log2=mem)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codec of the package: bit-identical to the reference models on each engine."""
+"""Tests that the codec of the package is bit-identical to the reference models, on each engine."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-45, 1.2e-38, 3.4028235e38, -3.4028235e
 
 @pytest.fixture(params=ENGINES, scope="module")
 def loops(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """Yield each engine."""
+    """Yield each engine of the codec in turn, while the codec uses it."""
     with using(ENGINES[request.param]):
         yield ENGINES[request.param]
 
 
 @st.composite
 def tensors(draw: st.DrawFn) -> F32:
-    """Draw finite float32 tensors: all bit patterns, ordinary ones, many zeros, at every
-    alignment.
+    """Draw a finite float32 tensor at any alignment.
+
+    Elements are any bit patterns, normal numbers with or without zeros, or special values.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     size = draw(st.integers(0, 1600) | st.integers(65_000, 66_500))
@@ -64,7 +65,7 @@ def tensors(draw: st.DrawFn) -> F32:
 
 
 def mean(x: F32) -> np.float32:
-    """Return the float32 of the mean of |x|, from an exact sum."""
+    """Return the mean of |x| as float32, from an exact sum."""
     return np.float32(math.fsum(np.abs(x).tolist()) / max(1, x.size))
 
 
@@ -97,7 +98,7 @@ def test_packing(loops: Engine, x: F32, ratio: float) -> None:
 def test_what_is_not_finite_has_no_votes(
     loops: Engine, x: F32, bad: float, data: st.DataObject
 ) -> None:
-    """Check that the codec refuses exactly what the model refuses."""
+    """Check that a tensor with NaN or infinity has no votes, where the model refuses it."""
     if not x.size:
         return
     x[data.draw(st.integers(0, x.size - 1))] = bad
@@ -138,8 +139,10 @@ def test_votes(loops: Engine, workers: int, size: int, seed: int) -> None:
 
 
 def counted(planes: U8) -> NDArray[np.int64]:
-    """Return the counts of the bits of each line: of plus, in G_TERNARY of plus and minus in
-    turn."""
+    """Return the count of each bit, int64[n, 512], from count planes uint8[P, n, 64].
+
+    In G_BINARY it is that of + votes; in G_TERNARY even bits count +, odd bits -.
+    """
     bits = np.unpackbits(planes, axis=2, bitorder="little").astype(np.int64)
     return np.tensordot(1 << np.arange(len(planes)), bits, axes=1)
 
@@ -185,7 +188,7 @@ def test_decoding(loops: Engine, workers: int, elements: int, seed: int, scale: 
 
 
 def test_a_codec_that_votes_on_the_sign_bit_fails_the_law() -> None:
-    """Check that a codec that votes on the sign bit fails (negative twin): -0.0 counts as +."""
+    """Check that -0.0 votes +: a packer that sends the sign bit would differ (negative twin)."""
     x = np.array([-0.0], np.float32)
     by_sign_bit = np.packbits(np.signbit(x), bitorder="little")
     assert by_sign_bit[0] != codec.pack(x, codec.Route.G_BINARY).lines[0, 0]
@@ -194,7 +197,7 @@ def test_a_codec_that_votes_on_the_sign_bit_fails_the_law() -> None:
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([600, 65_536, 65_537, 200_000]))
 def test_sums_have_one_order(loops: Engine, seed: int, size: int) -> None:
-    """Check the order of sums in float64, where another order gives other bits."""
+    """Check that both engines give bit-identical sums of |x|, which depend on the order of sums."""
     rng = np.random.default_rng(seed)
     x = (rng.standard_normal(size) * np.exp(4 * rng.standard_normal(size))).astype(np.float32)
     assert loops.look(x, True) == numpy_engine.look(x, True)
@@ -204,7 +207,7 @@ def test_sums_have_one_order(loops: Engine, seed: int, size: int) -> None:
 
 
 def test_gates_at_the_limit(loops: Engine) -> None:
-    """Check that a gate is open only above the threshold, and that -0.0 is a threshold of 0."""
+    """Check that a gate opens only above the threshold, also for 0, -0.0 and infinity."""
     x = np.array([1, -1, 0, 2, -1] * 300, np.float32)  # the mean of |x| is 1
     for ratio in (0.0, -0.0, 1.0, 2.0, float("inf")):
         packed = codec.pack(x, codec.Route.G_TERNARY, ratio=ratio)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control window in the device model: decoding, causes, positions, words of a write."""
+"""Tests of the control window in the device model: decoding, refusals, positions, written words."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device model in the low-bit modes: votes, epochs, refused accesses, counters."""
+"""Tests of the device model in the low-bit modes: votes, epochs, refused accesses, counters."""
 
 import random
 
@@ -140,7 +140,7 @@ def test_saturation_needs_a_lost_increment() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([Mode.G_BINARY, Mode.G_TERNARY]), st.integers(1, 3))
 def test_arrival_order_does_not_matter(seed: int, mode: Mode, cnt_w: int) -> None:
-    """Check the same set of first clean contributions in any order between workers and lines."""
+    """Check that a set of contributions in any order gives the same reads, counters and status."""
     rnd = random.Random(seed)
     workers = rnd.randrange(1, 7)
     writes = [

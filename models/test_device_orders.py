@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features for the scoreboard: line keys, snapshots, explanations, and speed."""
+"""Tests of the device model's features for the scoreboard: keys, snapshots, texts, speed."""
 
 import random
 import time
@@ -19,7 +19,7 @@ MODES = [Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
 
 
 def layout() -> list[RegionConfig]:
-    """Return one small region per mode."""
+    """Return a small region for each of IDENTITY, G_BINARY, G_TERNARY and FP32."""
     return [
         config(mode, base=(MEMORY_LINES + 1024 * i) * 64, state_base=64 * 1024 * i, strict=i == 2)
         for i, mode in enumerate(MODES)
@@ -27,7 +27,7 @@ def layout() -> list[RegionConfig]:
 
 
 def traffic(rnd: random.Random, count: int) -> list[M2SMessage]:
-    """Return messages of every kind on a few lines."""
+    """Return ``count`` random messages of every kind on a few lines of the regions of `layout`."""
     regions = layout()
     out: list[M2SMessage] = []
     for tag in range(count):
@@ -56,7 +56,7 @@ def model() -> DeviceModel:
 
 
 def everything(device: DeviceModel) -> object:
-    """Return answers, counters and status; reads cover every address in use."""
+    """Return what shows the device's state: status, counters, errors, and reads of all lines."""
     status = [device.region_status(r) for r in range(4)]
     flagged = [device.flagged_lines(r) for r in range(4)]
     assert all(s.complete_lines <= 2 for s in status)
@@ -72,7 +72,7 @@ def everything(device: DeviceModel) -> object:
 
 
 def test_the_traffic_reaches_every_state() -> None:
-    """Check that the traffic reaches every state; otherwise the properties below are empty."""
+    """Check that the random traffic reaches the states that the tests below need."""
     device = model()
     for msg in traffic(random.Random(5), 400):
         device.step(msg)
@@ -87,7 +87,7 @@ def test_the_traffic_reaches_every_state() -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_restore_undoes_exactly_one_key(seed: int) -> None:
-    """Check that step, restore and step equals never having stepped first."""
+    """Check that restore() undoes the messages of one key, as if they had never been executed."""
     rnd = random.Random(seed)
     messages = traffic(rnd, 100)
     tried, plain = model(), model()
@@ -109,7 +109,7 @@ def test_restore_undoes_exactly_one_key(seed: int) -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32))
 def test_different_keys_are_independent(seed: int) -> None:
-    """Check that answers depend only on the order within a key."""
+    """Check that responses do not depend on the order of messages with different keys."""
     rnd = random.Random(seed)
     messages = traffic(rnd, 60)
     one = model()
@@ -198,7 +198,10 @@ def test_explanations_name_the_reason() -> None:
 
 
 def test_fast_enough() -> None:
-    """Check a quarter of the wanted 20,000 messages per second, which a slow machine reaches."""
+    """Check that the model executes 5,000 messages per second, a quarter of the wanted speed.
+
+    Even a slow machine reaches it.
+    """
     bench = DeviceFixture(config(workers=8, lines_log2=6, base=1 << 20, state_base=0), PARAMS)
     rnd = random.Random(1)
     at = bench.config.address

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device model in FP32 mode and as plain memory, with memory faults."""
+"""Tests of the device model in FP32 mode and as plain memory, with memory faults."""
 
 import struct
 
@@ -18,7 +18,7 @@ A, B, C = lines(3, 3)
 
 
 def floats(*values: float) -> bytes:
-    """Return a line that begins with ``values``."""
+    """Return a 64-byte line that begins with ``values`` as binary32; the rest is zero."""
     return struct.pack(f"<{len(values)}f", *values).ljust(64, b"\0")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binary32 addition: numpy, fractions and double precision must agree bit for bit."""
+"""Tests that binary32 addition by numpy, by fractions and by float64 agrees bit for bit."""
 
 import functools
 import math
@@ -39,7 +39,7 @@ HARD = sorted(
 
 
 def exact_add(a: int, b: int) -> int:
-    """Add bit patterns as binary32: round to nearest even, subnormals, NaN 7FC00000h."""
+    """Add two bit patterns as binary32, in exact arithmetic; NaN becomes 7FC00000h."""
     x, y = struct.unpack("<2f", struct.pack("<2I", a, b))
     total = x + y  # of floats of Python: exact enough for NaN, infinities and the sign of zero
     if math.isnan(total):
@@ -50,7 +50,7 @@ def exact_add(a: int, b: int) -> int:
 
 
 def exact_sum(values: Iterable[int]) -> int:
-    """Return the sum of bit patterns in order (controller spec §4); +0.0 without any."""
+    """Add bit patterns in order (controller spec §4); without any the sum is +0.0."""
     first, *others = [*values] or [0]
     # -0.0 changes no number; of a NaN it makes the canonical one.
     return functools.reduce(exact_add, others, exact_add(first, SIGN))
@@ -58,8 +58,9 @@ def exact_sum(values: Iterable[int]) -> int:
 
 # -- tests ---------------------------------------------------------------------------------------
 def compare(a: np.ndarray, b: np.ndarray) -> None:
-    """Compare numpy's sum, the sum by fractions, and a float64 sum rounded once (53 >= 2 * 24 +
-    2).
+    """Check that numpy's sums equal the exact sums, and float64 sums rounded once to float32.
+
+    float64 has enough bits for that: 53 >= 2 * 24 + 2.
     """
     got = fp32.add_bits(a, b)
     want = [exact_add(int(x), int(y)) for x, y in zip(a, b, strict=True)]
@@ -82,7 +83,7 @@ def test_random_patterns() -> None:
 
 
 def test_random_neighbours() -> None:
-    """Check exponents at most 26 apart, where rounding and cancellation occur."""
+    """Check sums of numbers with exponents at most 26 apart, so that they round and cancel."""
     rng = np.random.default_rng(2)
     a = rng.integers(0, 1 << 32, 30_000, dtype=np.uint64).astype(np.uint32)
     exponent = np.clip((a >> 23 & 0xFF).astype(np.int64) + rng.integers(-26, 27, a.size), 0, 254)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the sums of integer codes: exact in any order and subset, by every view."""
+"""Tests of sums of integer codes: exact in any order and subset, in every view."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ SHAPES = ("random", "smallest", "largest", "alternating", "one hot")
 
 
 def drawn(seed: int, workers: int, n: int, mode: Mode, signed: bool, shape: str) -> Any:
-    """Return random codes int64[W, n, elements]."""
+    """Return random codes int64[W, n, elements] of a mode; ``shape`` gives extreme ones."""
     rng, (low, high) = np.random.default_rng(seed), code_range(mode, signed)
     codes = rng.integers(low, high + 1, (workers, n, elements_per_line(mode)))
     if shape in ("smallest", "largest"):
@@ -37,7 +37,7 @@ def drawn(seed: int, workers: int, n: int, mode: Mode, signed: bool, shape: str)
 
 
 def as_lines(codes: Any, mode: Mode) -> U8:
-    """Pack codes with Python integers, without the packer: element e starts at bit e * k."""
+    """Pack codes to lines with Python integers, without the packer: element e at bit e * k."""
     k = mode.bits
     out = np.zeros((*codes.shape[:2], 64), np.uint8)
     for w, i in np.ndindex(*codes.shape[:2]):
@@ -47,12 +47,12 @@ def as_lines(codes: Any, mode: Mode) -> U8:
 
 
 def values_of(views: U8, kind: str) -> Any:
-    """Return the values [n, elements] in uint8[views, n, 64]."""
+    """Return the values [n, elements] in sum lines uint8[views, n, 64] of numpy type ``kind``."""
     return np.concatenate([np.ascontiguousarray(one).view(kind) for one in views], axis=1)
 
 
 def check(result: IntResult, want: Any, workers: int, signed: bool) -> None:
-    """Check that every view contains the sums int64[n, elements]."""
+    """Check that planes, SUM16 and SUM8 lines contain the sums ``want``, int64[n, elements]."""
     assert (result.sums == want).all()
     assert (sums_of_planes(result.planes, result.mode, signed) == want).all()
     assert len(result.sum16) == sum16_lines(result.mode)
@@ -90,8 +90,9 @@ def test_exact_in_any_order_and_subset(
 def test_a_binary_region_holds_the_same_sums(
     seed: int, workers: int, mode: Mode, signed: bool
 ) -> None:
-    """Check that bit-sliced counting is linear: planes of a G_BINARY region count the zeros of
-    each bit.
+    """Check that sums of codes follow from the count planes of a G_BINARY region.
+
+    These count the zeros of each bit.
     """
     codes = drawn(seed, workers, 2, mode, signed, "random")
     lines = as_lines(codes, mode)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer codes of the package: stochastic rounding is unbiased, sums do not depend on the
-order.
-"""
+"""Tests of the package's integer codes: unbiased stochastic rounding, exact sums in any order."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ Drawn = NDArray[np.float64]
 
 
 def tensors(rng: np.random.Generator, workers: int, size: int) -> F32:
-    """Return float32[W, n]: mixed magnitudes, zeros, subnormals, workers without a gradient."""
+    """Return float32[W, n]: mixed magnitudes, zeros, subnormals, workers with zeros only."""
     x = rng.standard_normal((workers, size)) * 10.0 ** rng.integers(-44, 38, (1, size))
     x *= rng.random((workers, size)) < 0.8
     x[rng.random(workers) < 0.2] = 0
@@ -39,12 +37,12 @@ def slices(uniform: Drawn) -> Callable[[int, int], Drawn]:
 
 
 def units_of(x: F32, route: Route) -> F32:
-    """Return the units that the ranks agree on."""
+    """Return the units of the buckets on which workers with gradients x [W, n] agree."""
     return codec.units(np.max([codec.maxima(own) for own in x], axis=0), route)
 
 
 def drawn_codes(x: float, u: float, route: Route, draws: Drawn) -> NDArray[np.int16]:
-    """Return repeatedly drawn codes of one value with a given unit."""
+    """Pack one value once per draw, with the same unit; return the codes int16[draws]."""
     values, units = np.full(draws.size, x, np.float32), np.full(-(-draws.size // 1024), u, "f4")
     packed = codec.pack_codes(values, route, units, slices(draws))
     return unpack_int(packed.lines, MODES[route]).reshape(-1)[: draws.size]
@@ -53,8 +51,9 @@ def drawn_codes(x: float, u: float, route: Route, draws: Drawn) -> NDArray[np.in
 @settings(max_examples=12, deadline=None)
 @given(st.floats(-1, 1, width=32), st.sampled_from(list(MODES)), SEEDS)
 def test_stochastic_has_no_bias(share: float, route: Route, seed: int) -> None:
-    """Check that the mean of 10^6 draws is within 4 sigma of the value; the variance is p (1 -
-    p) u^2.
+    """Check that the mean of 10^6 stochastic codes is within 4 sigma of the exact value.
+
+    The variance of one is p (1 - p) u^2, with p the fraction of value / u.
     """
     u = float(codec.units(np.ones(1, np.float32), route)[0])
     codes = drawn_codes(share, u, route, np.random.default_rng(seed).random(DRAWS))
@@ -67,7 +66,7 @@ def test_stochastic_has_no_bias(share: float, route: Route, seed: int) -> None:
 
 
 def test_a_biased_rounding_is_found() -> None:
-    """Check that a biased rounding, r in [0, 0.99), is found (negative twin of the law above)."""
+    """Check that draws in [0, 0.99), a biased rounding, fail the law above (negative twin)."""
     codes = drawn_codes(0.5, 1.0, Route.G_INT4, np.random.default_rng(1).random(DRAWS) * 0.99)
     assert abs(float(codes.mean()) - 0.5) > 4 * np.sqrt(0.25 / DRAWS)
 
@@ -77,7 +76,7 @@ def test_a_biased_rounding_is_found() -> None:
 def test_packing_counts_zeros_and_scales_by_one(
     seed: int, size: int, workers: int, route: Route
 ) -> None:
-    """Check that long tensors, which are packed in pieces, equal bucket-wise packing."""
+    """Check that packing a tensor equals packing its buckets one by one; scale 1, zeros counted."""
     x = tensors(np.random.default_rng(seed), workers, size)
     u = units_of(x, route)
     packed = codec.pack_codes(x[0], route, u)
@@ -93,7 +92,7 @@ def test_packing_counts_zeros_and_scales_by_one(
 @settings(max_examples=40, deadline=None)
 @given(seed=SEEDS, size=SIZES, workers=WORKERS, route=st.sampled_from(list(MODES)))
 def test_sums_are_exact_in_any_order(seed: int, size: int, workers: int, route: Route) -> None:
-    """Check exact sums, also with absent workers whatever their lines contain."""
+    """Check that sums equal the model's, in any order of workers; absent ones are ignored."""
     rng, mode = np.random.default_rng(seed), MODES[route]
     lines = rng.integers(0, 256, (workers, codec.lines_of(size, route), 64), np.uint8)
     here = rng.random(lines.shape[:2]) < 0.8
@@ -109,7 +108,7 @@ def test_sums_are_exact_in_any_order(seed: int, size: int, workers: int, route: 
 @pytest.mark.parametrize("byte", [0x80, 0x88, 0x77, 0x7F])
 @pytest.mark.parametrize("workers", [16, 17, 64, 255])
 def test_sums_have_room(route: Route, byte: int, workers: int) -> None:
-    """Check the largest codes of both signs from the maximum number of workers."""
+    """Check the sums of the largest codes of both signs for various numbers of workers to 255."""
     lines = np.full((workers, 1, 64), byte, np.uint8)
     layers, kind = codec.sum_kind(route, workers)
     views = codec.add_codes(lines, route)
@@ -132,7 +131,7 @@ def test_a_tensor_that_is_not_finite_has_no_codes_on_any_rank() -> None:
 
 
 def test_units_of_one_worker_alone_are_refused() -> None:
-    """Check that a worker without the shared unit, which would clip, is refused (negative twin)."""
+    """Check that a value beyond its unit, here another value's, is refused (negative twin)."""
     x = np.array([1.0, -4.0], np.float32)
     own = codec.units(codec.maxima(x[:1]), Route.G_INT4)
     with pytest.raises(ValueError, match="beyond the codes of G_INT4"):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FP32 sums that the device may have kept: correct answers, and their space."""
+"""Tests of the device model's FP32 sums with KEEP_SUM, which the device may have stored.
+
+They cover the correct responses, and the space of the state area.
+"""
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ WORKERS = 3
 
 
 def complete(keep_sum: bool = True) -> tuple[DeviceFixture, bytes]:
-    """Return a device whose line 1 is complete, and its sum."""
+    """Return a device with an FP32 region whose line 1 all workers have written, and its sum."""
     bench = DeviceFixture(config(Mode.FP32, workers=WORKERS, keep_sum=keep_sum))
     data = lines(1, WORKERS)
     for worker, line in enumerate(data):
@@ -24,7 +27,7 @@ def complete(keep_sum: bool = True) -> tuple[DeviceFixture, bytes]:
 
 
 def right(bench: DeviceFixture, data: bytes, poison: bool) -> bool:
-    """Return whether this is a correct answer to a read of the sum of line 1."""
+    """Return whether the model accepts this response to a read of the sum of line 1."""
     msg = M2SReq(ReqOp.MEM_RD, 0, bench.config.address(0, 1))
     result = bench.model.step_result(msg)
     answer = S2MDRS(DrsOp.MEM_DATA, 0, poison=poison, data=data)
@@ -32,7 +35,7 @@ def right(bench: DeviceFixture, data: bytes, poison: bool) -> bool:
 
 
 def place(bench: DeviceFixture, worker: int) -> int:
-    """Return the address of a worker's line."""
+    """Return the memory line in which a worker's contribution to line 1 is stored."""
     return bench.config.state_line + worker * bench.config.lines + 1
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Line formats against hand-computed bit positions, and packers against unpackers."""
+"""Tests of line formats against hand-computed bit positions, and of packers against unpackers."""
 
 import numpy as np
 import pytest

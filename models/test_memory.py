@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain memory: byte enables, poison, and bytes of undetermined value."""
+"""Tests of the memory model: byte enables, poison, and bytes of undetermined value."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law: the sum of the count planes of groups of 64 workers is the flat count (spec: runtime L14);
-votes of votes are not.
+"""Tests that added count planes of groups of 64 workers equal one count of all workers.
+
+A vote on the votes of the groups does not. Spec: runtime L14.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ROUTES = (Route.G_BINARY, Route.G_TERNARY)
 
 
 def drawn(seed: int, workers: int, lines: int) -> tuple[U8, NDArray[np.bool_]]:
-    """Return votes of all workers, and the contributors of each line."""
+    """Return random votes uint8[W, lines, 64] and contributors bool[W, lines]."""
     rng = np.random.default_rng(seed)
     bits = rng.random((workers, lines, 512)) < rng.choice([0.1, 0.5, 0.9])
     here = rng.random((workers, lines)) < rng.choice([0.3, 1.0])
@@ -27,7 +28,7 @@ def drawn(seed: int, workers: int, lines: int) -> tuple[U8, NDArray[np.bool_]]:
 
 
 def in_groups(lines: U8, here: NDArray[np.bool_], route: Route, size: int) -> list[U8]:
-    """Return the planes that regions of ``size`` workers give for each group."""
+    """Return the count planes of each group of ``size`` workers, as a region would count them."""
     return [
         count(lines[at : at + size], route, present=here[at : at + size])[1]
         for at in range(0, len(lines), size)
@@ -50,8 +51,10 @@ def test_planes_of_groups_are_the_flat_count(seed: int, workers: int, size: int)
 
 
 def test_a_vote_of_votes_is_another() -> None:
-    """Check the negative twin: 100 workers in two groups, 48 plus in one and none in the other,
-    give 48 of 100; a vote on the majorities of the groups gives a tie.
+    """Check that a vote on the votes of groups differs from a vote of all workers (negative twin).
+
+    Of 100 workers in two groups, 48 vote +, all in one group. The vote of all is -, that of the two
+    groups is a tie and so +.
     """
     plus = np.zeros((64, 1, 64), np.uint8)
     minus = np.full((36, 1, 64), 0xFF, np.uint8)

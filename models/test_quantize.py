@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the oracle of integer codes, and the codec against it, element by element."""
+"""Tests of the oracle of integer codes, and of the package's codec against it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ LEAST = 2.0**-149
 def test_a_code_is_a_neighbour_and_nearest_within_half_a_scale(
     values: list[float], mode: Mode, draw: float | None
 ) -> None:
-    """Check in exact arithmetic, with subnormals and the largest numbers."""
+    """Check that a code is within half a unit of its value, or one unit with stochastic rounding.
+
+    Checked in exact arithmetic, with subnormals and the largest numbers.
+    """
     u = quantize.scale(max(map(abs, values)), mode)
     r, reach = (0.5, Fraction(1, 2)) if draw is None else (draw, 1 + Fraction(1, 2**45))
     for value in values:
@@ -46,7 +49,7 @@ def test_a_scale_is_the_least_float32_that_reaches(largest: float, mode: Mode) -
 
 
 def test_numbers_of_the_specification() -> None:
-    """Check hand-computed values."""
+    """Check scales, codes and means against hand-computed values."""
     assert quantize.scale(7.0, Mode.G_INT4) == quantize.scale(127.0, Mode.G_INT8) == 1.0
     assert [quantize.code(x, 1.0, Mode.G_INT4) for x in (0.49, 0.5, -0.5, -0.51, 7)] == [
         *(0, 1, 0, -1, 7)
@@ -74,7 +77,10 @@ def test_numbers_of_the_specification() -> None:
 def test_the_codec_is_the_oracle(
     values: list[float], mode: Mode, drawn: list[float] | None, start: int
 ) -> None:
-    """Check scales, codes, and values of codes, also across the boundary of two buckets."""
+    """Check that units, codes and values of codes in the codec equal the oracle's.
+
+    Tensors may cross the boundary of two buckets.
+    """
     x = np.zeros(start + len(values), np.float32)
     x[start:] = values
     route, every = Route(mode.name), np.array(drawn or [0.5]).repeat(x.size)[: x.size]

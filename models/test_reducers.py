@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Votes and counts against a per-element oracle in plain Python integers."""
+"""Tests of the vote reducers against a per-element oracle in plain Python integers."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,10 @@ def reduced(mode: Mode, lines: U8, present: np.ndarray, option: int, cnt_max: in
 
 
 def decided(mode: Mode, counts: list[int], m: int, option: int) -> int:
-    """Return the vote of an element with these counters; ``option``: tie or threshold."""
+    """Return the vote, -1, 0 or +1, of an element with these counters and ``m`` contributions.
+
+    ``option`` is the tie rule of G_BINARY (odd: minus) or the threshold of the other modes.
+    """
     if mode == Mode.G_BINARY:
         net = 2 * counts[0] - m or (-1 if option % 2 and m else 1)
         return 1 if net > 0 else -1

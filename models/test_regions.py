@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every commit code and every cause of refusal, with their priority."""
+"""Tests of every commit code and every cause of a refused access, with their priority."""
 
 from dataclasses import replace
 
@@ -137,7 +137,10 @@ def test_the_lowest_code_wins() -> None:
 
 @pytest.mark.parametrize("mode", [Mode.G_INT4, Mode.G_INT8])
 def test_sums_need_planes(mode: Mode) -> None:
-    """Check that CNT_W bits sum the codes of 2^CNT_W - 1 workers; other modes saturate."""
+    """Check that a commit of an integer mode is refused if CNT_W is too small for the workers.
+
+    CNT_W bits are enough for 2^CNT_W - 1 workers. G_BINARY is accepted: its counters may saturate.
+    """
     small = DeviceParams(mem_lines_log2=12, cnt_w=3)
     seven, eight = replace(BASE, mode=mode, workers=7), replace(BASE, mode=mode, workers=8)
     assert check_commit(small, seven, ()) == CommitCode.OK
@@ -148,7 +151,7 @@ def test_sums_need_planes(mode: Mode) -> None:
 
 
 def test_reserved_modes_are_numbers_without_a_mode() -> None:
-    """Check that a register may hold reserved modes, which iteration over modes never returns."""
+    """Check that codes 7 to 15 are reserved modes, which registers can hold and iteration omits."""
     reserved = [Mode(value) for value in range(7, 16)]
     assert all(mode.reserved and not mode.low_bit for mode in reserved)
     assert not {*reserved} & {*Mode}

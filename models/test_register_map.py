@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the register map, and figures that other parts rely on."""
+"""Tests of the rules of the register map, and of numbers on which other parts rely."""
 
 from __future__ import annotations
 

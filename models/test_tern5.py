@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""G_TERN5 against plain Python integers: bytes, commits and the device."""
+"""Tests of G_TERN5 against plain Python integers: bytes, commits and the device model."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ MEANING = {0: 0, 1: 1, 2: -1}
 
 
 def elements_of(byte: int) -> list[int]:
-    """Return five elements by repeated division, without numpy."""
+    """Return the five elements in a byte of G_TERN5, by repeated division; zeros if illegal."""
     legal, out = byte if byte < 243 else 0, []
     for _ in range(5):
         out.append(MEANING[legal % 3])
@@ -95,7 +95,10 @@ def test_commits() -> None:
 
 
 def test_device() -> None:
-    """Check two workers and a duplicate; an illegal byte counts five elements."""
+    """Check votes, count planes and counters of a G_TERN5 region of two workers.
+
+    One of them sends twice and has an illegal byte, which counts as five illegal elements.
+    """
     device = DeviceModel(HAS_IT)
     config = replace(BASE, workers=2)
     assert device.commit(0, config, 1) == CommitCode.OK

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reducer over torch's collectives: bit-identical to the reference models for any workers, shares
-and abstaining tensors. Threads replace ranks, arrays the network.
+"""Tests that TorchReducer is bit-identical to the reference models.
+
+The number of workers, sizes of shares and abstaining tensors vary. Threads replace ranks, arrays
+the network.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from neuron_fabric.reducers.interface import Outcome, Part  # noqa: E402
 
 
 class Network:
-    """State that ranks share: rows by rank, and a barrier."""
+    """Network of all ranks: a row of data per rank, and a barrier."""
 
     def __init__(self, workers: int) -> None:
         self.workers, self.rows = workers, [np.empty(0, np.uint8)] * workers
@@ -41,7 +43,7 @@ class Network:
 
 
 class Group:
-    """`OwnGroup` of one rank."""
+    """Stand-in for `OwnGroup`: the group of one rank on a `Network`."""
 
     def __init__(self, group: tuple[Network, int], timeout_s: float) -> None:
         self.network, self.rank = group
@@ -60,7 +62,12 @@ class Group:
 
 
 def reduced(parts: list[list[Part]], sidecars: Any) -> list[Outcome]:
-    """Return the result of each rank from its parts and its sidecar."""
+    """Reduce a bucket on all ranks; return the outcome of each rank.
+
+    Args:
+        parts: Parts of each rank.
+        sidecars: Sidecar of each rank.
+    """
     network = Network(len(parts))
 
     def rank_of(rank: int) -> Outcome:
@@ -94,8 +101,10 @@ KINDS: dict[Route, tuple[Reference, Reference]] = {
 def test_it_is_the_models_reduction(
     seed: int, workers: int, sizes: list[int], absent: float
 ) -> None:
-    """Check tensors of ``sizes`` lines, by every route and decoding in one bucket, and FP32
-    sums.
+    """Check one bucket with parts of every vote route and decoding, and FP32 sums.
+
+    ``sizes`` are the lines of its tensors; ``absent`` is the share of workers that abstain from
+    one.
     """
     rng = np.random.default_rng(seed)
     starts = tuple(int(n) for n in np.cumsum([0, *sizes[:-1]]))
@@ -142,7 +151,7 @@ def test_it_is_the_models_reduction(
 
 
 def test_a_lost_line_is_found() -> None:
-    """Check that a share with other boundaries on one rank gives other votes (negative twin)."""
+    """Check that the comparison notices one wrong line of one worker (negative twin)."""
     rng = np.random.default_rng(5)
     lines = rng.integers(0, 256, (3, 7, 64), np.uint8)
     parts = [[Part(Route.G_BINARY, False, one, (0,), (0,))] for one in lines]

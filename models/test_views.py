@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""INFO, STATUS, CLOSE and LATE of the device model (second edition, sections 4 and 5)."""
+"""Tests of INFO, STATUS, CLOSE and LATE in the device model (second edition, §4 and §5)."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_status_counts_since_the_commit() -> None:
 @given(st.integers(0, 2**32), st.sampled_from(AGGREGATING))
 @settings(max_examples=40, deadline=None)
 def test_status_is_the_sum_of_the_lines(seed: int, mode: Mode) -> None:
-    """Check that STATUS and the lines of each worker equal the sum over INFO of every line."""
+    """Check that STATUS and the counts per worker equal the sums over INFO of all lines."""
     rng = random.Random(seed)
     bench = DeviceFixture(config(mode, workers=rng.choice((1, 2, rng.randint(1, 20)))))
     sent, closed = 0, False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""INFO of a line and STATUS of a region, as lines read by a host.
+"""Formats of two lines that a host reads: INFO of a line, and STATUS of a region.
 
 Little-endian, from bit 0; unnamed bits are zero. INFO is epoch (32), generation (32), bitmap (64),
 m (8), flags. Each figure of STATUS is a 32-bit word. Spec: controller, second edition, section 4.
@@ -18,7 +18,10 @@ WORKERS_A_LINE = 16
 
 @dataclass(frozen=True)
 class LineInfo:
-    """Content of INFO of a line."""
+    """Content of the INFO line of a line: its bookkeeping in the current epoch.
+
+    ``bitmap`` has a bit per worker that has contributed, ``m`` is their number.
+    """
 
     epoch: int
     generation: int
@@ -31,7 +34,7 @@ class LineInfo:
     closed: bool
 
     def pack(self) -> bytes:
-        """Return the line."""
+        """Return the INFO line, 64 bytes."""
         flags = (self.complete, self.poisoned, self.lost, self.saturated, self.closed)
         word = sum(int(flag) << 136 + bit for bit, flag in enumerate(flags))
         word |= self.epoch | self.generation << 32 | self.bitmap << 64 | self.m << 128
@@ -39,7 +42,7 @@ class LineInfo:
 
     @classmethod
     def unpack(cls, line: bytes) -> LineInfo:
-        """Decode a line. Raise ValueError if undefined bits are set."""
+        """Decode the 64 bytes of an INFO line. Raise ValueError if undefined bits are set."""
         word = int.from_bytes(line, "little")
         if word >> 141:
             raise ValueError(f"INFO has bits above its flags: {word:#x}")
@@ -50,7 +53,10 @@ class LineInfo:
 
 @dataclass(frozen=True)
 class StatusView:
-    """Content of STATUS of a region, in the order of its words; counts since the last commit."""
+    """Content of the STATUS line of a region, in the order of its words.
+
+    ``refused``, ``late`` and ``poisoned_lines`` count since the last commit.
+    """
 
     epoch: int
     complete_lines: int
@@ -61,12 +67,12 @@ class StatusView:
     poisoned_lines: int
 
     def pack(self) -> bytes:
-        """Return the line."""
+        """Return the STATUS line, 64 bytes."""
         return pack_words(astuple(self))
 
     @classmethod
     def unpack(cls, line: bytes) -> StatusView:
-        """Decode a line. Raise ValueError if undefined words are set."""
+        """Decode the 64 bytes of a STATUS line. Raise ValueError if undefined words are set."""
         words = unpack_words(line)
         if any(words[7:]):
             raise ValueError(f"STATUS has words behind its last: {words}")
@@ -74,10 +80,10 @@ class StatusView:
 
 
 def pack_words(words: Sequence[int]) -> bytes:
-    """Pack 32-bit words from the start of a line; the rest is zero."""
+    """Return a 64-byte line that starts with these 32-bit words; the rest is zero."""
     return b"".join((word & WORD).to_bytes(4, "little") for word in words).ljust(LINE_BYTES, b"\0")
 
 
 def unpack_words(line: bytes) -> list[int]:
-    """Return the 16 words of a line."""
+    """Return the 16 words (32 bits each) of a 64-byte line."""
     return [int.from_bytes(line[at : at + 4], "little") for at in range(0, LINE_BYTES, 4)]

@@ -16,9 +16,10 @@ from typing import NoReturn
 from neuron_fabric.calibration import calibrate_command
 from neuron_fabric.capacity import capacity_command, scale_command
 from neuron_fabric.command_line import intermixed
-from neuron_fabric.errors import LineError, one_line, say, settle_output
+from neuron_fabric.errors import LineError, say, settle_output
 from neuron_fabric.hook import ddp_check_command
 from neuron_fabric.monitor import monitor_command
+from neuron_fabric.printable import one_line
 from neuron_fabric.profile import profile_command
 
 # Each module has HELP, EXAMPLES, add_arguments(parser) and run(args), which returns the exit code.
@@ -28,7 +29,7 @@ VERBS = {
     "monitor": monitor_command,
     "capacity": capacity_command,
     "scale": scale_command,
-    "ddp-check": ddp_check_command,
+    "exact": ddp_check_command,
 }
 
 
@@ -39,8 +40,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {one_line(message, 600)} (see `{self.prog} --help`)\n")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a verb and return the exit code: 0 success, 1 negative result, 2 error."""
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all verbs; the help of each names this command, not `nf`."""
     parser = _Parser(prog="python -m neuron_fabric", description="Low-bit gradients of a training.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
     for name, found in VERBS.items():
@@ -53,7 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         found.add_arguments(sub)
     intermixed(parser)
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a verb and return the exit code: 0 success, 1 negative result, 2 error."""
+    args = make_parser().parse_args(argv)
     try:
         code: int = VERBS[args.verb].run(args)
         sys.stdout.flush()  # while a closed pipe can still be reported

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States of this package's communication hooks, and the models that have them; needs torch.
+"""Base of the states of this package's DDP communication hooks; needs torch.
 
 The law: whatever torch allows on a DistributedDataParallel model with a hook of torch is allowed
 with a hook of ours. Copying a model, or saving it, copies all its attributes, among them torch's
-list of hooks with their states; the copy itself has no hook registered. So nothing of ours stays
-in a model's attributes: a copy is a plain model, to which another `attach` may be made, and a saved
+list of hooks with their states; the copy itself has no hook registered. So nothing of ours stays in
+a model's attributes: a copy is a plain model, to which another `attach` may be made, and a saved
 one is loaded without this package. A hook of forward passes has to stay there until it removes
 itself; its copy does nothing.
 """
@@ -19,35 +19,40 @@ from weakref import WeakKeyDictionary, finalize
 
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.hook.refusal import end, second_hook
+from neuron_fabric.hook.attach_checks import end, second_hook
 
 
 class HookState:
-    """State of a hook. A copy of it, and what is loaded of a saved one, is None: threads, sockets
-    and open files are not copied."""
+    """Base of the state of a communication hook, which is copied and pickled as None.
+
+    Threads, sockets and open files in it cannot be copied.
+    """
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """Copy and pickle as None."""
         return type(None), ()
 
     def release(self) -> None:
-        """Let go of what refers to this object: its model is gone."""
+        """Drop references to this object from elsewhere; called once its model is gone."""
 
 
 class ForwardHook:
-    """Hook of a module's forward passes. A copy of it, and what is loaded of a saved one, is a
-    function of the standard library that does nothing."""
+    """Hook of a module's forward passes; a copied or unpickled one does nothing.
+
+    The copy is a function of the standard library, so that loading a model does not need this
+    package.
+    """
 
     def __init__(self, action: Callable[..., None]) -> None:
         """Set the action, which is called with the arguments of a hook of torch."""
         self._action = action
 
     def __call__(self, *args: Any) -> None:
-        """Do it."""
+        """Call the action with the arguments that torch passes to the hook."""
         self._action(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle as what takes any arguments and returns None."""
+        """Copy and pickle as a function that accepts any arguments and returns None."""
         return getattr, (nullcontext(), "__exit__")
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
+
+_SHIELD = "\0"
+"""Mark of a word after "--" during parsing; no word of a command line can begin with it."""
 
 
 def intermixed(parser: argparse.ArgumentParser) -> None:
@@ -26,17 +30,31 @@ def intermixed(parser: argparse.ArgumentParser) -> None:
     plain = parser.parse_known_args
 
     def mixed(args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        # argparse parses twice and forgets "--" in between: options of a script would be ours.
+        after = words.index("--") if "--" in words else len(words)
+        words[after + 1 :] = [_SHIELD * word.startswith("-") + word for word in words[after + 1 :]]
         parser.parse_known_args = plain  # type: ignore[method-assign]  # it is called twice
         try:
-            return parser.parse_known_intermixed_args(args, namespace)
+            found, rest = parser.parse_known_intermixed_args(words, namespace)
         finally:
             parser.parse_known_args = mixed  # type: ignore[assignment,method-assign]
+        for name, value in vars(found).items():
+            setattr(found, name, _unshielded(value))
+        return found, _unshielded(rest)
 
     parser.parse_known_args = mixed  # type: ignore[assignment,method-assign]
 
 
+def _unshielded(value: Any) -> Any:
+    """Return a parsed value, or a list of them, without the mark of words after "--"."""
+    if isinstance(value, list):
+        return [_unshielded(one) for one in value]
+    return value.removeprefix(_SHIELD) if isinstance(value, str) else value
+
+
 def whole(least: int, most: int) -> Callable[[str], int]:
-    """Return an argparse type for a whole number from ``least`` to ``most``."""
+    """Return an argparse type that reads a whole number from ``least`` to ``most``."""
 
     def read(word: str) -> int:
         if not (word.isascii() and word.isdecimal() and least <= int(word[:19]) <= most):
@@ -48,7 +66,7 @@ def whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def real(word: str) -> float:
-    """Read a finite number that is not negative, as an argparse type."""
+    """Return the number in an argument, finite and at least 0; for use as an argparse type."""
     try:
         value = float(word)
     except ValueError:

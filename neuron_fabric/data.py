@@ -36,12 +36,15 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class DataError(LineError, ValueError):
-    """Fault of some data in one line; the caller adds the name of the file."""
+    """Fault of some data in one line of text; the caller adds the name of the file."""
 
 
 @dataclass(frozen=True)
 class DataLimits:
-    """Limits of a JSON text. ``values`` limits the commas and opening brackets."""
+    """Limits of a JSON text: characters, nesting depth, values, digits of an integer.
+
+    ``values`` limits the commas and opening brackets.
+    """
 
     size: int = 64 << 20
     depth: int = 64
@@ -74,7 +77,12 @@ def open_file(path: str | Path) -> BufferedReader:
 
 
 def read_bytes(path: str | Path, size: int = LIMITS.size) -> bytes:
-    """Return the content of a regular file; OSError, or DataError above ``size`` bytes."""
+    """Return the content of a regular file.
+
+    Raises:
+        OSError: It cannot be read or is no regular file.
+        DataError: It has more than ``size`` bytes.
+    """
     with open_file(path) as stream:
         data = stream.read(size + 1)
     if len(data) > size:
@@ -83,12 +91,17 @@ def read_bytes(path: str | Path, size: int = LIMITS.size) -> bytes:
 
 
 def read_text(path: str | Path, size: int = LIMITS.size) -> str:
-    """Return the text of a UTF-8 file; OSError, or DataError if it is too large or not UTF-8."""
+    """Return the text of a UTF-8 file.
+
+    Raises:
+        OSError: It cannot be read or is no regular file.
+        DataError: It has more than ``size`` bytes or is not UTF-8.
+    """
     return decode(read_bytes(path, size))
 
 
 def decode(data: bytes) -> str:
-    """Decode UTF-8; DataError with the offset of the first wrong byte."""
+    """Return the text of UTF-8 bytes. Raise DataError with the offset of the first wrong byte."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -96,24 +109,29 @@ def decode(data: bytes) -> str:
 
 
 def read_json(path: str | Path, limits: DataLimits = LIMITS) -> Any:
-    """Return the value of a JSON file; OSError, DataError."""
+    """Return the value of a JSON file.
+
+    Raises:
+        OSError: It cannot be read or is no regular file.
+        DataError: It is no strict JSON within ``limits``.
+    """
     return parse_json(read_bytes(path, limits.size), limits)
 
 
 def read_object(path: str | Path, limits: DataLimits = LIMITS) -> dict[str, Any]:
-    """Return the JSON object of a file; OSError, DataError."""
+    """Return the object (dict) of a JSON file; raises as `read_json`, also for other values."""
     return as_object(read_json(path, limits))
 
 
 def as_object(value: object) -> dict[str, Any]:
-    """Return ``value`` if it is a JSON object; DataError."""
+    """Return ``value`` if it is a dict, a JSON object. Raise DataError if not."""
     if not isinstance(value, dict):
         raise DataError("no JSON object")
     return value
 
 
 def parse_json(data: bytes | str, limits: DataLimits = LIMITS) -> Any:
-    """Return the value of a JSON text; DataError if it is not strict JSON within ``limits``."""
+    """Return the value of a JSON text. Raise DataError if not strict JSON within ``limits``."""
     try:
         text = decode(data) if isinstance(data, bytes) else data
     except DataError as error:
@@ -172,7 +190,7 @@ def _finite(text: str) -> float:
 
 
 def _too_deep(value: object, depth: int) -> bool:
-    """Return whether a value is nested deeper than ``depth``: level by level, without recursion."""
+    """Return whether a value is nested deeper than ``depth``, without recursion."""
     level = [value]
     for _ in range(depth):
         level = [
@@ -199,7 +217,11 @@ _TOML_TOKEN = re.compile(
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the tables of a TOML text; DataError if it is malformed or exceeds the limits."""
+    """Return the tables of a TOML text as a dict.
+
+    Raises:
+        DataError: It is malformed or exceeds the limits of this module.
+    """
     parts = 1
     for token in _TOML_TOKEN.finditer(text):
         if token[0] == ".":
@@ -223,8 +245,10 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def encodable(value: Any) -> Any:
-    r"""Return plain data in which every text can be encoded: bytes of file names or arguments
-    that are not UTF-8 become escapes (``\udcff``)."""
+    r"""Return plain data with texts that can be encoded in UTF-8.
+
+    Bytes of file names or arguments that are not UTF-8 become escapes (``\udcff``).
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):

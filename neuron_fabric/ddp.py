@@ -34,7 +34,7 @@ from neuron_fabric.capture.selection import FOLDER, Selection, selects
 from neuron_fabric.capture.writer import CaptureFolder, check_shared, check_tensors, worker_writer
 from neuron_fabric.comm_hooks import HookState
 from neuron_fabric.errors import CaptureError, warn
-from neuron_fabric.hook.refusal import check_model
+from neuron_fabric.hook.attach_checks import check_model
 from neuron_fabric.ranks import is_first, other_rank, silent_rank, together
 from neuron_fabric.wrapped import bare_model, clean_name, ddp_model, named_modules, named_parameters
 
@@ -48,7 +48,7 @@ _DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
 class CaptureState(HookState):
-    """State of the hook that captures; ``step`` is the number of the next step.
+    """State of the communication hook that captures gradients to files; ``step`` is the next step.
 
     A failure while a step is written loses that step, with one line on stderr, never the training.
     """
@@ -64,13 +64,13 @@ class CaptureState(HookState):
         reduce_state: Any = None,
         first_step: int = 0,
     ) -> None:
-        """Create the folder. Every rank calls it, as it calls DistributedDataParallel.
+        """Agree with the other ranks on what to capture and create the folder; a collective call.
 
         Args:
             model: DistributedDataParallel model, before its first backward.
             folder: folder of the capture.
             selection: steps, ranks and layers; None: all.
-            name: name of the model in the manifest (its class).
+            name: name of the model in the manifest; "": its class.
             reduce: hook that reduces; None: `DdpMean`.
             reduce_state: state of that hook.
             first_step: number of the next step, for a training that resumes.
@@ -113,15 +113,15 @@ class CaptureState(HookState):
         _sleep_at_exit()
 
     def release(self) -> None:
-        """Release the state of the hook that reduces: torch knows it through this one only."""
+        """Release the state of the hook that reduces, which torch knows only through this state."""
         if isinstance(self.reduce_state, HookState):
             self.reduce_state.release()
 
     def take(self, bucket: dist.GradBucket) -> bool:
-        """Write the gradients of a bucket.
+        """Write the gradients of a bucket before it is reduced; the last bucket ends the step.
 
         Returns:
-            True if the lead has a step to list after the reduction of this bucket.
+            True if this rank is the lead and has a step to list after the reduction of this bucket.
         """
         if bucket.index() == 0:
             _list_steps(self._lead)
@@ -136,7 +136,11 @@ class CaptureState(HookState):
         return closed and self._lead is not None
 
     def finished(self) -> None:
-        """List the last step, as every rank has entered its last reduction."""
+        """List the last step in the manifest, now that every rank has entered its last reduction.
+
+        Only the lead lists steps. Beyond `PENDING` steps with missing files the oldest one is given
+        up.
+        """
         if self._lead is None:
             return
         self._lead.pending.append(self.step - 1)
@@ -147,7 +151,11 @@ class CaptureState(HookState):
     def _chosen(
         self, model: DistributedDataParallel, chosen: Selection
     ) -> tuple[list[int], list[TensorSpec]]:
-        """Return the ranks and tensors to capture. Raise CaptureError for bad choices."""
+        """Return the ranks and tensors to capture.
+
+        Raises:
+            CaptureError: The choices match nothing, or a tensor cannot be captured.
+        """
         check_model(model, profile=False)
         ranks = chosen.workers(dist.get_world_size(self.group))
         ignored = set(map(clean_name, getattr(model, "parameters_to_ignore", ())))
@@ -165,10 +173,13 @@ class CaptureState(HookState):
         return ranks, tensors
 
     def _make_folder(self, lead: int) -> None:
-        """Create the folder on the lead, and check that the ranks that write see it.
+        """Create the folder on the lead, and check that all ranks that write see it.
+
+        Args:
+            lead: Global rank of the lead.
 
         Raises:
-            CaptureError: on every rank.
+            CaptureError: It failed on some rank; raised on every rank.
         """
         own = self._lead
         together(lambda: own.create() if own is not None else None, self.group)
@@ -198,7 +209,7 @@ class CaptureState(HookState):
                 self._file.write(name, _bytes(gradient))
 
     def _try(self, action: Callable[[], None]) -> None:
-        """Run an action of a capture; a failure loses the step."""
+        """Run an action of a capture; if it raises, give up this step's file with a warning."""
         try:
             action()
         except Exception as error:  # of the disk mostly; no memory for a copy is one too
@@ -218,7 +229,7 @@ def _list_steps(lead: CaptureFolder | None) -> None:
 def _last_look(lead: CaptureFolder | None, process: int) -> None:
     """List the pending steps at the end, and report those that are lost.
 
-    A process that the training has forked lists nothing.
+    It does nothing in a process that the training has forked.
     """
     if lead is None or process != os.getpid():
         return
@@ -234,7 +245,10 @@ def _say_missing(lead: CaptureFolder, step: int) -> None:
 
 @cache
 def _sleep_at_exit() -> None:
-    """Delay the exit: threads of gloo that release gradients after Python has ended abort it."""
+    """Delay the exit of the process by 0.1 s.
+
+    Threads of gloo that release gradients after Python has ended abort the process.
+    """
     atexit.register(time.sleep, _GLOO_SECONDS)
 
 
@@ -264,9 +278,9 @@ def capture_hook(
 def register(
     model: Any, env: Mapping[str, str], reduce: Hook | None, reduce_state: Any, **words: Any
 ) -> CaptureState | None:
-    """Register the hook that reduces, wrapped in a capture if the environment asks for one.
+    """Register the hook that reduces, with a capture if NF_CAPTURE_DIR is set.
 
-    In a restart (by torchrun or Slurm) the training goes on in any case: into a folder for this
+    In a restart (by torchrun or Slurm) the training continues in any case: into a folder for this
     restart if the folder holds what was captured before, else without a capture.
 
     Args:
@@ -277,7 +291,8 @@ def register(
         words: further arguments of `CaptureState`.
 
     Returns:
-        The capture, or None.
+        The state of the capture, or None without one. Without a capture and ``reduce`` nothing is
+        registered.
 
     Raises:
         LineError: the choices cannot be met; raised on every rank.
@@ -302,7 +317,7 @@ def register(
 def _captured(
     model: DistributedDataParallel, folder: str, env: Mapping[str, str], **words: Any
 ) -> CaptureState | None:
-    """Return the state for a capture, or None for a restart that cannot be captured."""
+    """Return the state for a capture, or None if this is a restart that cannot be captured."""
     selection = together(lambda: Selection.from_environment(env), model.process_group)
     again = "".join(f"-{word}-{env[name]}" for name, word in _RESTARTS if env.get(name, "0") != "0")
     first: CaptureError | None = None
@@ -323,7 +338,7 @@ def _captured(
 
 
 def gradients_of(bucket: dist.GradBucket) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield each parameter of a bucket with its gradient, a view of the buffer of the bucket.
+    """Yield each parameter of a bucket with its gradient, a view of the bucket's buffer.
 
     The buffer keeps the elements in the parameter's own memory order (channels last, say), while
     ``bucket.gradients()`` shapes them as if every parameter were contiguous.
@@ -337,7 +352,7 @@ def gradients_of(bucket: dist.GradBucket) -> Iterator[tuple[torch.Tensor, torch.
 
 
 def _dense(tensor: torch.Tensor) -> bool:
-    """Return whether the elements fill a block of memory, in any order of dimensions."""
+    """Return whether the elements fill a block of memory without gaps, in any dimension order."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.size(), strict=True)):
         if size != 1:
@@ -354,7 +369,10 @@ def _bytes(gradient: torch.Tensor) -> Any:
 
 
 def sparse_tensors(net: Any) -> set[str]:
-    """Return the names of parameters with sparse gradients, which are in no bucket."""
+    """Return the names of parameters with sparse gradients, which `capture_hook` cannot capture.
+
+    These are the parameters of modules with ``sparse=True``.
+    """
     names = {id(parameter): name for name, parameter in named_parameters(net)}
     return {
         names[id(parameter)]
@@ -365,7 +383,7 @@ def sparse_tensors(net: Any) -> set[str]:
 
 
 def modules_of(net: Any, captured: Collection[str]) -> list[ModuleSpec]:
-    """Return the modules of ``net`` that hold captured tensors, in its order.
+    """Return the modules of ``net`` that hold captured tensors, in the order of the model.
 
     A module that the model uses several times appears once. The head is the last module with a
     weight matrix that is neither a norm nor an embedding; it need not be captured.
@@ -387,7 +405,7 @@ def modules_of(net: Any, captured: Collection[str]) -> list[ModuleSpec]:
 
 
 def _kind(module: Any) -> str:
-    """Return the class of torch.nn that the module is derived from, else its own class."""
+    """Return the name of the torch.nn class that the module derives from, else of its class."""
     for kind in type(module).__mro__:
         if kind.__module__.startswith("torch.nn.") and kind.__name__ != "Module":
             return kind.__name__
@@ -395,20 +413,20 @@ def _kind(module: Any) -> str:
 
 
 class DdpMean:
-    """The mean over ranks, equal bit for bit to what ``model`` computes without a hook.
+    """Hook that computes the mean over ranks, bit-identical to DDP of ``model`` without a hook.
 
     The `allreduce_hook` of torch is not: it divides every gradient by W, while DDP multiplies by
     1/W as it copies a gradient into the bucket. DDP divides where it has nothing to scale while
     copying: a gradient that is a view of the bucket already (``gradient_as_bucket_view``), sparse
-    gradients, and the whole bucket under ``batched_grad_copy``. Unless W is a power of two, the
-    two differ in the last bit.
+    gradients, and the whole bucket under ``batched_grad_copy``. Unless W is a power of two, the two
+    differ in the last bit.
 
     One option cannot be followed: under ``model.join(divide_by_initial_world_size=False)`` DDP
-    scales by the number of ranks that still have data, which a hook is not told.
+    scales by the number of ranks that still have data, which a hook does not get.
     """
 
     def __init__(self, model: DistributedDataParallel) -> None:
-        """Before the first backward of ``model``."""
+        """Prepare the hook; must be called before the first backward of ``model``."""
         self._group, self._workers = model.process_group, dist.get_world_size(model.process_group)
         self._divide = bool(getattr(model, "batched_grad_copy", False))
         # Only where gradients may be views, and where it makes a difference.
@@ -421,7 +439,7 @@ class DdpMean:
                 parameter.register_post_accumulate_grad_hook(partial(_note, self._storage))
 
     def __call__(self, _: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Scale the bucket and sum it over the ranks."""
+        """Scale the bucket by 1/W and sum it over the ranks; return the future of its buffer."""
         buffer = bucket.buffer()
         if self._watch and not buffer.is_sparse:
             self.scale(bucket, range(len(bucket.parameters())))
@@ -433,11 +451,15 @@ class DdpMean:
         return work.get_future().then(_first)
 
     def scale(self, bucket: dist.GradBucket, chosen: Collection[int]) -> None:
-        """Scale the gradients at these places of a dense bucket, each as DDP would scale it.
+        """Scale the chosen gradients of a dense bucket by 1/W, each as DDP would scale it.
 
-        The decision uses the address of each gradient when it was accumulated: by now all are
-        views. Call it for every bucket, with whatever choice: the other gradients are noted all
-        the same.
+        The decision to multiply or divide uses the address of each gradient when it was
+        accumulated: by now all are views. Call it for every bucket, whatever is chosen: the other
+        gradients are noted too.
+
+        Args:
+            bucket: The bucket.
+            chosen: Positions of the gradients in it.
         """
         own = bucket.buffer().untyped_storage().data_ptr() if self._watch else 0
         parameters = bucket.parameters() if self._watch else [None] * len(bucket.gradients())
@@ -457,7 +479,7 @@ class DdpMean:
 
 
 def _note(storage: dict[int, int], parameter: torch.Tensor) -> None:
-    """Note where the gradient lies before DDP takes it.
+    """Store the address of the gradient's memory in ``storage``, before DDP copies the gradient.
 
     A function, not a method: parameters outlive the group.
     """

@@ -11,47 +11,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Self, TextIO
 
-# Text from outside (files, names, environment, command line) may contain escape sequences that move
-# the cursor, line breaks that forge a line of output, or a megabyte of anything. All output
-# therefore uses `say`, which prints one line a text, and every error that a user sees is a
-# `LineError`. ruff forbids `print`.
+from neuron_fabric.printable import one_line
 
-MAX_WORD = 200
-"""Greatest length of a foreign text within a line: a name, a note, a cause."""
+# All output uses `say`, which prints one printable line a text, and every error that a user sees is
+# a `LineError`. ruff forbids `print`.
+
 MAX_LINE = 4000
 """Greatest length of a line: commands to paste are long."""
 
 
-def one_line(value: object, limit: int = MAX_WORD) -> str:
-    r"""Return ``value`` as printable text of at most ``limit`` characters; others become escapes
-    (``\n``, ``\x1b``, ``\u202e``)."""
-    try:
-        text = value if isinstance(value, str) else str(value)
-    except (ValueError, RecursionError):  # a number of 5,000 digits, deep nesting
-        text = f"({type(value).__name__} that cannot be shown)"
-    if len(text) <= limit and text.isprintable():
-        return text
-    shown = "".join(c if c.isprintable() else _escape(c) for c in text[: limit + 1])
-    if len(text) <= limit and len(shown) <= limit:
-        return shown
-    return shown[: max(limit - 3, 0)] + "..."
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
-
-
 def say(*lines: object, file: TextIO | None = None, flush: bool = False) -> None:
-    """Print each of ``lines`` as one printable line of at most `MAX_LINE` characters on
-    ``file``, by default standard output."""
+    """Print each of ``lines`` as one printable line of at most `MAX_LINE` characters.
+
+    ``file`` is standard output by default.
+    """
     for line in lines:
         text = one_line(line.expandtabs() if isinstance(line, str) else line, MAX_LINE)
         print(text, file=file or sys.stdout, flush=flush)
 
 
 def warn(text: str) -> None:
-    """Print a line on standard error, if possible: a full disk or a closed pipe must not end a
-    training."""
+    """Print one line on standard error, and ignore errors of the output.
+
+    A full disk or a closed pipe must not end a training.
+    """
     with suppress(OSError, ValueError):
         say(text, file=sys.stderr, flush=True)
 
@@ -77,8 +60,10 @@ class LineError(Exception):
 
 
 def settle_output() -> None:
-    """Flush standard output, or drop the rest if that is impossible (closed pipe, full disk);
-    otherwise Python would report it again at its end."""
+    """Flush standard output, or discard the rest if that is impossible (closed pipe, full disk).
+
+    Otherwise Python would report the error again at its end.
+    """
     try:
         sys.stdout.flush()
     except OSError:
@@ -88,7 +73,7 @@ def settle_output() -> None:
 
 
 class InputError(LineError):
-    """Bad input: where, what is wrong, what to do."""
+    """Error in user input; its line says where, what is wrong, and what to do."""
 
     def __init__(self, where: object, what: object, todo: object) -> None:
         """Escape line breaks and control characters in the three texts, and limit their length."""
@@ -103,16 +88,16 @@ class InputError(LineError):
 
 
 class CaptureError(InputError):
-    """Wrong capture, route or plan."""
+    """A capture is wrong or cannot be made, or a route or plan for one is wrong."""
 
 
 class ProfileError(InputError):
-    """Wrong operating profile, or one that does not fit the training."""
+    """An operating profile is wrong, or does not fit the training."""
 
 
 class AttachError(InputError):
-    """Training without support for profiles, or wrong use of the result of `attach`."""
+    """A training that `attach` does not support, or wrong use of the session that it returns."""
 
 
 class MonitorError(InputError):
-    """Error that ends a run on all its ranks, or makes a log useless."""
+    """The ranks of a training must stop, or a monitor log cannot be used."""

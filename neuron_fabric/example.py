@@ -20,7 +20,7 @@ SHAPES = {"fc.weight": (4, 3), "fc.bias": (4,)}
 
 
 def run(folder: Path) -> None:
-    """Write a capture to ``folder`` and hold what is read back against it."""
+    """Write a capture to ``folder``, read it back, and compare it with what was written."""
     rng = np.random.default_rng(1)
     written = {
         step: {name: rng.normal(size=(WORKERS, *shape)) for name, shape in SHAPES.items()}
@@ -44,7 +44,7 @@ def run(folder: Path) -> None:
 
 
 def main() -> None:
-    """Run in the folder of the command line, or in a temporary one."""
+    """Run the example in the folder of the command line, or in a temporary one."""
     if len(sys.argv) > 1:
         run(Path(sys.argv[1]))
     else:

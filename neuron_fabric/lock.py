@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 
 _POLL_SECONDS = 0.05
 _PROGRAM = 120  # shown characters of its name
@@ -50,7 +51,9 @@ class Lock:
         return self._file is not None
 
     def acquire(self, *, wait: Callable[[], None] | None = None) -> Lock:
-        """Take the lock. On a file system without locks, warn once and continue without.
+        """Acquire the lock and return this object.
+
+        On a file system without locks, warn once and continue without the lock.
 
         Args:
             wait: Called repeatedly until the lock is free; it may raise. By default Busy is raised.
@@ -96,7 +99,7 @@ class Lock:
             return False
 
     def holder(self) -> str:
-        """Return the holder as far as it is known: ``in use by `nf` (process 12)``."""
+        """Return a text with the holder as far as it is known: ``in use by `nf` (process 12)``."""
         with contextlib.suppress(OSError, ValueError):
             number, program = self.path.read_text(encoding="utf-8", errors="replace").split("\t", 1)
             os.kill(int(number), 0)  # the named one of several holders may have ended
@@ -104,7 +107,7 @@ class Lock:
         return "in use by another process, here or on another machine"
 
     def release(self) -> None:
-        """Release the lock."""
+        """Release the lock, if this object holds it."""
         file, self._file = self._file, None
         if file is None:
             return
@@ -123,8 +126,10 @@ class Lock:
 
 
 def _self() -> str:
-    """Return process id and program, without arguments: they may contain secrets, and others
-    may read the folder."""
+    """Return process id and program name of this process, for the lock file.
+
+    Arguments are left out: they may contain secrets, and others may read the folder.
+    """
     return f"{os.getpid()}\t{Path(sys.argv[0] or 'python').name}"
 
 

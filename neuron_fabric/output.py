@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Output files of the user: checked before any work, and written whole or not at all.
 
-A file is written under a temporary name in the same folder and renamed. Links are never followed,
-and only regular files are replaced.
+A file is written under a temporary name in the same folder and then renamed. Links are never
+followed, and only regular files are replaced.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_output(path: Path, option: str) -> None:
 
 
 def in_the_way(path: Path) -> str:
-    """Return why ``path`` must not be replaced; "" for a regular file, or if nothing is there."""
+    """Return why ``path`` must not be replaced; "" for a regular file or a missing one."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def in_the_way(path: Path) -> str:
 
 
 def create(path: Path) -> int:
-    """Create an empty file for reading and writing, and return its descriptor. OSError.
+    """Create an empty file for reading and writing, and return its descriptor. Raises OSError.
 
     An existing file of that name is removed first; a link is removed, not followed.
     """
@@ -75,7 +75,10 @@ def create(path: Path) -> int:
 
 
 def write_all(file: int, data: bytes | memoryview, offset: int) -> None:
-    """Write all of ``data``; one system call writes at most 2 GiB on Linux. OSError."""
+    """Write all of ``data`` at byte ``offset`` of a descriptor. Raises OSError.
+
+    Several system calls are used if necessary: one writes at most 2 GiB on Linux.
+    """
     rest = memoryview(data)
     while rest:
         done = os.pwrite(file, rest, offset)
@@ -101,12 +104,12 @@ class NewFile:
         self._file = os.fdopen(create(self._temporary), "wb", buffering=0)
 
     def put(self, data: bytes | memoryview, offset: int = 0) -> None:
-        """Write ``data`` at byte ``offset``; OSError."""
+        """Write ``data`` at byte ``offset`` of the temporary file. Raises OSError."""
         with naming(self.path):
             write_all(self._file.fileno(), data, offset)
 
     def close(self) -> None:
-        """Rename the file to its final name.
+        """Rename the temporary file to its final name; it is removed if that fails.
 
         Raises:
             OSError: The disk is full, or the name belongs to something else than a file by now;
@@ -164,7 +167,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add ``path`` to errors of the system that name no file, such as a full disk."""
+    """Add the name ``path`` to an OSError in the block that names no file, such as a full disk."""
     try:
         yield
     except OSError as error:

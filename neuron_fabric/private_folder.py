@@ -22,7 +22,7 @@ _UNMAPPED = 65534
 
 
 def who_else(path: Path, trusted: int | None = None) -> str:
-    """Return why another user can change the content of a folder, or "".
+    """Return why another user can change the content of a folder, as text; "" if none can.
 
     Args:
         path: The folder; links are followed. If it is missing, its parents are checked.
@@ -47,7 +47,7 @@ def who_else(path: Path, trusted: int | None = None) -> str:
 
 
 def make_private(folder: Path) -> Path:
-    """Create ``folder`` with mode 0700, if it is missing, and return its real path.
+    """Create ``folder`` with mode 0700, if it is missing; return its real path.
 
     Raises:
         PermissionError: Another user can change it.
@@ -60,8 +60,10 @@ def make_private(folder: Path) -> Path:
 
 
 def private_temporary() -> Path:
-    """Create a folder below the one for temporary files that only this user can enter, and
-    return it. It is the same for all processes of the user. OSError."""
+    """Create this user's private folder below the folder for temporary files, and return it.
+
+    Only this user can enter it; all processes of the user get the same one. Raises OSError.
+    """
     folder = Path(tempfile.gettempdir(), f"{NAME}-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     about = folder.lstat()
@@ -76,7 +78,7 @@ def _it(folder: Path, path: Path) -> str:
 
 
 def _own_group(gid: int) -> bool:
-    """Return whether the group has this user only, as distributions create one for every user."""
+    """Return whether this user is the only member of a group, as distributions create for users."""
     try:
         me, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
     except KeyError:
@@ -86,7 +88,7 @@ def _own_group(gid: int) -> bool:
 
 
 def _unmapped_root(uid: int) -> bool:
-    """Return whether the owner may be root outside a user namespace."""
+    """Return whether the owner ``uid`` may be the real root, seen from inside a user namespace."""
     try:
         words = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
     except OSError:

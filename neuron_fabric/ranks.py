@@ -21,10 +21,10 @@ _ASKED: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
 
 
 def is_first(text: str, group: Any = None) -> bool:
-    """Return whether this rank is the first of ``group`` (the world) to report ``text``.
+    """Return whether this rank is the first of ``group`` (None: the world) to report ``text``.
 
     A launcher that sees one rank fail ends the others, which may not have reached the error, so the
-    first need not be rank 0.
+    first need not be rank 0. Without a process group the result is True.
     """
     if not dist.is_initialized():
         return True
@@ -37,8 +37,11 @@ def is_first(text: str, group: Any = None) -> bool:
 
 
 def together(do: Callable[[], Result], group: Any) -> Result:
-    """Return what ``do`` gives on this rank, or raise the same LineError on every rank: that of the
-    first rank that has one. Every rank of ``group`` calls it."""
+    """Run ``do`` on every rank; return its result, or raise one LineError on all ranks.
+
+    It is the error of the first rank that has one. Collective: every rank of ``group`` must call
+    it.
+    """
     result, error = None, None
     try:
         result = do()
@@ -58,18 +61,24 @@ def together(do: Callable[[], Result], group: Any) -> Result:
 
 
 def other_rank(value: str, group: Any) -> int | None:
-    """Return the first rank whose ``value`` is not rank 0's. Every rank of ``group`` calls it."""
+    """Return the first rank whose ``value`` differs from rank 0's, or None.
+
+    Collective: every rank of ``group`` must call it.
+    """
     every: list[str] = [""] * dist.get_world_size(group)
     dist.all_gather_object(every, value, group=group)
     return next((rank for rank, one in enumerate(every) if one != every[0]), None)
 
 
 def silent_rank(what: str, asked: bool, group: Any) -> str:
-    """Tell the other ranks of ``group`` whether this one has ``asked`` for ``what``.
+    """Publish whether this rank has ``asked`` for ``what``, and check that all others have too.
 
-    A rank that has not asked waits for nobody. One that has asked returns the first rank that has
-    not, as text, or nothing: an environment variable may be set on some machines alone, and a
-    collective without all ranks would hang.
+    An environment variable may be set on some machines only, and a collective without all ranks
+    would hang. A rank that has not asked does not wait.
+
+    Returns:
+        A text about the first rank that has not asked, or not called within LATE_S seconds; "" if
+        all have, or if this rank has not asked.
     """
     size, rank = dist.get_world_size(group), dist.get_rank(group)
     if size == 1:

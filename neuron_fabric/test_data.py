@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strict reader of data files: a value, or one line."""
+"""Tests of the strict reader of JSON files: a value, or one line."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_limits(tmp_path: Path) -> None:
 
 
 def test_only_files_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check files that would block or never end: a FIFO without a writer, /dev/zero."""
+    """Check that FIFOs, devices, sockets and folders, which may block or never end, are refused."""
     monkeypatch.chdir(tmp_path)  # a socket's name is short
     os.mkfifo("fifo")
     for path, kind in (("fifo", "a FIFO"), ("/dev/zero", "a device"), (".", "a folder")):

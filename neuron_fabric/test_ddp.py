@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook in a process group of one; `scripts/cli/test_capture.py` has it with several workers."""
+"""Tests of the capture hook in a process group of one rank.
+
+`scripts/cli/test_capture.py` has it with several workers.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def network(dtype: Any = None) -> Any:
-    """Several buckets of 1 KB; one parameter is not trained."""
+    """Return a DistributedDataParallel net with several buckets of 1 KB, one parameter frozen."""
     torch.manual_seed(1)
     layers = [torch.nn.Linear(16, 24), torch.nn.Linear(24, 24), torch.nn.Linear(24, 3)]
     net = torch.nn.Sequential(*layers).to(dtype or torch.float32)
@@ -45,7 +48,7 @@ def network(dtype: Any = None) -> Any:
 
 
 def train(model: Any, steps: int, seed: int = 5) -> list[dict[str, np.ndarray]]:
-    """Plain SGD; the gradients of every step."""
+    """Train with plain SGD; return the gradients by name of every step."""
     draw = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     seen = []
@@ -79,7 +82,7 @@ def test_gradients_by_name_in_the_models_order(tmp_path: Path, dtype: str) -> No
 
 
 def test_layers_and_a_channels_last_tensor(tmp_path: Path) -> None:
-    """A gradient that is not contiguous is written in C order; other layers are left out."""
+    """Check that a channels-last gradient is written in C order, and other layers are left out."""
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Conv2d(4, 2, 3))
     model = DistributedDataParallel(net.to(memory_format=torch.channels_last))
     state = CaptureState(model, tmp_path / "c", Selection.parse(layers="1.*"), name="conv")
@@ -111,7 +114,7 @@ def test_another_reduction_is_wrapped(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_backward_is_no_step(tmp_path: Path) -> None:
-    """Check that the next backward begins another file; the previous one is given up."""
+    """Check that a backward ended by an exception leaves no step; the next uses another file."""
     model = network()
     state = CaptureState(model, tmp_path / "c")
     model.register_comm_hook(state, capture_hook)
@@ -123,7 +126,7 @@ def test_an_interrupted_backward_is_no_step(tmp_path: Path) -> None:
 
 
 def test_one_hook_a_model(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A second attach, a hook before and after: one line each, not torch's RuntimeError."""
+    """Check that a second hook on a model is refused in one line, before or after attach."""
     env = {"NF_CAPTURE_DIR": str(tmp_path / "c")}
     model, other, hooked = network(), network(), network()
     attach(model, env=env)
@@ -157,11 +160,11 @@ def test_modules_and_sparse_gradients(tmp_path: Path) -> None:
 
 
 class MyLinear(nn.Linear):
-    """Class of a script that is derived from one of torch."""
+    """Linear layer of a script, derived from torch's."""
 
 
 class Conv1D(nn.Module):
-    """Class of a script with a weight matrix."""
+    """Module of a script with a weight matrix, derived from nn.Module only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +172,7 @@ class Conv1D(nn.Module):
 
 
 def gpt() -> nn.Module:
-    """Return a model whose head is its embedding, with norms of two dimensions."""
+    """Return a model whose head is tied to its embedding, with a norm of two dimensions."""
     net = nn.Module()
     net.wte = nn.Embedding(40, 16)
     net.h = nn.Module()

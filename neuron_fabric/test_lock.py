@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks between processes: holder, name, and release by its death."""
+"""Tests of locks between processes: holder, name, and release by the holder's death."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_shared_holders_and_an_exclusive_one(tmp_path: Path) -> None:
 
 
 def test_who_waits_gets_the_lock_of_the_name(tmp_path: Path) -> None:
-    """Check that two processes never hold two files of one name: the holder removes the file."""
+    """Check that a waiting process locks the present file of the name, not one that was removed."""
     first, waited = Lock(tmp_path / "x").acquire(), []
 
     def wait() -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command `python -m neuron_fabric`: exit codes and messages of errors."""
+"""Tests of the command `python -m neuron_fabric`: exit codes and messages of errors."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from typing import Any
@@ -22,6 +23,19 @@ def test_a_full_disk_is_one_line() -> None:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
     assert done.stderr == b"neuron_fabric: No space left on device\n"
+
+
+@pytest.mark.parametrize("verb", list(__main__.VERBS))
+def test_examples_of_the_help_can_be_typed(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that each example of a help parses, and that the help names this command alone."""
+    with pytest.raises(SystemExit):
+        __main__.main([verb, "--help"])
+    shown = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
+    typed = [re.split(r"  +", line.strip())[0].split() for line in shown]
+    assert typed
+    for words in typed:
+        assert words[:3] == ["python", "-m", "neuron_fabric"], words
+        __main__.make_parser().parse_args(words[3:])
 
 
 def test_ctrl_c_is_one_line(
@@ -53,7 +67,7 @@ def test_ctrl_c_is_one_line(
 def test_options_stand_anywhere(
     monkeypatch: pytest.MonkeyPatch, words: str, found: dict[str, Any]
 ) -> None:
-    """Check options between positional arguments, with optional ones among them."""
+    """Check that options are accepted before, between and after positional arguments."""
     seen: list[argparse.Namespace] = []
 
     def run(args: argparse.Namespace) -> int:

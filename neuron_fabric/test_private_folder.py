@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private folders: those that another user can change are named."""
+"""Tests of private folders: those that another user can change are found."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _AS_THEY_ARE: frozenset[Any] = frozenset({str, int, bool})
 
 
 def typed(kind: type[T], value: object, place: str = "") -> T:
-    """Return ``value``, as from `json.loads`, as a ``kind``.
+    """Check ``value``, as from `json.loads`, and convert it to type ``kind``.
 
     Args:
         kind: A dataclass, or any type that a field of one may have.
@@ -164,7 +164,7 @@ def _below(place: str, name: object) -> str:
 
 
 def _short(value: object) -> str:
-    """Return a value for a message; a container only by its kind, since it may be huge."""
+    """Return a value as short text for a message; "an object" or "a list" for a container."""
     if isinstance(value, dict | list | tuple):
         return "an object" if isinstance(value, dict) else "a list"
     text = repr(value[:60] if isinstance(value, str) else value)

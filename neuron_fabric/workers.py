@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launcher for the workers of a data-parallel training on this machine.
 
-Each worker is a process with the variables that `init_process_group` reads, in a process group of
-its own, so that its children can be ended with it.
+Each worker is a process with the variables that `init_process_group` reads, in a separate process
+group, so that its children can be ended with it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def run_workers(
     env: Mapping[str, str],
     watch: Callable[[int], None] = lambda pid: None,
 ) -> str | None:
-    """Run one command in every worker until all have ended.
+    """Run one command in every worker until all have ended, or one has failed.
 
     Args:
         command: program and arguments, the same for all workers.
         workers: number of workers.
         env: environment; RANK, WORLD_SIZE, MASTER_ADDR and the like are added.
-        watch: called with each process that is started.
+        watch: called with the process id of each worker that is started.
 
     Returns:
         None if all workers ended with 0, else one line about the first that failed. The others are
@@ -59,11 +59,11 @@ def run_ranks(
     Args:
         commands: program and arguments of each rank.
         env: environment; RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE are added.
-        watch: called with each process that is started.
+        watch: called with the process id of each rank that is started.
         logs: folder in which ``log-N`` gets the output of rank N; None: that of this process.
 
     Returns:
-        None if all ranks ended with 0, else the rank that failed first, and how.
+        None if all ranks ended with 0, else the rank that failed first, and a text how.
     """
     started: list[subprocess.Popen[bytes]] = []
     size = str(len(commands))
@@ -102,7 +102,7 @@ def _first_failure(started: Sequence[subprocess.Popen[bytes]]) -> tuple[int, str
 
 
 def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End the process groups: SIGTERM, then SIGKILL for the rest."""
+    """End the process groups of all workers: SIGTERM, then SIGKILL for the rest."""
     _signal([one for one in started if one.poll() is None], signal.SIGTERM)
     end = time.monotonic() + GRACE_SECONDS
     for one in started:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Toy design and bench in a separate folder, to try the runner on every way to fail."""
+"""Fixtures for tests of the runner: a toy design and testbench, to try every way to fail."""
 
 from __future__ import annotations
 
@@ -194,25 +194,25 @@ QUICK = min(registry.choose(registry.ALL)[0], key=lambda name: registry.get(name
 
 @dataclass(frozen=True)
 class Toy:
-    """The toy's folder, and a way to run one of its tests."""
+    """Folder of the toy design and testbench, and methods to build and run it."""
 
     folder: Path
 
     def spec(self, sim: str = QUICK, edits: tuple[Edit, ...] = (), **more: object) -> BuildSpec:
-        """A build of the toy."""
+        """Return the BuildSpec of the toy; `more` are further fields."""
         base = BuildSpec(sim, "toy", "toy.f", root=self.folder, edits=edits, opt="-O0")
         return replace(base, **more)  # type: ignore[arg-type]
 
     def run(
         self, build: BuildSpec, *tests: str, module: str = "toy_bench", **more: object
     ) -> RunRecord:
-        """Run tests of the toy bench; `more` are fields of the RunSpec."""
+        """Run tests of the toy testbench; `more` are fields of the RunSpec."""
         spec = replace(RunSpec(build, module, tests, timeout_s=300.0), **more)  # type: ignore[arg-type]
         return simulate.run(spec, self.folder / "runs", self.folder / "sim")
 
 
 def git_by_somebody(root: Path, *words: str) -> str:
-    """Run a git command in a repository of a test, whatever the user's settings are."""
+    """Run git in the repository of a test, whatever the user's settings are; return stdout."""
     who = ("-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "commit.gpgsign=false")
     if words[0] == "init":
         return git.text(*words, "--template=", root=root).strip()
@@ -220,7 +220,10 @@ def git_by_somebody(root: Path, *words: str) -> str:
 
 
 def _write_design(folder: Path, listed: str, headers: str, place: str) -> None:
-    """Write the toy below a folder, with a file list; its header goes to a folder of headers."""
+    """Write the toy design below a folder, with the file list `listed`.
+
+    Its header is written to the folder `headers`, its source to the prefix `place`.
+    """
     (folder / headers).mkdir(exist_ok=True)
     (folder / headers / "toy.svh").write_text("`define STEP 1\n", encoding="utf-8")
     (folder / f"{place}toy.sv").write_text(DESIGN, encoding="utf-8")
@@ -231,7 +234,7 @@ def _write_design(folder: Path, listed: str, headers: str, place: str) -> None:
 
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """The toy design, written once; builds are shared by the tests of a session."""
+    """Write the toy design once for all tests of a session, which share its builds."""
     folder = tmp_path_factory.mktemp("toy")
     _write_design(folder, "toy.f", "inc", "")
     (folder / "toy_bench.py").write_text(textwrap.dedent(BENCH), encoding="utf-8")
@@ -254,17 +257,17 @@ features:
 
 @dataclass(frozen=True)
 class Project:
-    """A small project with this runner in it; `nf` is called as its users call it."""
+    """A small project with the toy design and a copy of this runner; `nf` runs in a process."""
 
     folder: Path
 
     @staticmethod
     def environment() -> dict[str, str]:
-        """Without NF_BUILD, by which a test would fill, and clean, the builds of its caller."""
+        """Return the environment without NF_BUILD, so that tests use builds of the project only."""
         return {name: value for name, value in os.environ.items() if name != "NF_BUILD"}
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start `nf`, as a shell does: in a separate process group."""
+        """Start `nf` in a separate process group, as a shell does."""
         return subprocess.Popen(
             [str(self.folder / ".venv/bin/nf"), *words],
             cwd=self.folder,
@@ -277,13 +280,13 @@ class Project:
         )
 
     def nf(self, *words: str) -> tuple[int, str]:
-        """Exit code and output."""
+        """Run `nf` to its end; return exit code and output."""
         process = self.start(*words)
         text, _ = process.communicate(timeout=600)
         return process.returncode, text
 
     def shell(self, line: str) -> int:
-        """Exit code of a line pasted in a shell in this folder."""
+        """Run a shell line in the folder of the project; return its exit code."""
         done = subprocess.run(
             line,
             shell=True,
@@ -296,13 +299,13 @@ class Project:
         return done.returncode
 
     def records(self) -> list[RunRecord]:
-        """Return the report of the last run."""
+        """Return the records in `build/report/results.json`, those of the last run."""
         return document.read_records(self.folder / "build/report/results.json")
 
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The toy as a separate project."""
+    """Make the project with the toy design once for all tests of a session."""
     folder = tmp_path_factory.mktemp("project")
     here = Path(__file__).parent
     for name in ("scripts", "verif", "models", "cocotbext", "neuron_fabric"):
@@ -327,7 +330,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(autouse=True)
 def databases_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A test that leaves a database open is red; Python tells it itself from 3.13 on."""
+    """Fail a test that leaves an SQLite database open (Python 3.13 and later warn of this)."""
     opened: list[sqlite3.Connection] = []
     connect = sqlite3.connect
 
@@ -344,14 +347,14 @@ def databases_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def open_history(databases_are_closed: None) -> Iterator[Callable[[Path], History]]:
-    """Opens histories that are closed at the end of the test."""
+    """Return a function that opens histories, which are closed at the end of the test."""
     with ExitStack() as stack:
         yield lambda path: stack.enter_context(History(path))
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str, str], Path]:
-    """Writes a dedented text file below the test's own folder."""
+    """Return a function that writes a dedented text to a file in the test's folder."""
 
     def inner(name: str, text: str) -> Path:
         path = tmp_path / name
@@ -385,12 +388,12 @@ RECORD = RunRecord(
 
 @pytest.fixture
 def record() -> Callable[..., RunRecord]:
-    """Makes a green record with some fields changed."""
+    """Return a function that makes a record of a passed run, with the given fields changed."""
     return lambda **fields: replace(RECORD, **fields)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without Chromium the tests that need it are skipped, in one line a file."""
+    """Skip the tests that need Chromium if it is not installed."""
     if test_browser.find() is None:
         why = "Chromium is not installed (apt-get install chromium): nobody looked at the page"
         for item in items:
@@ -400,6 +403,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[test_browser.Page]:
-    """One tab for all tests of a session."""
+    """Open one tab of Chromium for all tests of a session."""
     with test_browser.browser(tmp_path_factory.mktemp("chromium")) as page:
         yield page

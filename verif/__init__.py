@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verification environment (cocotb, pyuvm)."""
+"""Verification environment of the controller (cocotb, pyuvm)."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common parts of both AXI ports: handles bound by name, response codes, the rule of VALID and
-READY, the loop of what samples a port.
+"""Common parts of the agents of both AXI ports: handles by name, response codes, the VALID/READY
+rule, and the sampling loop.
 """
 
 from __future__ import annotations
@@ -26,8 +26,15 @@ AXI4_LITE = """
 
 
 def bind_port(dut: Any, prefix: str, signals: str) -> SimpleNamespace:
-    """Return the handles `prefix_<signal>` of the design for each word of `signals`, with `clk` and
-    `rst_n`.
+    """Return handles of a port's signals.
+
+    Args:
+        dut: Top level of the simulated design.
+        prefix: Prefix of the port's signals, without the underscore.
+        signals: Names of the signals, separated by spaces.
+
+    Returns:
+        A namespace with each signal by its name without the prefix, and `clk` and `rst_n`.
     """
     handles = {name: getattr(dut, f"{prefix}_{name}") for name in signals.split()}
     return SimpleNamespace(clk=dut.clk, rst_n=dut.rst_n, **handles)
@@ -43,14 +50,22 @@ class Resp(IntEnum):
 
 
 class Handshakes:
-    """Rule of every AXI channel: VALID stays until READY, and the payload with it."""
+    """Check of the rule of every AXI channel: VALID and its payload stay until READY."""
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[int, ...]] = {}
 
     def violation(self, channel: str, valid: bool, ready: bool, payload: tuple[int, ...]) -> str:
-        """Return the violation of a channel in this clock, or ""; `payload` counts while VALID is
-        1.
+        """Check a channel in one cycle.
+
+        Args:
+            channel: Name of the channel: "AW", "W", "B", "AR" or "R".
+            valid: Level of VALID.
+            ready: Level of READY.
+            payload: Values of the payload signals; ignored while VALID is 0.
+
+        Returns:
+            Text of the violation, or "".
         """
         held = self._held.pop(channel, None)
         if valid and not ready:
@@ -63,11 +78,11 @@ class Handshakes:
         return f"{channel} payload changed while {channel}READY was low: {change}"
 
     def waiting(self, channel: str = "") -> bool:
-        """Return whether VALID of a channel (by default: of any channel) waits for READY."""
+        """Return whether a channel (for "" any channel) has VALID without READY."""
         return channel in self._held if channel else bool(self._held)
 
     def clear(self) -> None:
-        """Reset."""
+        """Forget all waiting transfers, for a reset."""
         self._held.clear()
 
 
@@ -78,10 +93,14 @@ def _hex(payload: tuple[int, ...]) -> str:
 async def clock_port(
     pins: SimpleNamespace, step: Callable[[], bool], reset: Callable[[], None] = lambda: None
 ) -> None:
-    """Call `step` at every clock edge, or `reset` at those within a reset.
+    """Call `step` at every rising clock edge, or `reset` at those within a reset; never return.
 
-    A step that returns False has nothing to wait for: the next one is when the device raises a
-    VALID of a request.
+    After a step that returns False the loop sleeps until the device raises a VALID of a request.
+
+    Args:
+        pins: Handles of the port, see `bind_port`.
+        step: Samples one cycle; returns whether anything is in progress.
+        reset: Called at clock edges with rst_n = 0.
     """
     edge = RisingEdge(pins.clk)
     wake = (RisingEdge(pins.awvalid), RisingEdge(pins.wvalid), RisingEdge(pins.arvalid))

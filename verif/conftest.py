@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device model in place of both simulators, for tests of replay, and captures for it."""
+"""Device model in place of both simulators, for tests of `nf replay`, and captures for them."""
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,14 @@ from verif.host.bulk_device import BulkFault
 from verif.host.bulk_device import BulkModel as BulkModelProtocol
 from verif.host.c_interface import ANSWERED, Block, Figures, Kind
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
-from verif.replay.epoch import EpochLines, traffic
+from verif.replay.epoch import EpochLines
 from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
-from verif.replay.tensors import (
+from verif.replay.tensor_lines import (
     TERNARY_RATIO,
     outputs_from_lines,
     pack_tensor,
 )
+from verif.replay.traffic_order import traffic
 
 _NAMES = {register.address: name for name, register in REG_MAP.expand().items()}
 
@@ -47,7 +48,13 @@ _NAMES = {register.address: name for name, register in REG_MAP.expand().items()}
 # -- signal level -------------------------------------------------------------------------------
 @dataclass
 class StepResult:
-    """Results of one step of the bench."""
+    """Results of one step of a replay at signal level, which `SignalModel.spoil` may change.
+
+    Attributes:
+        works: Epochs with the returned lines.
+        figures: Cycles and lines.
+        problems: Errors reported by registers.
+    """
 
     works: list[EpochLines]
     figures: Counter[str]
@@ -59,7 +66,7 @@ Spoil = Callable[[str, StepResult], bool | None]
 
 
 class _Modelled(Simulators):
-    """Both simulators are there, and runs keep their files."""
+    """Simulators of `nf replay` that are always found; runs keep their files."""
 
     def choose(self, wanted: str) -> tuple[list[str], str | None]:
         return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
@@ -70,7 +77,14 @@ class _Modelled(Simulators):
 
 
 class SignalModel(_Modelled):
-    """Model of both simulators that uses the same files as the bench."""
+    """Device model in place of both simulators, at signal level; it exchanges the files of the
+    testbench.
+
+    Attributes:
+        spoil: Changes the results of a step, as a fault of the device.
+        runs: Options of each simulated run.
+        passed: Whether the record of a run says passed.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(files=folder)
@@ -93,7 +107,7 @@ class SignalModel(_Modelled):
 
 
 def record(sim: str, passed: bool, cause: str = "it says so") -> RunRecord:
-    """Return the record of a simulator process."""
+    """Return a `RunRecord`, as of a simulator process that passed, or failed for `cause`."""
     kind = None if passed else FailureKind.MISMATCH
     return RunRecord(
         *("replay", "replay", sim, 1, "default", (), passed, kind, cause),
@@ -102,7 +116,9 @@ def record(sim: str, passed: bool, cause: str = "it says so") -> RunRecord:
 
 
 def drive(model: DeviceModel, works: list[EpochLines]) -> Counter[str]:
-    """Send every message of a step to the model."""
+    """Send every request of a step to the device model and store the returned lines; return its
+    figures.
+    """
     for work in works:
         for use in work.uses:
             assert model.commit(use.region, use.config, work.epoch) == CommitCode.OK
@@ -127,7 +143,12 @@ Damage = Callable[[int, M2SRwD], M2SRwD | None]
 
 
 class ModelDevice:
-    """Device model that runs one operation after the other."""
+    """Device model with the interface `BulkDevice`, which does one operation after the other.
+
+    Args:
+        params: Parameters of the device.
+        damage: Changes or drops a contribution, as a fault of the device.
+    """
 
     def __init__(self, params: DeviceParams, damage: Damage) -> None:
         self.model = DeviceModel(params)
@@ -138,7 +159,8 @@ class ModelDevice:
         self.counted = Figures()
 
     def run(self, block: Block) -> None:
-        for index, op in enumerate(block.ops):
+        for index in _late_reads(block):
+            op = block.ops[index]
             address, line, ldid = int(op["address"]), int(op["line"]), int(op["ldid"])
             value = 0
             if op["kind"] == Kind.WRITE:
@@ -192,11 +214,31 @@ class ModelDevice:
         pass
 
 
-class BulkModel(_Modelled):
-    """Model of both simulators in bulk.
+def _late_reads(block: Block) -> Iterator[int]:
+    """Yield the operations of a block by index, each read as late as `OP.after` allows.
 
-    `damage` and `twice` (contributions come twice) break the device; `dies_at` ends it after some
-    epochs.
+    The device promises no order between overlapping requests to a line.
+    """
+    waiting: list[int] = []
+    for index, op in enumerate(block.ops):
+        if op["kind"] == Kind.READ:
+            waiting.append(index)
+            continue
+        if waiting and (op["kind"] != Kind.WRITE or op["after"] > waiting[0]):
+            yield from waiting
+            waiting.clear()
+        yield index
+    yield from waiting
+
+
+class BulkModel(_Modelled):
+    """Device model in place of both simulators, in bulk.
+
+    Attributes:
+        damage: Changes or drops a contribution, as a fault of the device.
+        twice: Whether each contribution arrives twice.
+        dies_at: Number of epochs after which the simulator is gone; None: it stays.
+        epochs: Number of epochs begun.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -229,8 +271,10 @@ class BulkModel(_Modelled):
 
 # -- references ---------------------------------------------------------------------------
 def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
-    """Pack every worker's tensor, float32[W, *shape], into lines uint8[W, n, 64]; round codes to
-    nearest.
+    """Pack the tensor of each worker, float32[W, *shape], as lines uint8[W, n, 64] by reference
+    models.
+
+    Integer codes are rounded to nearest.
     """
     if mode.bits:
         flat, u = x.reshape(len(x), x[0].size), _oracle_scales(x, mode)
@@ -243,7 +287,7 @@ def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
 
 
 def _oracle_scales(x: F32, mode: Mode) -> list[float]:
-    """Return the scale u of each bucket, computed element by element."""
+    """Return the scale u of each bucket of float32[W, *shape], computed element by element."""
     values = np.abs(x.reshape(len(x), x[0].size)).max(axis=0).tolist()
     firsts = range(0, len(values), quantize.BUCKET)
     return [quantize.scale(max(values[n : n + quantize.BUCKET]), mode) for n in firsts]
@@ -257,7 +301,19 @@ def expected_outputs(
     ratio: float = TERNARY_RATIO,
     cnt_max: int = 255,
 ) -> dict[str, NDArray[Any]]:
-    """Compute the expected outputs of a replay of float32[W, *shape] with the reference models."""
+    """Return the outputs that a replay of a tensor must give, computed by the reference models.
+
+    Args:
+        x: Tensor of each worker, float32[W, *shape].
+        mode: Route.
+        tie: Result of a tied binary vote.
+        threshold: Least net count of a ternary vote.
+        ratio: Gate of G_TERNARY relative to the mean magnitude.
+        cnt_max: Greatest count of the device.
+
+    Returns:
+        Arrays by suffix, as in `verif.replay.tensors.OUTPUTS`.
+    """
     lines = pack_workers(x, mode, ratio)
     shape = tuple(x.shape[1:])
     if mode.bits:
@@ -283,7 +339,7 @@ def expected_outputs(
 
 # -- captures -----------------------------------------------------------------------------------
 def gradients(seed: int, workers: int = 5) -> dict[str, np.ndarray[Any, Any]]:
-    """Draw tensors of odd sizes, of one element and without a dimension."""
+    """Draw gradients by name, float32[workers, *shape]: odd sizes, one element, no dimension."""
     rng = np.random.default_rng(seed)
     shapes = {"a.weight": (31, 17), "a.bias": (31,), "b": (1,), "s": (), "c.weight": (7, 5)}
     return {
@@ -294,21 +350,23 @@ def gradients(seed: int, workers: int = 5) -> dict[str, np.ndarray[Any, Any]]:
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """Write a capture of two steps and five workers."""
+    """Return the folder of a capture with two steps (3 and 60) and five workers."""
     write_capture(tmp_path / "capture", "small", {3: gradients(1), 60: gradients(2)})
     return tmp_path / "capture"
 
 
 @pytest.fixture
 def signal_model(tmp_path: Path) -> SignalModel:
-    """Return the device model at signal level."""
+    """Return a device model for replays at signal level."""
     (tmp_path / "work").mkdir()
     return SignalModel(tmp_path / "work")
 
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BulkModel:
-    """Return the device model in bulk, with epochs of two lines so that there are many."""
+    """Return a device model for replays in bulk, with epochs of two lines so that there are
+    many.
+    """
     for name in ("EPOCH_LINES_LOG2", "SLOW_LINES_LOG2"):
         monkeypatch.setattr(f"verif.replay.options.{name}", 1)
     monkeypatch.setattr("verif.replay.job.PIECE_EPOCHS", 2)
@@ -317,8 +375,13 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BulkModel:
 
 
 def nf_replay(simulators: Simulators, *words: object) -> int:
-    """Run `nf replay WORDS` and return its exit code; one process, unless the words ask for more
-    jobs.
+    """Run `nf replay WORDS` in this process and return its exit code.
+
+    A bulk replay uses one job, unless the words ask for more.
+
+    Args:
+        simulators: Simulators, or a model in their place.
+        words: Words of the command line.
     """
     parser = argparse.ArgumentParser(exit_on_error=False)
     replay.add_arguments(parser)
@@ -333,8 +396,9 @@ STEPS = (3, 60)
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Path:
-    """Write a capture of three workers and two steps: 25 lines of G_BINARY, the last one partial,
-    and a name with a space.
+    """Return the folder of a capture with three workers and the steps STEPS.
+
+    Tensor `a` has 25 lines of G_BINARY, the last one partial; the folder's name has a space.
     """
     rng = np.random.default_rng(7)
     shapes = {"a": (25, 500), "t": (77,), "f": (5, 11), "s": ()}

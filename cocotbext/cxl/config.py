@@ -28,7 +28,10 @@ class ReadyPattern:
     hold: tuple[int, int] = (1, 1)
 
     def values(self, rng: random.Random) -> Iterator[bool]:
-        """Yield one value per clock, without end."""
+        """Return an endless iterator of s2m_ready: one value per clock, True for high.
+
+        A fixed ``pattern`` takes precedence over ``rate``.
+        """
         if self.pattern:
             return cycle(self.pattern)
         if self.rate >= 1.0:
@@ -87,13 +90,16 @@ class CxlConfig:
 
     @classmethod
     def dense(cls, seed: int) -> CxlConfig:
-        """Return the densest legal packing: 4 writes per 5 flits, 2 reads per flit."""
+        """Return settings with the densest packing: 4 writes per 5 flits, 2 reads per flit."""
         rng = random.Random(seed)
         return cls(link=LinkConfig(rng=rng, pack=PackOptions(rng=rng)), rng=rng)
 
     @classmethod
     def sparse(cls, seed: int) -> CxlConfig:
-        """Return random slot placement, idle clocks and empty flits: all legal forms of packing."""
+        """Return settings with random slot placement, idle clocks and empty flits.
+
+        All forms of packing that the link specification allows occur.
+        """
         rng = random.Random(seed)
         pack = PackOptions(dense=False, rng=rng, empty_weight=rng.choice((0.2, 0.6, 1.5)))
         link = LinkConfig(rng=rng, pack=pack, idle_flit_rate=0.1, eds_rate=0.05)
@@ -101,7 +107,12 @@ class CxlConfig:
 
     @classmethod
     def starved(cls, seed: int, credits: int = 2) -> CxlConfig:
-        """Return few response credits, returned late, and random back-pressure."""
+        """Return settings of a host that grants few credits and stalls the device at random.
+
+        The host grants ``credits`` credits each for NDR and DRS and returns each 0 to 40 clocks
+        after the response. s2m_ready falls with a probability of 40 % per clock, for 1 to 12
+        clocks.
+        """
         rng = random.Random(seed)
         pack = PackOptions(dense=rng.random() < 0.5, rng=rng)
         link = LinkConfig(

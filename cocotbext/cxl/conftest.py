@@ -21,7 +21,7 @@ RunCocotb = Callable[..., tuple[int, int]]
 
 @pytest.fixture(scope="session")
 def build_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
-    """Return build_once(simulator), which returns its runner.
+    """Return build_once(simulator), which builds bench_wire once and returns its cocotb runner.
 
     A parametrized session fixture would be rebuilt at every change of the parameter, which depends
     on the order in which pytest-xdist runs the tests.
@@ -31,7 +31,10 @@ def build_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]
 
 @pytest.fixture(params=sorted(PROGRAMS))
 def built(request: pytest.FixtureRequest, build_once: Callable[[str], Any]) -> Any:
-    """Return the runner of each installed simulator."""
+    """Return the cocotb runner of bench_wire for a simulator; a test runs once per simulator.
+
+    The test is skipped for a simulator that is not installed.
+    """
     if not find_program(request.param):
         pytest.skip(f"{request.param} is not installed")
     return build_once(request.param)
@@ -39,7 +42,10 @@ def built(request: pytest.FixtureRequest, build_once: Callable[[str], Any]) -> A
 
 @pytest.fixture
 def run_cocotb(built: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunCocotb:
-    """Return run_cocotb(module, **environment), which returns (tests, failed)."""
+    """Return run_cocotb(module, **environment): run the cocotb tests of a module on bench_wire.
+
+    It returns the number of tests run and the number of failed tests.
+    """
     # Variables of the caller's shell, or of a runner of this session, must have no effect.
     for name in [name for name in os.environ if name.startswith(STRAY)]:
         monkeypatch.delenv(name)

@@ -78,15 +78,18 @@ class CxlMemDevice(LinkEndpoint[S2MMessage, M2SMessage]):
     # -------------------------------------------------------------------------- memory
 
     def read(self, address: int, length: int) -> bytes:
-        """Return bytes of the memory, whether or not they are poisoned."""
+        """Return ``length`` bytes of the memory from byte ``address`` on, poisoned or not."""
         return self.memory.read(address, length)
 
     def write(self, address: int, data: bytes, *, poison: bool = False) -> None:
-        """Set bytes of the memory; ``poison`` applies to every line that contains one of them."""
+        """Set bytes of the memory from byte ``address`` on, without the link.
+
+        ``poison`` becomes the poison of every line that contains one of the bytes: False clears it.
+        """
         self.memory.write(address, data, poison)
 
     def poisoned(self, address: int, length: int) -> list[int]:
-        """Return the addresses of the poisoned lines in this range."""
+        """Return the byte addresses of the poisoned lines that a range of bytes touches."""
         lines = self.memory.lines
         touched = (line for line, _, _ in lines_of(address, length))
         return [line for line in touched if lines.get(line // LINE_BYTES, (b"", False))[1]]

@@ -84,23 +84,30 @@ class PinUser:
         self._in_reset = True
 
     def _error(self, text: str, kind: type[CxlError] = CxlError, quiet: bool = False) -> None:
-        """Log an error and end every wait; ``quiet``: raise it, but let the test pass."""
+        """Record an error; it ends every call that waits on the shared error log.
+
+        With ``quiet`` the error is neither logged nor kept in ``errors``: waiting calls raise it,
+        but finish() and check() do not report it.
+        """
         if not quiet:
             self.errors.append(f"clock {self.cycle}: {text}")
         self.error_log.report(self.cycle, text, kind=kind, quiet=quiet)
 
     def finish(self) -> list[str]:
-        """End the test: return all errors, one text each."""
+        """Return all errors of the run, one text each; call it at the end of a test."""
         return list(self.errors)
 
     def check(self) -> None:
-        """End the test: raise CxlError if there was any error."""
+        """Raise CxlError with the first error that finish() returns, if any; call it at the end."""
         errors = self.finish()
         if errors:
             raise CxlError(f"{len(errors)} {self.role} errors, first: {errors[0]}")
 
     def _words(self, protocol_id: str, flit: str) -> WireFlit | None:
-        """Return the pins of a valid flit as numbers."""
+        """Convert the pin values of a valid flit, texts of 0 and 1, to (Protocol ID, flit).
+
+        With an X or Z among them an error is recorded and None returned.
+        """
         try:
             return int(protocol_id, 2), int(flit, 2)
         except ValueError:
@@ -109,7 +116,10 @@ class PinUser:
 
 
 class LinkEndpoint(PinUser, Generic[TxT, RxT]):
-    """One end of a link; ``link`` is its link partner. Subclasses drive the pins."""
+    """Base of host and device: one end of a link; ``link`` is its link partner (protocol state).
+
+    Subclasses drive the pins.
+    """
 
     peer: str
     link: LinkPartner[TxT, RxT]
@@ -122,7 +132,10 @@ class LinkEndpoint(PinUser, Generic[TxT, RxT]):
         self.error_log.clear()
 
     def _judge_link(self) -> None:
-        """Report the errors that the link partner found in the last flit."""
+        """Record as errors what the link partner found wrong since the last call.
+
+        These are its ``issues`` and, with link-level retry off, bad flits, which are lost.
+        """
         link = self.link
         for text in link.issues[self._issues :]:
             self._error(f"{self.role} link: {text}")

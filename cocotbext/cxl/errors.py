@@ -8,7 +8,7 @@ from typing import Final
 
 
 class CxlError(Exception):
-    """Broken link. One line: the cause, the responses still owed, and then the data."""
+    """The link or a peer broke a rule. One line: the cause, the responses still owed, then data."""
 
 
 class CxlTimeout(CxlError):
@@ -51,7 +51,15 @@ class ErrorLog:
         kind: type[CxlError] = CxlError,
         quiet: bool = False,
     ) -> None:
-        """Record an error found in ``clock``; ``quiet``: raise it without logging."""
+        """Record an error found in ``clock``; the first one is kept and wakes waiting calls.
+
+        Args:
+            clock: clock number for the text.
+            text: cause.
+            data: bytes or flit for the end of the text.
+            kind: exception that waiting calls raise.
+            quiet: do not write the error to the log.
+        """
         self._logged += not quiet
         logged = not quiet and self._logged <= self.LOGGED
         if not logged and self._first is not None:
@@ -69,11 +77,14 @@ class ErrorLog:
                 wake()
 
     def check(self) -> None:
-        """Raise the first error, if any."""
+        """Raise the first error since the last reset, if any."""
         if self._first is not None:
             kind, text = self._first
             raise kind(text)
 
     def clear(self) -> None:
-        """Let calls wait again after a reset. Logged errors still fail the test."""
+        """Forget the first error after a reset, so that calls can wait again.
+
+        Errors in the ``errors`` lists of host, device and monitor stay and still fail the test.
+        """
         self._first = None

@@ -106,7 +106,11 @@ class FaultRule:
 
 @dataclass(slots=True)
 class _Open:
-    """Fault from which the link has not recovered; direction -> flit that must be accepted."""
+    """Injected fault from which the link has not recovered.
+
+    ``waits`` maps a direction to the number of a flit on the wire; the receiver must accept a flit
+    with this or a later number. The link has recovered when ``waits`` is empty.
+    """
 
     kind: FaultKind
     direction: Direction
@@ -125,7 +129,7 @@ Key = tuple[FaultKind, Direction]
 
 
 class FaultInjector:
-    """Fault injector of a link.
+    """Fault injector for both directions of a link.
 
     Call ``attach(cfg)`` before the agent is built, ``bind`` once the link partner exists, set
     ``armed`` once the link is up; call ``tick`` once per clock and ``observed`` for every flit on
@@ -173,7 +177,7 @@ class FaultInjector:
         retrain: Callable[[], bool] = lambda: False,
         tracker: LinkTracker | None = None,
     ) -> None:
-        """Set the host's link partner.
+        """Set the link partner, retrain function and tracker that faults and their recovery need.
 
         Args:
             host: link partner of the host.
@@ -189,7 +193,7 @@ class FaultInjector:
 
     @property
     def retrying(self) -> bool:
-        """Return True if either end requests, waits for or sends a replay."""
+        """Return True if either end requests, waits for or sends a link-level replay."""
         host, way = self._host, self._tracker.m2s if self._tracker else None
         missing = way is not None and (way.frozen or way.cursor < way.accepted)
         return missing or (host is not None and (host.retry.busy or host.buffer.replaying))
@@ -197,11 +201,15 @@ class FaultInjector:
     # -------------------------------------------------------------------------- hooks
 
     def to_device(self, wire: WireFlit) -> WireFlit:
-        """Apply the rules to a flit that the host sends."""
+        """Count a flit that the host sends; return it, damaged if a rule applies."""
         return self._pass(Direction.M2S, wire)
 
     def to_host(self, wire: WireFlit) -> WireFlit:
-        """Apply the rules to a flit that the host receives."""
+        """Count a flit that the host receives; return it, damaged if a rule applies.
+
+        Before, faults that waited for the host to accept a flit count as recovered if the host's
+        LRSM is in NORMAL.
+        """
         host = self._host
         if host is not None and host.retry.lrsm is Lrsm.NORMAL:
             self._advance(Direction.S2M, self.passed[Direction.S2M])
@@ -291,7 +299,10 @@ class FaultInjector:
             host.hold_credits(True)
 
     def tick(self) -> None:
-        """Advance by one clock."""
+        """Advance by one clock.
+
+        Active episodes hold back acknowledgements or credits; those whose time is over end.
+        """
         self._clock += 1
         for episode in list(self._episodes):
             self._hold(episode)
@@ -350,7 +361,11 @@ def _can_hit(rule: FaultRule, wire: WireFlit) -> bool:
 
 
 def damage(kind: FaultKind, wire: WireFlit, rng: random.Random) -> WireFlit:
-    """Return the flit after a fault of this kind; episodes leave it unchanged."""
+    """Return the flit after a fault of this kind.
+
+    A lost flit becomes a NULL flit. Delayed acknowledgements, exhausted credits and a PHY reinit
+    leave the flit unchanged.
+    """
     pid, flit = wire
     if kind in _FLIPS or kind in CRC_KINDS - {FaultKind.BURST}:
         return pid, flit ^ random_flips(rng, _FLIPS.get(kind) or rng.randint(1, 3))
@@ -373,7 +388,7 @@ def damage(kind: FaultKind, wire: WireFlit, rng: random.Random) -> WireFlit:
 
 
 def random_flips(rng: random.Random, count: int) -> int:
-    """Return an error pattern of ``count`` bits at random positions of the 528."""
+    """Return a 528-bit error pattern with ``count`` bits set at random positions."""
     return sum(1 << bit for bit in rng.sample(range(FLIT_BITS), count))
 
 
@@ -408,14 +423,18 @@ class FaultRow:
 
 @dataclass
 class FaultTable:
-    """Fault table; ``problems`` lists the inconsistencies, one line each."""
+    """Table of injected, detected and recovered faults of a run.
+
+    ``flits`` are the numbers of M2S and S2M flits; ``problems`` lists the inconsistencies, one line
+    each.
+    """
 
     rows: list[FaultRow] = field(default_factory=list)
     flits: tuple[int, int] = (0, 0)
     problems: list[str] = field(default_factory=list)
 
     def text(self) -> str:
-        """Return the table as text for a log."""
+        """Return the table as text lines for a log, without ``problems``."""
         head = f"{'fault':26} {'way':4} {'injected':>9} {'detected':>9} {'recovered':>9}"
         lines = [head]
         lines += [
@@ -426,7 +445,7 @@ class FaultTable:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, object]:
-        """Return the table as JSON data for the record of the run."""
+        """Return rows and flit counts as JSON data for the record of the run."""
         return {"rows": [list(astuple(row)) for row in self.rows], "flits": list(self.flits)}
 
 
@@ -436,7 +455,7 @@ def judge(
     host: Mapping[str, int],
     flits: tuple[int, int] = (0, 0),
 ) -> FaultTable:
-    """Build the table of a finished run and check it.
+    """Return the fault table of a finished run; its ``problems`` list what does not agree.
 
     Args:
         faults: injector of the run.

@@ -50,7 +50,10 @@ _NAMED = 3  # requests that a text names
 
 
 class Transaction:
-    """Request that was queued in a host; ``message`` carries the tag that is sent."""
+    """Request that was queued in a host, and its response once it arrived.
+
+    ``message`` is the request with the tag that is sent, ``expects`` the kind of completion owed.
+    """
 
     __slots__ = ("_errors", "_event", "aborted", "end", "expects", "message", "response", "start")
 
@@ -75,7 +78,7 @@ class Transaction:
         return self.end >= 0 or self.aborted
 
     def finish(self, response: S2MMessage | None, clock: int) -> None:
-        """Record the response and wake the waiting call. Called by the host."""
+        """Record the response (None if none is owed) and wake the waiting call, for the host."""
         self.response = response
         self.end = clock
         self.wake()
@@ -110,7 +113,7 @@ class Transaction:
 
 
 class Outstanding:
-    """Table of requests in flight: tags, expected responses and ages."""
+    """Table of the requests that are owed a response: tags, expected responses and ages."""
 
     def __init__(self, errors: ErrorLog, rng: random.Random, sequential: bool = False) -> None:
         self._errors = errors
@@ -138,7 +141,10 @@ class Outstanding:
                 return tag
 
     def expect(self, message: M2SMessage, clock: int) -> Transaction:
-        """Record a queued request; a request that is owed no response ends at once."""
+        """Record a queued request and return its transaction.
+
+        A request that is owed no response ends at once and is not kept in the table.
+        """
         kind = completion_of(message)
         transaction = Transaction(message, kind, clock, self._errors)
         if kind is Completion.NONE:
@@ -152,7 +158,11 @@ class Outstanding:
         return transaction
 
     def respond(self, message: S2MMessage, clock: int) -> str:
-        """Pair a response with its request; return the rule that it breaks, or ""."""
+        """Pair a response with its request and finish the transaction.
+
+        Returns:
+            "", or why the response matches no request.
+        """
         key = key_of(message)
         queue = self._waiting.get(key)
         if not queue:
@@ -181,14 +191,17 @@ class Outstanding:
 
     @property
     def oldest(self) -> Transaction | None:
-        """Return the oldest request that is owed a response."""
+        """Return the oldest request that is owed a response, or None."""
         by_age = self._by_age
         while by_age and by_age[0].done:
             by_age.popleft()
         return by_age[0] if by_age else None
 
     def owed(self, clock: int) -> str:
-        """Describe the oldest requests: the response owed to each, and its age in clocks."""
+        """Describe the responses owed to the oldest requests, with ages in clocks; "" if none.
+
+        At most 3 requests are described; others are counted.
+        """
         waiting = self.open()
         if not waiting:
             return ""
@@ -261,7 +274,11 @@ class Watchdog:
         return f"time-out: {what} within {limit:,} clocks; {self._link_text(in_reset)}"
 
     def _look(self, up: bool, in_reset: bool, awaited: bool) -> tuple[object, int, str]:
-        """Return the state that is awaited, its limit in clocks, and its name."""
+        """Return what the host waits for: the state, its limit in clocks (0: none), and a text.
+
+        The state is compared with that of the previous check; a change of state restarts the
+        time-out.
+        """
         cfg, oldest = self._cfg, self._requests.oldest
         if in_reset and not awaited:
             return None, 0, ""
@@ -308,7 +325,7 @@ class Watchdog:
 
 
 class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
-    """CXL.mem host: bytes with read() and write(), messages with issue() and call().
+    """CXL.mem host: read() and write() move bytes, issue() and call() send single messages.
 
     Args:
         cfg: packing, credits, back-pressure, retry and time-outs (CxlConfig).
@@ -420,8 +437,10 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
     # -------------------------------------------------------------------------- requests
 
     def submit(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
-        """Queue a request without waiting; it gets a tag that is unique among the requests in
-        flight.
+        """Queue a request without waiting, and return its transaction.
+
+        The request gets a tag that is unique among the requests in flight, unless ``keep_tag`` is
+        set.
         """
         if not keep_tag:
             message = message.with_tag(self.requests.new_tag())
@@ -430,7 +449,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
         return transaction
 
     async def issue(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
-        """Wait until the host has room, then submit() the request."""
+        """Wait until the host has room, then submit() the request and return its transaction."""
         await self._until(lambda: self.has_room, self._room)
         return self.submit(message, keep_tag)
 
@@ -440,7 +459,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
 
     @property
     def outstanding(self) -> int:
-        """Return the number of requests without a response."""
+        """Return the number of requests that are owed a response."""
         return self.requests.count
 
     @property
@@ -451,7 +470,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
 
     @property
     def idle(self) -> bool:
-        """Return True if no request is queued and none is owed a response."""
+        """Return True if no request is owed a response and the link has nothing to send."""
         return not self.outstanding and self.link.tx_idle
 
     async def wait_up(self) -> None:
@@ -496,6 +515,9 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
             data: RwD credits that the flit uses.
             expect: requests in the flit whose responses will arrive, under the tags that they
                 carry.
+
+        Returns:
+            The transactions of ``expect``, in the same order.
         """
         self.link.inject(protocol_id, flit, retryable, plain, data)
         return [self.requests.expect(message, self.cycle) for message in expect]
@@ -520,7 +542,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
         return waive is not None and waive("timeout", Direction.S2M.value)
 
     def _look(self) -> None:
-        """Check for time-outs."""
+        """Report a time-out that expires in this clock, or an ABORT of the link, as an error."""
         self._look_at = self.cycle + self.watchdog.interval
         awaited = self._awaits_up > 0 or not self.idle
         text = self.watchdog.check(self.cycle, self.up.is_set(), self._in_reset, awaited)
@@ -531,7 +553,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
             self._error("the link is in ABORT: the device has not acknowledged any retry")
 
     def finish(self) -> list[str]:
-        """End the test: return all errors, including requests that were never answered."""
+        """Return all errors, including requests never answered; call it at the end of a test."""
         errors = list(self.errors)
         if not self._timeouts_waived:
             texts = (describe_message(one.message) for one in self.requests.open())

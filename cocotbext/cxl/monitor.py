@@ -28,8 +28,9 @@ from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 
 @dataclass(frozen=True, slots=True)
 class ObservedRequest:
-    """M2S message that was complete on the pins in clock ``cycle``; ``misframed``: illegal Sz /
-    BE.
+    """M2S message that was complete on the pins in clock ``cycle``, at simulation time ``time_ns``.
+
+    ``misframed`` is True if the Sz or BE bit of its flit was illegal.
     """
 
     message: M2SMessage
@@ -40,7 +41,7 @@ class ObservedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ObservedResponse:
-    """S2M message that was complete on the pins in clock ``cycle``."""
+    """S2M message that was complete on the pins in clock ``cycle``, at time ``time_ns``."""
 
     message: S2MMessage
     cycle: int
@@ -48,7 +49,7 @@ class ObservedResponse:
 
 
 class CxlMemMonitor(PinUser):
-    """Link monitor.
+    """Passive monitor of a link: it decodes all messages on the pins and checks the link rules.
 
     Every callable in ``on_request`` is called with each ObservedRequest, in ``on_response`` with
     each ObservedResponse, in ``on_flit`` with a FlitEvent per flit, in ``on_phy`` with each new
@@ -93,7 +94,7 @@ class CxlMemMonitor(PinUser):
             self.start()
 
     def stop(self) -> None:
-        """Stop, and close the trace."""
+        """Stop for good, and close the link trace."""
         super().stop()
         if self.trace is not None:
             self.trace.close()
@@ -177,7 +178,7 @@ class CxlMemMonitor(PinUser):
             self.trace.note("reset")
 
     def finish(self) -> list[str]:
-        """End the test: report missing responses once, and return all errors."""
+        """Return all errors, including missing responses; call it at the end of a test."""
         if not self._finished:
             self._finished = True
             self.tracker.finish(self.cycle)

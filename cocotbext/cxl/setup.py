@@ -8,10 +8,10 @@ from setuptools.command.build_py import build_py
 
 
 class BuildWithoutTests(build_py):  # type: ignore[misc]
-    """Build of all modules but this one and the tests in the folders of the package."""
+    """Build step that packs all modules of the package except tests, conftest.py and this file."""
 
     def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
-        """Return the modules of a package as (package, module, file)."""
+        """Return the modules of a package to pack, as (package, module, file), without tests."""
         found = super().find_package_modules(package, package_dir)
         names = ("test_", "conftest", "setup")
         return [one for one in found if not one[1].startswith(names)]

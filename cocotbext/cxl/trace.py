@@ -35,12 +35,15 @@ _LINE = re.compile(
 
 
 class TraceError(ValueError):
-    """File that is not a link trace; the text is one line."""
+    """A link trace cannot be read or written, or is malformed; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFlit:
-    """One line of a trace; if ``flit`` is None, ``note`` names the event."""
+    """One entry of a link trace: a flit, or an event if ``flit`` is None.
+
+    ``note`` is then the event: "reset" or "phy_down".
+    """
 
     clock: int
     direction: Direction = Direction.M2S
@@ -50,12 +53,16 @@ class TraceFlit:
 
 
 class TraceWriter:
-    """Writer of a trace; if the simulator is killed, at most the last few flits are missing.
+    """Writer of a link trace; if the simulator is killed, at most the last few flits are missing.
 
     Nothing is written after ``close``. A full disk ends the trace with a warning, not the test.
 
+    Args:
+        path: file; its folder is created.
+        more: append to the file, after a ``reset`` line; else write a new file.
+
     Raises:
-        TraceError: the file cannot be written.
+        TraceError: the file cannot be opened.
     """
 
     def __init__(self, path: Path, more: bool = False) -> None:
@@ -70,7 +77,7 @@ class TraceWriter:
         self._write("reset\n" if more else HEADER + "\n")
 
     def flit(self, clock: int, direction: Direction, protocol_id: int, flit: int) -> None:
-        """Write a transferred flit."""
+        """Write the line of a flit that was transferred in clock ``clock``."""
         self._write(f"{clock} {direction.value} {protocol_id:04X} {flit:0{_FLIT_DIGITS}X}\n")
 
     def note(self, what: str) -> None:
@@ -105,8 +112,9 @@ _writers: dict[Path, TraceWriter] = {}
 
 
 def from_environment() -> TraceWriter | None:
-    """Return the writer that NF_LINK_TRACE requests; later tests of a process append to its
-    file.
+    """Return a writer for the file that NF_LINK_TRACE names; None if it is unset, "" or 0.
+
+    Later writers of the same process append to the same file.
     """
     wanted = os.environ.get(VARIABLE, "")
     if not wanted or wanted == "0":
@@ -123,13 +131,17 @@ def from_environment() -> TraceWriter | None:
 
 @atexit.register
 def _close_all() -> None:
-    """Flush at exit: the buffered last flits of a failed test are the relevant ones."""
+    """Close all traces at exit: the buffered last flits of a failed test are the relevant ones."""
     for writer in _writers.values():
         writer.close()
 
 
 def read(path: Path) -> Iterator[TraceFlit]:
-    """Yield the lines of a trace. Raise TraceError at the first malformed one."""
+    """Yield the entries of a link trace in a file.
+
+    Raises:
+        TraceError: the file cannot be read, a line is malformed, or there is no entry.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -160,7 +172,7 @@ def read(path: Path) -> Iterator[TraceFlit]:
 
 
 def explain(trace: Iterable[TraceFlit]) -> Iterator[tuple[TraceFlit, str]]:
-    """Yield each flit with its slots as text and the rules that it breaks."""
+    """Yield each entry of a trace with its description: the slots as text and the broken rules."""
     tracker = LinkTracker(retry=True)
     owed: dict[tuple[Direction, int], int] = {}  # of flits that were taken, for their replays
     for item in trace:

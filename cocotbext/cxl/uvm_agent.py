@@ -92,7 +92,7 @@ class CxlMemAgent(uvm_agent):
             self.host.stop()
 
     def finish(self) -> list[str]:
-        """End the test: return all errors of monitor and host (check_phase fails on them too)."""
+        """Return all errors of monitor and host at the end of a test; check_phase fails on them."""
         return [*self.monitor.finish(), *(self.host.finish() if self.active else [])]
 
     def check_phase(self) -> None:
@@ -103,9 +103,7 @@ class CxlMemAgent(uvm_agent):
 
 
 class CxlMemDriver(uvm_driver):
-    """Driver that submits the requests of CxlMemItem to ``host``; the agent
-    sets it.
-    """
+    """Driver that submits the requests of each CxlMemItem to ``host``, which the agent sets."""
 
     host: CxlMemHost
 
@@ -127,8 +125,10 @@ class CxlMemDriver(uvm_driver):
 
 
 class CxlMemItem(uvm_sequence_item):
-    """Requests that the driver turns into transactions. finish_item() returns when it has accepted
-    all of them; one item for many requests costs far less than one item each.
+    """Sequence item: a list of requests that the driver turns into transactions.
+
+    finish_item() returns when the driver has accepted all of them; one item for many requests costs
+    far less than one item each.
     """
 
     def __init__(
@@ -144,8 +144,10 @@ class CxlMemItem(uvm_sequence_item):
 
     @property
     def transactions(self) -> list[Transaction]:
-        """Return one transaction per message once the driver has accepted them. Raise CxlError if
-        the link broke first.
+        """Return one transaction per message; valid once the driver has accepted the item.
+
+        Raises:
+            CxlError: the link broke before all messages were accepted.
         """
         if self.error is not None:
             raise self.error
@@ -158,14 +160,17 @@ class CxlMemSequence(uvm_sequence):
     async def issue_all(
         self, messages: Iterable[M2SMessage], keep_tag: bool = False
     ) -> list[Transaction]:
-        """Pass requests to the driver in one item; await ``.wait()`` of each for its response."""
+        """Pass requests to the driver in one item; return their transactions when all are accepted.
+
+        Await ``.wait()`` of a transaction for its response.
+        """
         item = CxlMemItem(messages, keep_tag)
         await self.start_item(item)
         await self.finish_item(item)
         return item.transactions
 
     async def call(self, message: M2SMessage) -> S2MMessage | None:
-        """Send one request and return its response."""
+        """Send one request; return its response, or None if none is owed."""
         return (await self.send_all([message]))[0]
 
     async def send_all(self, messages: Iterable[M2SMessage]) -> list[S2MMessage | None]:
@@ -173,13 +178,16 @@ class CxlMemSequence(uvm_sequence):
         return [await one.wait() for one in await self.issue_all(messages)]
 
     async def read(self, addr: int, ldid: int = 0) -> S2MMessage | None:
-        """Read the line at a byte address (MemRd)."""
+        """Read the 64-byte line at a byte address (MemRd); return the response."""
         return await self.call(M2SReq(ReqOp.MEM_RD, 0, addr, ldid))
 
     async def write(
         self, addr: int, data: bytes, ldid: int = 0, be: int = BE_ALL, poison: bool = False
     ) -> S2MMessage | None:
-        """Write 64 bytes (MemWr), or the enabled bytes if some are not (MemWrPtl)."""
+        """Write the enabled bytes of the line at a byte address; return the response.
+
+        MemWr is used if all 64 byte enables are set, else MemWrPtl.
+        """
         opcode = RwdOp.MEM_WR if be == BE_ALL else RwdOp.MEM_WR_PTL
         message = M2SRwD(opcode, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
         return await self.call(message)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control window's own rules: which messages are in it, and which of them may do what they ask.
+// Rules of the control window: which messages are addressed to it, and which of them are refused.
 //
-// Purely combinational. A write is refused if it holds a part of a 32-bit word (`partial`), then
+// Purely combinational. A write is refused if it contains a part of a 32-bit word (`partial`), then
 // if it is poisoned, or if neither CTRL_LD_MASK nor the owner of the line's region names its LD-ID
 // (`denied`). Registers may be read by everyone.
 
@@ -15,14 +15,14 @@ module nf_ctrl_rules
   parameter int REGIONS = 8
 ) (
   input  wire logic                       on,       // the control window exists
-  input  wire logic [LADDR_W-1:0]         base,     // its first line address
+  input  wire logic [LADDR_W-1:0]         base,     // first line address of the window
   input  wire logic [15:0]                ld_mask,  // LD-IDs that may write every register
   input  wire logic [REGIONS*OWNER_W-1:0] owners,   // owner of each region (owner_t)
   input  wire access_t                    msg,      // admitted message
 
-  output logic                            here,     // it is in the control window
-  output logic [CTRL_LINES_LOG2-1:0]      line,     // line of the window that it names
-  output logic [CTRL_WORDS-1:0]           words,  // that the byte enables name
+  output logic                            here,     // the message is to the control window
+  output logic [CTRL_LINES_LOG2-1:0]      line,     // number of the line in the window
+  output logic [CTRL_WORDS-1:0]           words,  // words of the line whose byte enables are set
   output logic                            partial,  // a write of a part of a word
   // A write that is poisoned, or whose LD-ID has no right.
   output logic                            denied

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registers read and written through the control window, a line at a time.
 //
-// Handshake: `op_*`, `ndr_*` and `drs_*` are valid/ready. A write is taken when the register bus is
-// `bus_free`, and keeps it (`lock` of `bus`) until its last word is written: `write` with word and
-// data is held until `bus_done`, which follows the decision of a commit if the word asks for one.
-// Words are written in the order of their addresses. A read takes `bus_line` in the clock of
+// Handshake: `op_*`, `ndr_*` and `drs_*` are valid/ready. A write is accepted when the register bus
+// is `bus_free`, and keeps it (`lock` of `bus`) until its last word is written: `write` with word
+// and data is held until `bus_done`, which follows the decision of a commit if the word requests
+// one. Words are written in the order of their addresses. A read takes `bus_line` in the clock of
 // `read`: 16 registers at one moment.
 //
-// `ndr_apart` and `drs_apart` are answers that no drain may wait for: a write that is being made
-// may be what asks for the commit, and a request that waits for its turn after it (or after
+// `ndr_apart` and `drs_apart` count responses that no drain may wait for: a write in progress
+// may be the one that requests the commit, and a request that waits for its turn after it (or after
 // AXI4-Lite) is decoded again when the turn comes.
 
 `default_nettype none

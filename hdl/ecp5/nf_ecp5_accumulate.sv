@@ -2,9 +2,9 @@
 // nf_accumulate in carry cells of ECP5: one contribution added to the bit-sliced counters of a
 // line. Combinational, with the same ports.
 //
-// A counter takes a LUT4 for its vote, one for its lowest bit, and one for each bit above, in a
-// chain. The lowest step of that chain makes the carry of the lowest bit itself. A full counter is
-// not added to. Where there are planes that no worker reaches they pass, and nothing saturates: a
+// A counter needs a LUT4 for its vote, one for its lowest bit, and one for each further bit, in a
+// chain. The lowest step of that chain generates the carry of the lowest bit itself. A full counter
+// is not added to. Planes that no worker reaches are passed through, and nothing saturates then: a
 // count at the maximum of the planes below must not be added to.
 
 `default_nettype none

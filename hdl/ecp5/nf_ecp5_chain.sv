@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A carry chain of ECP5, two bits a cell (CCU2C), from the lowest bit on; no carry comes in.
+// Carry chain of ECP5, two bits a cell (CCU2C), from the lowest bit on, without carry in.
 // Combinational.
 //
-// Bit i has its own LUT4, INIT[16*i +: 16], with the index {d, c, b, a}. Where that is 1 the
-// carry goes on, else it is INIT[16*i + {b, a}]; `sum` is the LUT4 with the carry that came, so
-// that a bit whose LUT4 is 0 shows it. No cell may have 0 for both INITs: abc9 (yosys 0.70) takes
-// the sum of such a one for a constant.
+// Bit i has its own LUT4, INIT[16*i +: 16], with the index {d, c, b, a}. If the LUT4 is 1 the carry
+// is propagated, else the carry out is INIT[16*i + {b, a}]; `sum` is the LUT4 XOR the carry in, so
+// that a bit whose LUT4 is 0 shows the carry. No cell may have 0 for both INITs: abc9 (yosys 0.70)
+// takes the sum of such a cell for a constant.
 
 `default_nettype none
 

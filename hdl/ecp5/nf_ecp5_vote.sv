@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_vote in carry cells of ECP5: the reduced line, or one count plane. The same ports, and the
-// same three clocks, in sequence: `en` and what is asked for, `planes`, `line`.
+// same three consecutive clocks: `en` and the request, `planes`, `line`.
 //
-// A chain of each column shows whether its value is above a scalar. That of an even column is in
-// the second clock, that of an odd one in the third, so that in a G_TERNARY vote the first can
-// subtract minus from plus, and the second compare the net. So
+// A chain of each column shows whether its value is above a scalar. The chains of even columns are
+// used in the second clock, those of odd ones in the third, so that in a G_TERNARY vote the first
+// can subtract minus from plus, and the second compare the net:
 //
-// - G_BINARY: - where the count is not above half of the contributions, less one;
-// - G_TERNARY: the complement of a net, without its sign, is T - 1 at least where the net is
-//   negative and reaches T, and 2^planes - T at most, which is the complement of T - 1, less one,
-//   where it is positive and does;
-// - a count plane: the others are passed by, or are 0, and the scalar is 0. Of a G_BINARY line
-//   without contributions there is none, so that it is zeros.
+// - G_BINARY: the result is - if the count is not above half of the contributions, less one;
+// - G_TERNARY: the complement of a net, without its sign, is at least T - 1 if the net is
+//   negative and reaches T, and at most 2^planes - T, which is the complement of T - 1, less one,
+//   if the net is positive and reaches T;
+// - a count plane: the other planes are skipped, or are 0, and the scalar is 0. A G_BINARY line
+//   without contributions has no plane, so that it is zeros.
 
 `default_nettype none
 `include "nf_assert.svh"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// S3 and S4 of the aggregation engine: the answer to the operation that S2 has executed.
+// S3 and S4 of the aggregation engine: the response to the operation that S2 has executed.
 //
 // `op`, `poison`, `sends_*`, the descriptor `d` of its region and the number of `contributions` to
-// its line are of the operation in S2; `book3` and `planes` of S3: the state as that operation has
-// left it. Without one `sends_*` are low and `op` keeps still. A completion tells nothing of the
-// state and leaves in S2, in the clock in which it is written; data leaves in S4. Neither can be
-// stalled.
+// its line belong to the operation in S2; `book3` and `planes`, in S3, are the state after that
+// operation. Without an operation `sends_*` are low and `op` is stable. A completion needs nothing
+// of the state and leaves in S2, in the clock in which the state is written; data leaves in S4.
+// Neither can be stalled.
 
 `default_nettype none
 

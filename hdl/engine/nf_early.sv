@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which slots wait for a fill after an early store, and whether memory has answered that: a whole
-// FP32 line goes to memory while the record of its line is fetched (nf_lookup).
+// Slots that wait for a fill after an early store, and whether memory has answered that store. An
+// early store is a whole FP32 line that goes to memory while the record of its line is fetched
+// (nf_lookup).
 //
-// `alloc` gives `victim_slot` to a miss, `alloc_early` if that is such a store; `filled` ends it.
-// `lands`: what memory answers (`stored_*`) is an early store, whose fill is still to come.
+// `alloc` gives `victim_slot` to a miss, `alloc_early` if that is an early store; `filled` ends it.
+// `lands`: the store that memory answers (`stored_*`) is an early one whose fill is still to come.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -44,7 +45,7 @@ module nf_early #(
   end
 
   always_ff @(posedge clk) begin
-    if (alloc) landed_q[victim_slot] <= 1'b0;  // each fill is behind its miss
+    if (alloc) landed_q[victim_slot] <= 1'b0;  // each fill comes after its miss
     if (lands) begin
       landed_q[stored_slot]     <= 1'b1;
       landed_err_q[stored_slot] <= stored_err;

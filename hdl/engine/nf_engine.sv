@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The aggregation engine: slot lookup, state update, eviction and fill.
 //
-//   SL  lookup (nf_lookup): tags and marks are looked at for an operation.
+//   SL  lookup (nf_lookup): tags and marks are compared for an operation.
 //   S0  decision (nf_lookup): a stored FP32 line, a finished fill, a waiting operation or the one
-//       that was looked at. A line of which memory cannot hold a record is taken as empty there and
-//       then. The state RAM is read (synchronous read).
-//   S1  what was read is checked, with SECDED corrected; the codes of the line are decoded.
+//       that was looked up. A line of which memory cannot hold a record is empty, without a fetch.
+//       The state RAM is read (synchronous read).
+//   S1  the words read are checked, with SECDED corrected; the codes of the line are decoded.
 //   S2  the operation is applied to the state and written back; a completion leaves.
 //   S3  to S4: the vote, plane or sums are formed from the written state, and leave.
 //
 // A fill brings its state along: with nothing in S1 it goes to S2 at once.
 // S1 to S4 never stall: S0 issues only what has room at every exit. Two operations on one slot in
 // consecutive clocks are served by forwarding S3's state to S2, so hits have an initiation interval
-// of 1, on one line too, and a contribution at `op_*` is visible to the operation behind it and in
+// of 1, on one line too, and a contribution at `op_*` is visible to the next operation and in
 // the RAM 4 clocks later. Operations on one line keep their order; misses do not block hits.
 //
 // Handshake: `op_*` valid/ready. `ndr_*`, `drs_*` cannot be stalled (their place is reserved at

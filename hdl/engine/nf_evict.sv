@@ -131,14 +131,14 @@ module nf_evict
   end
 
   // ---- the buffer is a protected RAM ------------------------------------------------------------
-  // What a burst is, is decided when it is first offered: a line that cannot be trusted leaves as a
-  // lost one; its planes then belong to nobody. If a bit flips behind that, the beats that follow
+  // The kind of a burst is decided when it is first offered: a line that cannot be trusted leaves
+  // as a lost one, and its planes are not valid. If a bit flips after that, the beats that follow
   // are poisoned.
   assign lost      = begun_q ? lost_q : bad;
   assign wr_poison = bad && !lost;
 
   always_ff @(posedge clk) begin
-    begun_q <= wr_valid && !sent;  // a clock with nothing to send is behind every reset
+    begun_q <= wr_valid && !sent;  // a clock with nothing to send follows every reset
     lost_q  <= lost;
   end
 

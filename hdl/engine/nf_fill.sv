@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings the state of a missed line into its slot.
+// Fetches the state of missed lines from their records in the state area.
 //
-// Requests (`req_*`, never without `req_ready`), each of another line. Up to FLIGHT reads are under
-// way, but no more than memory can use: while the read channel is busy all the time (`read_busy`),
-// further ones would only lengthen the queue in which the reads of others stand. The state is
+// Requests (`req_*`, never without `req_ready`), each of another line. Up to FLIGHT reads are in
+// flight, but no more than memory can use: while the read channel is busy all the time
+// (`read_busy`), further ones would only lengthen the queue in which the reads of others wait. The
+// state is
 //   fetched  one INCR read of the record; it counts only if its generation is the region's own,
 //            otherwise the line is empty in this epoch;
-//   empty    when the record is not initialised yet: nothing of this epoch can be there;
-//   lost     when a beat that was needed came with an error or poison, or when the region's records
-//            are untrusted: empty and poisoned. The planes behind bookkeeping that is not of this
-//            epoch are not needed: whatever they are, they were never this region's.
-// A request that finds no other is asked for in its own clock. A record that an eviction is still
-// writing back (`ask_evicting`) is not read before that is done: its request goes behind the
-// others.
-// A sum that is kept beside the record comes with it, if `req_sum` asks for it. It is dropped when
-// it cannot be read or is poisoned: the lines that it was made of are still there.
-// `out_*` is held until `out_ready`; the next record is taken meanwhile. Whose turn it is, whether
-// or not the record has come, tell `due` and `out_slot`; they may be a clock behind `out_valid`.
+//   empty    if the record is not initialised yet: nothing of this epoch can be there;
+//   lost     if a beat that was needed came with an error or poison, or if the region's records
+//            are untrusted: empty and poisoned. Planes that follow bookkeeping of another epoch
+//            are not needed: whatever they are, they were never this region's.
+// A request that finds no other is sent to memory in its own clock. A record that an eviction is
+// still writing back (`ask_evicting`) is not read before that is done: its request is queued after
+// the others. A kept FP32 sum, which is stored after the bookkeeping, is read with it if `req_sum`
+// is set. It is dropped if it cannot be read or is poisoned: the lines that it was made of are
+// still there. `out_*` is held until `out_ready`; the next record is received meanwhile. `due` and
+// `out_slot` name the slot whose turn it is, even before its record has arrived; they may be a
+// clock later than `out_valid`.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -67,7 +68,7 @@ module nf_fill
   input  wire logic                     out_ready,   // state taken
   output logic                          due,         // a slot's turn has come, `out_slot`
   output logic [SLOT_W-1:0]             out_slot,    // slot of the state
-  output logic                          out_lost,  // of out_book, which may be a clock behind
+  output logic                          out_lost,  // out_book is lost; may be a clock later
   output book_t                         out_book,    // bookkeeping
   output logic [6:0]                    out_seen,  // workers in it
   output logic                          out_kept,  // plane 0 is the line's sum
@@ -236,8 +237,8 @@ module nf_fill
     end
   end
 
-  // A record that shares its mark is fetched longer than it may be: behind its own planes there may
-  // be anything.
+  // The fetch of a record that shares its mark may be longer than the record: the beats after its
+  // own planes may be anything.
   always_comb begin
     planes = '0;
     if (track_kind == FILL_FETCH && ours && !bad && beat_q != '0 && !unusable)

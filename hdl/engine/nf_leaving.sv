@@ -2,10 +2,12 @@
 // Dirty victims on their way from a slot to their record, until their line is marked (nf_written)
 // and the eviction buffer knows how long the record is (nf_evict).
 //
-// `leaves*` tell that the victim of a stage is dirty: in S0 it is chosen, in S2 it is pushed into
-// the eviction buffer. Behind S2 the planes that it needs are counted: `counted`, with `line3`.
-// `count` are in S1 and S2. `look_leaves`: the line that is looked at is in S0 to S2, and its mark
-// is to come. `fill_leaves`: the line that is to be filled has not reached the eviction buffer.
+// `leaves0..2`: the victim of the action in that stage is dirty. It is chosen in S0 and pushed into
+// the eviction buffer in S2; a clock after S2 the planes that its record needs are known:
+// `counted`, `line3`, `planes3`. `count` is the number of victims in S1 and S2. `look_leaves`: the
+// line that is looked up is a victim in S0 to S2, and its mark is still to be written.
+// `fill_leaves`: the line that is to be filled is a victim that has not reached the eviction
+// buffer.
 
 `default_nettype none
 

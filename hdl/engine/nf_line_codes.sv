@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the codes of a line say, one clock after its bytes: the elements of G_TERN5, and whether a
-// code is illegal; and two clocks later, how many are.
+// Decoder of the codes of a line: one clock after its bytes the elements of G_TERN5, and whether
+// any code is illegal; two clocks later, the number of illegal codes.
 //
 // A line is decoded while its state is checked (S1): `take` is the clock in which its operation
-// enters S2, where `trits` and `illegal_*` belong to the line that was taken last. There `counts`
-// says that its illegal codes are to be counted, with `tern5` those of G_TERN5; `count` is of the
-// line of two clocks before (S4), 0 where none is counted. The codes of a whole line are summed in
-// four clocks: in two they would be the longest path of the low-bit datapath.
+// enters S2, where `trits` and `illegal_*` belong to the line of the last `take`. In S2 `counts`
+// requests the number of its illegal codes, with `tern5` those of G_TERN5; `count` belongs to the
+// line of two clocks before (S4), and is 0 without such a request. The codes of a whole line are
+// summed in four clocks: in two they would be the longest path of the low-bit datapath.
 
 `default_nettype none
 

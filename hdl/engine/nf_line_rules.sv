@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one operation does to the state of its line: the rules of aggregation. Combinational.
+// Rules of aggregation: effect of one operation on the state of its line. Combinational.
 //
-// `is_op` is an operation that was issued; `is_stored` says instead that the FP32 store of `op` is
-// in memory now (or, with `stored_err`, was refused by it): only then is its worker marked seen.
-// Outputs mean something only under one of the two; `changed` says that the state must be written
-// back. `kept`: the sum of the line is count plane 0. `is_early`: `op` is a whole FP32 line that is
-// stored while its state is fetched, whatever that will be.
+// `is_op`: `op` is an operation that was issued. `is_stored`: instead, the FP32 store `op` is in
+// memory now (or, with `stored_err`, was refused by it): only then is its worker marked seen.
+// Outputs are valid only with one of the two; `changed`: the state must be written back. `kept`:
+// the sum of the line is count plane 0. `is_early`: `op` is a whole FP32 line that is stored while
+// its state is fetched, whatever that state will be.
 
 `default_nettype none
 

@@ -2,17 +2,17 @@
 // SL and S0 of the aggregation engine: looks for the slot of a line, then decides, one action a
 // clock.
 //
-// SL looks at a deferred operation if it can go, else at a new one: nf_slot_table compares its tag
+// SL looks up a deferred operation if it can issue, else a new one: nf_slot_table compares its tag
 // and nf_written reads its mark. It is in S0 from the next clock on, until its turn comes.
 //
 // S0 chooses, in this order: an FP32 store that memory has answered, a finished fill, an FP32
-// sum to keep, a parked operation whose slot is ready, the operation that was looked at. One
+// sum to keep, a parked operation whose slot is ready, the operation that was looked up. One
 // that hits an open slot is executed; one that hits a slot that is filling, that others wait for
-// or that has no room at its exit is parked with its slot (nf_park), where it holds up nobody
-// else. A miss takes a victim slot. Where no record of its line can be in memory (nf_written) it
+// or that has no room at its exit is parked with its slot (nf_park), where it blocks no other
+// slot. A miss takes a victim slot. If no record of its line can be in memory (nf_written) it
 // is executed at once on the empty state; else it is parked, and the record is fetched. A miss
-// that finds no victim, or no room for its fill or eviction, is deferred, and so is what comes
-// behind it on its line: a new operation is never refused for longer than the actions before it
+// that finds no victim, or no room for its fill or eviction, is deferred, and so are later
+// operations on its line: a new operation is never refused for longer than the actions before it
 // take. SL looks at a deferred operation only where S0 is sure to find a victim, and room for
 // its fill and eviction. FP32 operations that hit give way to a deferred one that has waited for
 // 2^PATIENCE_LOG2 clocks.
@@ -102,7 +102,7 @@ module nf_lookup
   localparam int OP_W    = $bits(engine_op_t);
   localparam int SLOT_W  = $clog2(SLOTS);
   localparam int KEY_W   = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
-  localparam int LOT_W   = 6;  // lines are told apart by so many bits behind a deferred operation
+  localparam int LOT_W   = 6;  // lines form 2^LOT_W groups; deferred operations block their group
   localparam int COUNT_W = $clog2(OPS + 1);
 
   logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept, lk_victim;

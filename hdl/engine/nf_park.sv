@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that wait for their slot: a list for each slot, all lists in one pool.
 //
-// `push` appends an operation to the list of `push_slot`; `pop` takes the head of the list of
-// `head_slot` (`head_data`, valid while `waited[head_slot]`), or with `pop_ahead` the one that was
-// read ahead; at most one of the two in a clock, never a push into a full pool. A list whose slot
-// is not ready holds up no other. `push_flags` are three facts about an operation; those of each
-// slot's head are told slot by slot, while it waits.
+// `push` appends an operation to the list of `push_slot`; `pop` removes the head of the list of
+// `head_slot` (`head_data`, valid while `waited[head_slot]`), `pop_ahead` the one that was read
+// ahead; at most one of the two in a clock, never a push into a full pool. A list whose slot is not
+// ready does not block another. `push_flags` are three facts about an operation; `flag0` to `flag2`
+// show those of each slot's head while it waits.
 //
-// While `ask` the head of `ask_slot`, which must stay the head, is read ahead, in the place of
-// `head_data` (`asks`), and again where a bit was flipped since. From the next clock on it is
-// `known`: `ahead_*`, until `forget`. It is not read again once it was popped, which `popped` says
-// until then.
+// `ask` reads the head of `ask_slot` ahead, which must stay the head: `asks` says that the read
+// port is used for it, in place of `head_data`; it is read again if a bit was flipped since. From
+// the next clock on it is `known`, as `ahead_*`, until `forget`. It is not read again after it was
+// popped, which the input `popped` says until then.
 
 `default_nettype none
 `include "nf_assert.svh"

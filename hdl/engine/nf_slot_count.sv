@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small counter for each slot, of which one goes up and one goes down in a clock; `busy` tells
-// those that are not 0. Up and down of one slot in one clock leave it as it is.
+// Small counter for each slot, of which one goes up and one goes down in a clock; `busy` is set for
+// those that are not 0. Up and down of one slot in one clock leave it unchanged.
 
 `default_nettype none
 `include "nf_assert.svh"

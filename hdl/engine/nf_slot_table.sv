@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which line lives in which on-chip slot: tags, life cycle and victim choice.
 //
-// A slot is empty, filling (allocated, its state is on the way) or ready. At most one action is
+// A slot is empty, filling (allocated, its state is being fetched) or ready. At most one action is
 // done in a clock (see Action below). A slot with waiters (`waited`: operations parked until it is
-// ready) or with FP32 writes or gathers under way is pinned: it is never a victim. `invalidate`
+// ready) or with FP32 writes or gathers in progress is pinned: it is never a victim. `invalidate`
 // drops every slot of a region without writing it back.
 //
-// Tags are compared with `look_line` in the clock of `look`. From the next clock on, until `look`
-// comes again, `lk_*` tell of that line, whose slot may have been taken meanwhile, or which may
-// have got one: `lk_line` is the same line then. The victim is chosen ahead, too: `victim_*` are a
-// choice of the clock before, and there is none (`victim_ok`) where that slot was pinned since.
+// Tags are compared with `look_line` in the clock of `look`. From the next clock on, until the next
+// `look`, `lk_*` describe that line, also if its slot was taken meanwhile or if it has got one:
+// `lk_line` is the same line then. The victim is chosen one clock before it is used: `victim_*` are
+// that choice, and there is none (`victim_ok` is 0) if the slot was pinned since.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -159,7 +159,7 @@ module nf_slot_table
     .down_slot (read_end_slot_q), .busy (gathers)
   );
 
-  // ---- lookup: what the decision of the clock of `look` changes is put right behind it ----------
+  // ---- lookup: corrected one clock later by the decision in the clock of `look` -----------------
   assign lk_key   = {lk_line.region, lk_line.index[KEY_W-1:0]};
   assign look_key = {look_line.region, look_line.index[KEY_W-1:0]};
 

@@ -26,7 +26,7 @@ module nf_slot_turn #(
   logic [SLOTS-1:0]  behind, choice_from, choice, head_q;
   logic [SLOT_W-1:0] head_slot_q, choice_slot;
 
-  // Without one behind the head the lowest is next: the head itself is not, if there is another.
+  // Without one above the head the lowest is next: the head itself is not, if there is another.
   assign behind      = can_go & ({SLOTS{1'b1}} << head_slot_q << 1);
   assign choice_from = |behind ? behind : |can_go ? can_go
                        : |(head_q & ready_to) ? head_q : ready_to;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of the slots: bookkeeping and count planes, two protected RAMs with a synchronous read.
 //
-// S0 asks (`read_book`, `read_planes`, `slot0`); S1 (`slot1`) checks the answer, and with SECDED
-// corrects it, and counts the workers in it (`seen`); S2 (`slot2`) has it and may write the slot it
-// is about. What a row held when it was asked for may be older than what S2 has written since: S1
-// takes what S3 has written instead, and so does S2, which knows of it when it is entered.
+// S0 reads (`read_book`, `read_planes`, `slot0`); S1 (`slot1`) checks the words, with SECDED
+// corrects them, and counts the workers in the bookkeeping (`seen`); S2 (`slot2`) uses them and may
+// write the slot. A row that was read may be older than what S2 has written since: S1 takes the
+// state in S3 instead, and so does S2, which knows this when it is entered.
 //
-// S2 tells with `use_book` whether it looks at the bookkeeping, and planes were read for those that
-// look at them. If what was read, and not forwarded, cannot be trusted the state is `lost`, what S2
-// makes of that (`*_d`) is written, and a fault is told. A word that was corrected is written back.
+// S2 says with `use_book` whether it uses the bookkeeping; planes are read only for operations that
+// use them. If a word that was read, and not forwarded, cannot be trusted the state is `lost`, the
+// state that S2 makes of that (`*_d`) is written, and a fault is reported. A corrected word is
+// written back.
 
 `default_nettype none
 
@@ -108,7 +109,7 @@ module nf_state_ram
   assign newer        = s3_valid && (s3_slot == slot1);
   assign newer_planes = newer && s3_wrote_planes;
 
-  // What was asked before a reset is not used in the clock behind it.
+  // A word that was read before a reset is not used in the clock after it.
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) planes_here_q <= 1'b0;
     else        planes_here_q <= read_planes;
@@ -139,7 +140,7 @@ module nf_state_ram
   assign seen           = forward_q ? s3_seen : seen_q;
   assign planes         = forward_planes ? s3_planes : planes_q;
 
-  // Beside the choice, not behind it: what S2 adds waits for it.
+  // In parallel with the choice, not after it: the addition in S2 waits for it.
   assign me   = 64'd1 << worker2;
   assign mine = forward_q ? |(s3_book.bitmap & me) : |(book_q.bitmap & me);
 

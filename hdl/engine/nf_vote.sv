@@ -6,10 +6,10 @@
 // or just above that half where ties are -.
 // G_TERNARY: plus - minus >= T gives +1 (10), minus - plus >= T gives -1 (11), else 0.
 //
-// Three clocks, one behind the other: `en` and what is asked for, `planes`, `line`. All columns go
-// through the planes from the lowest on (nf_vote_steps), LOW of them in the second clock, the rest
-// in the third. In a G_TERNARY vote both columns of an element look at its net: the odd one whether
-// that reaches T, the even one whether its complement does, which is one less than the size of a
+// Three consecutive clocks: `en` and the request, then `planes`, then `line`. All columns pass the
+// planes from the lowest on (nf_vote_steps), LOW of them in the second clock, the rest in the
+// third. In a G_TERNARY vote both columns of an element use its net: the odd one whether that
+// reaches T, the even one whether its complement does, which is one less than the size of a
 // negative net.
 
 `default_nettype none

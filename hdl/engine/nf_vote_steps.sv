@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some planes of a vote, from the lowest on: what the columns of a line have found. Combinational.
+// Comparison of the columns of a line with a scalar, for some planes, from the lowest on.
+// Combinational.
 //
-// A step compares a plane with a digit of a scalar that is common to all columns (`below`: a column
-// is below the scalar so far), takes the plane, where there is a digit without a comparison, or
-// passes it by. That is a function of four bits, a LUT4: picking a count plane costs nothing beside
-// comparing. With `nets` what is compared is no count but, in both columns of an element, plus less
-// minus, complemented in the even one; its `borrow` goes along. Without `en` nothing has a meaning.
+// For each plane, a step compares it with a digit of a scalar that is common to all columns
+// (`below`: a column is below the scalar so far), or takes the plane itself (a digit without a
+// comparison), or skips it. That is a function of four bits, a LUT4: selecting a count plane costs
+// nothing in addition to comparing. With `nets` the compared value is no count but, in both columns
+// of an element, plus less minus, complemented in the even one; `borrow` belongs to it. Without
+// `en` no output is valid.
 
 `default_nettype none
 `include "nf_still.svh"

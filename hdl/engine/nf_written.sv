@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lines may have a record of this epoch, and of how many planes: a mark for each line that
-// was evicted since the region's commit.
+// Marks of the lines that may have a record of this epoch: a mark for each line that was evicted
+// since the region's commit, with the number of its planes.
 //
-// `look` asks for the line `ask0`, or for `ask1` with `second`, which is known late, so that the
-// places of both are worked out before. From the next clock on, until `look` comes again,
-// `maybe` and `planes` tell of it. A line for which `maybe` is 0 has no state in memory,
-// whatever memory holds: nothing has to be fetched. No more than `planes` of its record's planes
-// mean anything. With `ask_leaves` the line is on its way out of its slot, and its mark will
-// come: it may have a record of every plane. `mark` says that the line `mark_line` is written
-// back with `mark_planes` planes; a `look` for that line in the same clock sees it. `clear[r]`
-// (the commit of region r) forgets region r, while nothing is under way. A region has 2^LOG2
-// marks: one a line up to that size; above it neighbours share one, which holds the most of them
-// all.
+// `look` looks up the line `ask0`, or `ask1` with `second`, which is known late, so that the rows
+// of both are computed before. From the next clock on, until the next `look`, `maybe` and `planes`
+// belong to it. A line for which `maybe` is 0 has no state in memory, whatever memory holds:
+// nothing has to be fetched. At most `planes` of its record's planes are valid. With `ask_leaves`
+// the line is on its way out of its slot, and its mark will follow: it may have a record of every
+// plane. `mark`: the line `mark_line` is written back with `mark_planes` planes; a `look` for that
+// line in the same clock sees it. `clear[r]` (the commit of region r) forgets region r, while
+// nothing is in progress. A region has 2^LOG2 marks: one a line up to that size; in a larger region
+// neighbours share one, which holds the largest number of planes of all of them.
 //
-// The marks are a protected RAM with a synchronous read, twice: one copy is asked, the other is
-// read for the mark that is put into its row (M0), checked (M1) and written (M2). In a row with
-// a wrong bit every line may have a record of every plane: that costs fetches, not answers. Where
-// such a row is found by the fetch that it has caused (`used`), it is written so without a mark,
+// The marks are a protected RAM with a synchronous read, twice: one copy serves `look`, the other
+// is read for the mark that is put into its row (M0), checked (M1) and written (M2). In a row with
+// a wrong bit every line may have a record of every plane: that costs fetches, not wrong data. If
+// such a row is found by the fetch that it has caused (`used`), it is rewritten so without a mark,
 // and counted then.
 
 `default_nettype none

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_counter against a count that is wide enough: it saturates once, and an event in the clock of a
-// clear is counted behind it.
+// clear is counted after the clear.
 
 `default_nettype none
 `include "nf_assert.svh"

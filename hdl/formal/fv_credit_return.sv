@@ -24,7 +24,7 @@ module fv_credit_return
 
   `NF_FORMAL_RESET
 
-  // ---- the queue behind it, and the host -------------------------------------------------------
+  // ---- the queue that it feeds, and the host ---------------------------------------------------
   logic [31:0] held_q, host_q, granted;  // messages that are held, credits that the host has
   logic        overran_q;
 

@@ -51,7 +51,7 @@ module fv_line_codes
     for (int e = 0; e < LINE_W / 2; e++) want = want + 9'(data_q[2*e +: 2] == 2'b01);
   end
 
-  // A line is in S2 for one clock, right behind the one in which it is taken.
+  // A line is in S2 for one clock, directly after the one in which it is taken.
   `NF_ASSUME(Counts_M, !counts || taken_q)
 
   `NF_ASSERT(Illegal_A, !any_q || illegal_ternary == (want != '0))

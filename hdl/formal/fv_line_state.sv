@@ -163,7 +163,7 @@ module fv_line_state
                                (sum[2*e] < sum[2*e+1]) ? 2'b11 : 2'b00;
   end
 
-  // A line comes two clocks behind its operation.
+  // A line comes two clocks after its operation.
   always_ff @(posedge clk) begin
     votes_q1   <= votes && rst_n;
     votes_q2   <= votes_q1 && rst_n;

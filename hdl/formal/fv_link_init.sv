@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_link_init: its steps come in their order, each once, and a link that is up stays so until
-// reset. The proofs of what stands behind it assume that.
+// reset. The proofs of the blocks that use `link_up` assume that.
 
 `default_nettype none
 `include "nf_assert.svh"

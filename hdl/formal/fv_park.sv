@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nf_park: an operation that waits for its slot comes out once, unchanged, behind those of its slot
+// nf_park: an operation that waits for its slot is popped once, unchanged, after those of its slot
 // that came before it, whatever is pushed and popped for other slots, and whether or not it was
 // read ahead. One operation, which `mark` chooses, is followed; the lengths of the lists are
 // counted.
@@ -53,8 +53,8 @@ module fv_park
   `NF_ASSUME(RoomIsThere_M, !push || 32'(count) < DEPTH)
   `NF_ASSUME(PopsWhatWaits_M, !pop || waited[pop_slot])
 
-  // What is asked for stays the head until it is popped: nobody else pops of its slot meanwhile.
-  // Behind that it is asked for until it is forgotten.
+  // The operation asked for stays the head until it is popped: no other pop of its slot meanwhile.
+  // After that it is asked for until it is forgotten.
   assign pop_slot = pop_ahead ? asked_slot_q : head_slot;
   assign pop_data = pop_ahead ? ahead_data : head_data;
 

@@ -69,7 +69,7 @@ module fv_retry_link
   `NF_COVER(BothRetry_C, retried_q[0] != '0 && retried_q[1] != '0)
   `NF_COVER(Twice_C, retried_q[1] == 2'd2 && taken_q[1] == 8'd2)
   if (RETRY_TIMEOUT < 8) begin : g_early
-    // A request that ran out of time, and the one behind it that was answered.
+    // A request that timed out, and the next one, which was answered.
     logic timed_out_q;
     always_ff @(posedge clk or negedge rst_n) begin
       if (!rst_n) timed_out_q <= 1'b0;

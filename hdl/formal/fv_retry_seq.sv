@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nf_link_retry_seq (link spec §9): RETRY.Ack and RETRY.Req leave behind five RETRY.Frame, one for
-// each that was taken, with the numbers that were asked for; Ack goes first.
+// nf_link_retry_seq (link spec §9): RETRY.Ack and RETRY.Req leave after five RETRY.Frame, one for
+// each request that was taken, with the requested numbers; Ack goes first.
 
 `default_nettype none
 `include "nf_assert.svh"

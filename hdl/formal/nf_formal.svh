@@ -6,7 +6,7 @@
 //   NF_FORMAL_RESET             `rst_n`, low in the first clock alone
 //   NF_FORMAL_NO_RESET          `rst_n` of a module without state, always high
 //   NF_ASSUME(name, prop)       prop, an expression of one clock, is true in every clock
-//   NF_ASSUME_KEEPS(name, held, data)  behind a clock in which `held` is true, data is what it was
+//   NF_ASSUME_KEEPS(name, held, data)  after a clock in which `held` is true, data is what it was
 //   NF_COVER(name, prop)        some run reaches a clock in which prop is true
 `ifndef NF_FORMAL_SVH
 `define NF_FORMAL_SVH

@@ -38,7 +38,7 @@ module nf_link_drs_queue
 
   logic [1:0]        wr_q, rd_q, hdr_q, chunk_q;   // rd: line whose chunks leave, from chunk_q on
   logic [2:0]        count_q, waiting_q, chunk_sum;
-  logic [1:0]        rd1, hdr1, hdr2;              // the places behind them
+  logic [1:0]        rd1, hdr1, hdr2;              // the places after them
   logic              push, pop;
   logic [LINE_W-1:0] line0;
   logic [383:0]      line1;  // its last chunk never comes first

@@ -69,7 +69,7 @@ package nf_link_pkg;
     S2M_G_3DRS = 3'd6   // multi-header
   } s2m_generic_format_e;
 
-  localparam int CACHE_PART_LSB = 88;  // CXL.cache part beside the Req or RwD of G4, G5
+  localparam int CACHE_PART_LSB = 88;  // CXL.cache part next to the Req or RwD of G4, G5
 
   // ---- control flits (§7) ----------------------------------------------------------------------
   typedef enum logic [3:0] {

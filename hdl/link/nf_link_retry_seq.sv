@@ -55,7 +55,7 @@ module nf_link_retry_seq
   assign ack_sent  = fire && last && is_ack_q;
   assign req_sent  = fire && last && !is_ack_q;
   assign rewind_to  = eseq_q;
-  assign ack_active = want_ack || is_ack_q;  // until the clock behind RETRY.Ack
+  assign ack_active = want_ack || is_ack_q;  // until the clock after RETRY.Ack
 
   // NUM_RETRY as it is once the request has left: the echo must equal it.
   assign next_num    = num_retry + 1'b1;

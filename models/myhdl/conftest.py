@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins in MyHDL's simulator, driven with lines as the reference models use them."""
+"""Helpers that run MyHDL twins in MyHDL's simulator, with lines as in the reference models."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from models.myhdl.stepper import Stepper
 
 
 def number(line: U8) -> int:
-    """Return a line uint8[64] as the number for a port."""
+    """Return a line uint8[64] as the little-endian integer for a port."""
     return int.from_bytes(line.tobytes(), "little")
 
 
 def line_of(value: int) -> U8:
-    """Invert `number`."""
+    """Return the line uint8[64] of a port's value; inverts `number`."""
     return np.frombuffer(value.to_bytes(LINE_BYTES, "little"), np.uint8)
 
 
 class Datapath(Stepper):
-    """Counters of one line, with the twins that update and read them."""
+    """Counters of one line, with the twins nf_accumulate, nf_vote and nf_sum that use them."""
 
     def __init__(self, mode: Mode, cnt_w: int = 8) -> None:
         names = ("nf_accumulate", "nf_vote", "nf_sum")
@@ -33,12 +33,12 @@ class Datapath(Stepper):
         self.clear()
 
     def clear(self) -> None:
-        """Clear the counters: no contributions."""
+        """Set all counters and the number of contributions to 0."""
         self.planes = self.contributions = 0
         self.saturated = False
 
     def contribute(self, line: U8) -> None:
-        """Add one contribution uint8[64]."""
+        """Add one contribution uint8[64] to the counters."""
         got = self.inputs(
             "nf_accumulate",
             {
@@ -58,7 +58,7 @@ class Datapath(Stepper):
         return line_of(self.planes >> p * LINE_BITS & (1 << LINE_BITS) - 1)
 
     def vote(self, tie_minus: bool = False, threshold: int = 1) -> U8:
-        """Return the reduced line, uint8[64]."""
+        """Return the line of votes, uint8[64], computed by `nf_vote`."""
         return self._counts({"vote": 1, "tie_minus": tie_minus, "threshold": threshold})
 
     def shown_plane(self, p: int) -> U8:
@@ -79,7 +79,7 @@ class Datapath(Stepper):
         return line_of(self.inputs("nf_vote", {})["line"])
 
     def sums(self, part: int, signed: bool, sum8: bool = False) -> U8:
-        """Return line ``part`` of the sums, uint8[64]."""
+        """Return line ``part`` of the sums (SUM8 if ``sum8``, else SUM16), uint8[64], by nf_sum."""
         values = {
             "en": 1,
             "wide": self._mode == Mode.G_INT8,
@@ -95,13 +95,13 @@ class Datapath(Stepper):
 
 @pytest.fixture
 def crc() -> Iterator[Stepper]:
-    """Yield the CRC twin."""
+    """Yield a simulation of the twin `nf_crc16`."""
     with Stepper([Twin("nf_crc16")]) as stepper:
         yield stepper
 
 
 @pytest.fixture
 def adder() -> Iterator[Stepper]:
-    """Yield the FP32 adder twin."""
+    """Yield a simulation of the twin `nf_fp32_add`."""
     with Stepper([Twin("nf_fp32_add")]) as stepper:
         yield stepper

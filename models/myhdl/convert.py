@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins as Verilog: MyHDL's conversion, and the hand-written module with its twin inside.
+"""Conversion of MyHDL twins to Verilog, and to the hand-written module with its twin inside.
 
 A twin is loaded from its file, so that a faulty copy is loaded in the same way.
 """
@@ -27,17 +27,21 @@ _ONE_AT_A_TIME = threading.Lock()  # MyHDL's converter is one object with state
 
 
 def names() -> list[str]:
-    """Return the RTL modules that have a twin."""
+    """Return the names of the RTL modules that have a twin, sorted."""
     return sorted(path.stem for path in FOLDER.glob("nf_*.py"))
 
 
 class Twin:
-    """Twin loaded from a file: the ports, and a `block` for given signals.
+    """MyHDL twin of an RTL module, loaded from the file NAME.py.
 
     Attributes:
-        parameters: parameters of the RTL module by name; unknown ones are ignored.
-        folder: folder of the file if it is not this one; MyHDL reads the file again when it
-            converts.
+        name: name of the RTL module.
+        parameters: parameters of the twin by name in lower case; those that the constructor does
+            not get have their defaults.
+        ports: names and widths of the ports.
+
+    The constructor ignores unknown parameters; ``folder`` is the folder of the file, which MyHDL
+    reads again when it converts.
     """
 
     def __init__(
@@ -52,11 +56,11 @@ class Twin:
         self.ports: Ports = ports_of(getattr(self._module, name), self.parameters)
 
     def block(self, signals: Mapping[str, Any]) -> Any:
-        """Return an instance on these signals, one for each port."""
+        """Return a MyHDL instance of the twin, connected to these signals, one for each port."""
         return getattr(self._module, self.name)(**signals, **self.parameters)
 
     def verilog(self) -> str:
-        """Return the converted module, named PREFIX + name."""
+        """Return the Verilog text of the converted twin, a module named PREFIX + name."""
         with tempfile.TemporaryDirectory() as made, _ONE_AT_A_TIME, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ports that nothing reads
             self.block(self.ports.signals()).convert(
@@ -71,7 +75,17 @@ class Twin:
         return "\n".join(["`default_nettype wire", *lines, ""])
 
     def inside(self, header: str) -> str:
-        """Return the hand-written module whose text begins with ``header``, with the twin in it."""
+        """Return the Verilog text of the hand-written module with the twin as its only content.
+
+        It stops the simulation if a parameter differs from the value that the twin was converted
+        for.
+
+        Args:
+            header: Text of the hand-written module up to the end of its port list at least.
+
+        Raises:
+            ValueError: There is no end of the port list.
+        """
         head, end, _ = header.partition("\n);\n")
         if not end:
             raise ValueError(f"{self.name}: no end of the port list")
@@ -89,7 +103,7 @@ class Twin:
 
 
 def _load(path: Path) -> ModuleType:
-    """Load the module of a file with a unique name."""
+    """Import the module of a file under a unique name, and return it."""
     spec = importlib.util.spec_from_file_location(f"twin_{path.stem}_{abs(hash(path))}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -103,8 +117,13 @@ def _load(path: Path) -> ModuleType:
 def converted(
     name: str, text: str, parameters: tuple[tuple[str, int], ...], header: str
 ) -> tuple[str, str]:
-    """Return the twin with this ``text`` as Verilog, and the hand-written module with this
-    ``header`` that contains an instance of it.
+    """Return two Verilog texts: the converted twin, and the hand-written module with it inside.
+
+    Args:
+        name: Name of the RTL module.
+        text: Python source of the twin.
+        parameters: (name, value) of each parameter of the RTL module.
+        header: See `Twin.inside`.
     """
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / f"{name}.py").write_text(text, encoding="utf-8")

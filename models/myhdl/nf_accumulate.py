@@ -25,7 +25,12 @@ def nf_accumulate(
     saturated: BitOut,
     cnt_w: int = 8,
 ) -> Any:
-    """Without `en` the counters pass unchanged and nothing saturates."""
+    """Add a contribution `data` to the counters `planes_in`, combinationally.
+
+    The mode is G_TERNARY with `ternary`, integer codes with `ones` (counts ones), else G_BINARY
+    (counts zeros). `saturated`: some counter was full and an increment is lost. Without `en` the
+    counters pass unchanged and nothing saturates.
+    """
     most = 2**cnt_w - 1
 
     @always_comb
@@ -37,8 +42,7 @@ def nf_accumulate(
                 voted = False
                 if ternary:
                     # Element e is {gate, sign} at columns 2 e + 1 and 2 e; its counter of +1 is
-                    # column 2 e, its counter of
-                    # -1 column 2 e + 1.
+                    # column 2 e, its counter of -1 column 2 e + 1.
                     sign = data[column - column % 2]
                     gate = data[column - column % 2 + 1]
                     if column % 2 == 0:

@@ -19,7 +19,7 @@ POLYNOMIAL = 0x1F053
 
 @block
 def nf_crc16(en: Bit, payload: Line, crc: Annotated[Any, Port(16, output=True)]) -> Any:
-    """Slots 0 to 3 of a flit, and its last two bytes. Without `en` the CRC is zero."""
+    """Compute the CRC of slots 0 to 3 of a flit, which is its last two bytes; zero without `en`."""
 
     @always_comb
     def divide():

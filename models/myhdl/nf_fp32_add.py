@@ -30,8 +30,10 @@ Word = Annotated[Any, Port(32)]
 def nf_fp32_add(
     clk: Any, en: Bit, a: Word, b: Word, sum: Annotated[Any, Port(32, output=True)]
 ) -> Any:
-    """Operands are sampled at the rising edge of `clk`. `sum` belongs to `a` and `b` of the
-    previous clock; zero if `en` was low.
+    """Add two binary32 numbers, with one clock of latency.
+
+    `a`, `b` and `en` are sampled at the rising edge of `clk`; `sum` follows that edge. It is zero
+    if `en` was low.
     """
     taken = Signal(bool(0))
     left = Signal(intbv(0)[32:])

@@ -64,9 +64,11 @@ def nf_link_tx_pack(
     header: BitOut,
     run: BitOut,
 ) -> Any:
-    """Two lists, oldest first from bit 0: queued headers, and chunks that have not left.
+    """Pack queued DRS messages and offered NDR messages into flits.
 
-    `drs` is {header, line}; credits are the remaining ones of the host.
+    Two lists, oldest first from bit 0: queued headers, and data chunks that have not left. `drs` is
+    {header, line}; `ndr_credits` and `drs_credits` are the credits that the host has left for the
+    device.
     """
     headers = Signal(intbv(0)[MESSAGES * HEADER_BITS :])
     waiting = Signal(intbv(0)[3:])

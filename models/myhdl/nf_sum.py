@@ -26,11 +26,11 @@ def nf_sum(
     line: LineOut,
     cnt_w: int = 8,
 ) -> Any:
-    """The counters hold the ones of each bit of the codes; without `en` the line is zero.
+    """Return one SUM8 or SUM16 line of the sums of integer codes, one clock after the inputs.
 
-    `wide`: codes of 8 bits, else of 4; `bytes`: a SUM8 line, else SUM16; `part` is its number. Only
-    existing views are requested: `wide` and `bytes` exclude each other. `line` follows one clock
-    later.
+    `planes` are the counters of ones of each bit of the codes. `wide`: codes of 8 bits, else of 4;
+    `bytes`: a SUM8 line, else SUM16; `part` is its number. Only existing views are requested:
+    `wide` and `bytes` exclude each other. Without `en` the line is zero.
     """
 
     @always(clk.posedge)

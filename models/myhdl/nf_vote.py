@@ -28,10 +28,12 @@ def nf_vote(
     line: LineOut,
     cnt_w: int = 8,
 ) -> Any:
-    """G_TERNARY: {gate, sign} of element e at bits 2 e + 1 and 2 e. G_BINARY: 1 is negative.
+    """Return the line of votes, or a count plane, from the counters of a line.
 
-    `vote` selects the vote, else count plane `plane`; `contributions` is m, `threshold` is T.
-    `planes` follow one clock later, `line` another; without `en` the line has no meaning.
+    G_TERNARY: {gate, sign} of element e at bits 2 e + 1 and 2 e. G_BINARY: bit 1 is negative.
+    `vote` selects the votes, else count plane number `plane`; `contributions` is m, `threshold` is
+    T. `planes` follow one clock after the other inputs, `line` another clock later; without `en`
+    the line has no meaning.
     """
     asked = Signal(bool(0))
     asked_vote = Signal(bool(0))

@@ -13,7 +13,10 @@ LINE_BITS = 512
 
 
 class Port(NamedTuple):
-    """Annotation of a port: its width, ``per_plane`` times CNT_W; an input unless ``output``."""
+    """Annotation of a port of a twin: width in bits and direction.
+
+    The width is multiplied by CNT_W with ``per_plane``. A port is an input unless ``output``.
+    """
 
     width: int = 1
     output: bool = False
@@ -30,14 +33,17 @@ PlanesOut = Annotated[Any, Port(LINE_BITS, output=True, per_plane=True)]
 
 
 class Ports(NamedTuple):
-    """Width in bits by name; a port of width 1 is a bool. ``clocked``: the first port is `clk`."""
+    """Ports of a twin: width in bits by name of port, for inputs and outputs.
+
+    A port of width 1 is a bool. ``clocked``: there is a clock `clk`, which is not in ``inputs``.
+    """
 
     inputs: dict[str, int]
     outputs: dict[str, int]
     clocked: bool
 
     def signals(self) -> dict[str, Any]:
-        """Return a signal for each port, initially 0."""
+        """Return a new MyHDL signal for each port by name, initially 0."""
         widths = {**({"clk": 1} if self.clocked else {}), **self.inputs, **self.outputs}
         return {
             name: Signal(bool(0)) if width == 1 else Signal(intbv(0)[width:])
@@ -46,7 +52,7 @@ class Ports(NamedTuple):
 
 
 def ports_of(block: Any, parameters: Mapping[str, int]) -> Ports:
-    """Return the ports of a block with these parameters."""
+    """Return the ports of a MyHDL block with these parameters, from its annotated arguments."""
     hints = get_type_hints(inspect.unwrap(block), include_extras=True)
     ports = {name: hint for name, hint in hints.items() if get_origin(hint) is Annotated}
     widths: tuple[dict[str, int], dict[str, int]] = ({}, {})

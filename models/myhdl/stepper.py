@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins in MyHDL's simulator, clock by clock.
+"""Runner of MyHDL twins in MyHDL's simulator, clock by clock.
 
 MyHDL has one simulator per process, so all twins that run at the same time share one `Stepper`.
 """
@@ -27,7 +27,7 @@ def _heartbeat() -> Any:
 
 
 class Stepper:
-    """Runner of twins. Use it as a context manager."""
+    """Simulation of one or more twins; leaving the context manager ends it."""
 
     def __init__(self, twins: Sequence[Twin]) -> None:
         self._twins = {twin.name: twin for twin in twins}
@@ -43,7 +43,7 @@ class Stepper:
         self._simulation.quit()
 
     def inputs(self, name: str, values: Mapping[str, int]) -> dict[str, int]:
-        """Set inputs of a twin; return all its settled outputs."""
+        """Set some inputs of a twin, let the simulation settle, and return its outputs by name."""
         signals, twin = self._signals[name], self._twins[name]
         for port, value in values.items():
             signals[port].next = value
@@ -51,7 +51,7 @@ class Stepper:
         return {port: int(signals[port].val) for port in twin.ports.outputs}
 
     def clock(self) -> None:
-        """Apply a rising edge to every clock."""
+        """Apply one clock cycle (rising edge, then falling edge) to every twin that has a clock."""
         clocks = [self._signals[n]["clk"] for n, twin in self._twins.items() if twin.ports.clocked]
         for level in (1, 0):
             for clock in clocks:

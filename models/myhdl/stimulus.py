@@ -21,7 +21,7 @@ Values = dict[str, int]
 
 
 class Stimulus(ABC):
-    """Inputs of one module; ``parameters`` are those of the RTL."""
+    """Base of the random inputs of one module; ``parameters`` are those of the RTL module."""
 
     latency = 0
     """Clocks from inputs to their outputs, which nothing resets."""
@@ -32,7 +32,7 @@ class Stimulus(ABC):
         self.recent: deque[Values] = deque(maxlen=self.latency + 1)
 
     def draw(self) -> Values:
-        """Return the inputs of the next clock."""
+        """Draw the inputs of the next clock, record and return them, by name of port."""
         self.recent.append(self.values())
         return self.recent[-1]
 
@@ -41,14 +41,14 @@ class Stimulus(ABC):
         """Draw the inputs of one clock."""
 
     def answered(self, outputs: Values) -> None:  # noqa: B027 - few have a state
-        """Take the outputs, before the edge that ends the clock."""
+        """Take the outputs of a clock, before its final edge; later inputs may depend on it."""
 
     def meant(self, inputs: Values) -> bool:
-        """Return whether the outputs are defined at these inputs."""
+        """Return whether the outputs are defined, so that they can be compared, at these inputs."""
         return len(self.recent) > self.latency
 
     def told(self, inputs: Values, outputs: Values) -> Values:
-        """Return the defined outputs."""
+        """Return those outputs that are defined at these inputs."""
         return outputs
 
     def line(self) -> int:
@@ -61,7 +61,10 @@ class Stimulus(ABC):
         return (any_, any_ & more, any_ | more)[kind % 3]
 
     def counters(self) -> int:
-        """Return planes of 512 counters; the upper ones are often zero, some counters are full."""
+        """Return CNT_W planes of 512 counters as one number.
+
+        The upper planes are often zero, and some counters are full.
+        """
         used = self.rng.choice((self.cnt_w, self.rng.randint(0, self.cnt_w)))
         full = self.line() & self.line() & self.line()
         planes = [(self.line() if p < used else 0) | full for p in range(self.cnt_w)]
@@ -69,7 +72,7 @@ class Stimulus(ABC):
 
 
 class Accumulate(Stimulus):
-    """Contributions of every mode to random counters."""
+    """Inputs of nf_accumulate: contributions of every mode to random counters."""
 
     def values(self) -> Values:
         ternary, ones = self.rng.choice(((0, 0), (1, 0), (0, 1)))
@@ -86,7 +89,10 @@ class Accumulate(Stimulus):
 
 
 class Vote(Stimulus):
-    """Votes and planes of random counters of at most 64 workers' bits, with m close to ties."""
+    """Inputs of nf_vote: random counters of at most 7 planes, and an m of at most 64.
+
+    Requests are for votes and for planes; small bounds of m make ties likely.
+    """
 
     latency = 2
 
@@ -108,7 +114,7 @@ class Vote(Stimulus):
 
 
 class Sum(Stimulus):
-    """Views of the sums of random counters."""
+    """Inputs of nf_sum: requests for all views (SUM8, SUM16) of random counters."""
 
     latency = 1
 
@@ -125,7 +131,7 @@ class Sum(Stimulus):
 
 
 class Crc(Stimulus):
-    """Random flits."""
+    """Inputs of nf_crc16: random flits."""
 
     def values(self) -> Values:
         return {"en": self.rng.random() < 0.9, "payload": self.line()}
@@ -135,9 +141,7 @@ CORNERS = (0, 1, 2, 0x7FFFFF, 0x800000, 0x800001, 0x7F7FFFFF, 0x7F800000, 0x7FC0
 
 
 class Fp32Add(Stimulus):
-    """Operands: corner cases, random ones, neighbours, and mostly pairs whose sum must be
-    rounded.
-    """
+    """Inputs of nf_fp32_add: corner cases, random numbers, and pairs whose sum must be rounded."""
 
     latency = 1
 
@@ -146,7 +150,7 @@ class Fp32Add(Stimulus):
         return {"en": self.rng.random() < 0.9, "a": a, "b": b}
 
     def operands(self) -> tuple[int, int]:
-        """Return two 32-bit patterns."""
+        """Return two random binary32 bit patterns; most pairs have exponents at most 26 apart."""
         rng = self.rng
         a, b = rng.getrandbits(32), rng.getrandbits(32)
         kind = rng.choice((0, 1, 2, 2, 2, 2, 3))
@@ -166,7 +170,10 @@ class Fp32Add(Stimulus):
 
 
 class Pack(Stimulus):
-    """Core that answers and host that grants credits, with activity that varies over time."""
+    """Inputs of nf_link_tx_pack: a core that sends responses and a host that grants credits.
+
+    How busy each is changes every 64 clocks.
+    """
 
     def __init__(self, rng: random.Random, parameters: Mapping[str, int]) -> None:
         super().__init__(rng, parameters)
@@ -189,9 +196,7 @@ class Pack(Stimulus):
         return self.inputs(ndr, drs, credits, self.multi)
 
     def inputs(self, ndr: float, drs: float, credits: float, multi: bool) -> Values:
-        """Return the inputs of a clock, with the given probabilities of new messages and
-        credits.
-        """
+        """Return the inputs of a clock, with these probabilities of a new NDR, DRS and credits."""
         rng, bits = self.rng, self.rng.getrandbits
         if rng.random() < ndr and len(self.ndrs) < 4:
             self.ndrs.append(S2MNDR(0, bits(16), bits(4), bits(2)))

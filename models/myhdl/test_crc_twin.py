@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin of the CRC, in MyHDL's simulator, against crccheck and the CRC of the agent."""
+"""Tests of the MyHDL twin of the CRC against crccheck and the CRC of the agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.myhdl.stepper import Stepper
 
 
 class Reference(Crc16Base):  # type: ignore[misc]
-    """CRC with the polynomial of the link, most significant bit first, without inversion."""
+    """CRC of crccheck with the polynomial of the link, most significant bit first, no inversion."""
 
     _poly = 0xF053
     _initvalue = 0
@@ -28,7 +28,7 @@ def twin_crc(stepper: Stepper, payload: int) -> int:
 
 
 def test_columns(crc: Stepper) -> None:
-    """Check one bit at a time; spec: column 0 is F053h, column 511 is C47Dh."""
+    """Check the CRC of payloads with one set bit; by the spec F053h for bit 0, C47Dh at bit 511."""
     rng = random.Random(1)
     for bit in (0, 511, *rng.sample(range(512), 30)):
         assert twin_crc(crc, 1 << bit) == COLUMNS[bit]
@@ -40,7 +40,7 @@ NIGHTLY = pytest.mark.nightly("1,000,000 flits, bit by bit in Python")
 
 @pytest.mark.parametrize("count", [300, pytest.param(1_000_000, marks=NIGHTLY)])
 def test_flits(crc: Stepper, count: int) -> None:
-    """Check random flits, and zero without `en`."""
+    """Check the CRC of random payloads, and that it is zero without `en`."""
     rng = random.Random(count)
     for _ in range(count):
         payload = rng.getrandbits(512) & rng.choice((rng.getrandbits(512), (1 << 512) - 1))

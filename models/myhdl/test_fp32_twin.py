@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin of the FP32 adder, in MyHDL's simulator, against the model of the FP32 path."""
+"""Tests of the MyHDL twin of the FP32 adder against the model of the FP32 path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE = 0x3F800000
 
 
 def check_sums(stepper: Stepper, pairs: list[tuple[int, int]]) -> None:
-    """Check a pair per clock; the sum follows the next edge."""
+    """Check the twin's sums of pairs of bit patterns, one pair per clock."""
     table = np.array(pairs, np.uint32)
     for (a, b), want in zip(pairs, add_bits(table[:, 0], table[:, 1]), strict=True):
         stepper.inputs("nf_fp32_add", {"en": 1, "a": a, "b": b})
@@ -41,7 +41,7 @@ def test_drawn(adder: Stepper, rounds: int) -> None:
 
 
 def test_nothing_asked_for(adder: Stepper) -> None:
-    """Check zero exactly in the clock after one without `en`."""
+    """Check that the sum is zero in the clock after one without `en`, and only then."""
     adder.inputs("nf_fp32_add", {"en": 1, "a": ONE, "b": ONE})
     adder.clock()
     assert adder.inputs("nf_fp32_add", {"en": 0})["sum"] == 0x40000000

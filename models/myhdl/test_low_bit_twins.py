@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins of the low-bit datapath, in MyHDL's simulator, against the numpy reducers."""
+"""Tests of the MyHDL twins of the low-bit datapath against the numpy reducers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ DRAWN = pytest.mark.parametrize(
 
 
 def contributions(rng: Generator, most: int) -> U8:
-    """Return uint8[W, 64] of workers that agree to a varying degree, so that counts and sums reach
-    their limits.
+    """Return random contributions uint8[W, 64] of up to ``most`` workers.
+
+    They agree to a varying degree, so that counts and sums reach their limits.
     """
     workers = int(rng.integers(0, most + 1))
     line = rng.integers(0, 256, LINE_BYTES, dtype=np.uint8)
@@ -39,7 +40,7 @@ def contributions(rng: Generator, most: int) -> U8:
 @DRAWN
 @pytest.mark.parametrize("mode", [Mode.G_BINARY, Mode.G_TERNARY])
 def test_votes(mode: Mode, draws: int, seed: int) -> None:
-    """Check votes, counts and flags of random lines, with random ties, thresholds and counters."""
+    """Check the twin's votes, planes and saturation on random lines, ties, thresholds, CNT_W."""
     rng = np.random.default_rng(seed)
     for cnt_w in (8, 4, 1):
         most = min((1 << cnt_w) + 4, 20)  # small counters saturate
@@ -67,7 +68,7 @@ def test_votes(mode: Mode, draws: int, seed: int) -> None:
 @DRAWN
 @pytest.mark.parametrize("mode", [Mode.G_INT4, Mode.G_INT8])
 def test_sums(mode: Mode, draws: int, seed: int) -> None:
-    """Check every view of the sums of random lines, and their planes."""
+    """Check the twin's count planes, SUM16 and SUM8 lines for random integer codes."""
     rng = np.random.default_rng(seed)
     with Datapath(mode) as datapath:
         for _ in range(max(1, draws // 3)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin of the packer, in MyHDL's simulator, against the decoder of the agent."""
+"""Tests of the MyHDL twin of the packer against the decoder of the agent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NIGHTLY = pytest.mark.nightly("100,000 clocks in Python")
 
 
 class Receiver:
-    """Host that decodes the packer's flits and compares them with the messages of the core."""
+    """Host that decodes the twin's flits and compares them with the messages that were put in."""
 
     def __init__(self, stepper: Stepper, seed: int) -> None:
         self.stepper = stepper
@@ -29,7 +29,7 @@ class Receiver:
         stepper.inputs(NAME, {"rst_n": 0})
 
     def clock(self, values: Values) -> None:
-        """Run one clock with these inputs."""
+        """Run one clock with these inputs and check the outputs."""
         out = self.stepper.inputs(NAME, values)
         assert out["drs_empty"] == (not self.traffic.taken)
         if out["flit_valid"] and values["flit_ready"]:
@@ -79,7 +79,7 @@ def test_traffic(clocks: int) -> None:
 
 
 def test_rate() -> None:
-    """Check the rate of controller §8: 4 lines in 5 flits, without multi-headers."""
+    """Check that the twin sends 4 lines in 5 flits without multi-headers (controller §8)."""
     with Stepper([Twin(NAME)]) as stepper:
         values = {"rst_n": 1, "enable": 1, "room_drs": 1, "drs_credits": 512, "flit_ready": 1}
         stepper.inputs(NAME, {"rst_n": 0})

@@ -24,7 +24,10 @@ HYSTERESIS = 0.02
 
 @dataclass(frozen=True)
 class Option:
-    """Squared error of a route on a layer, and its cost in bytes or seconds."""
+    """One route for a layer: the squared error of its decoded gradient, and its cost.
+
+    The cost is in bytes or seconds, the same for all options.
+    """
 
     error: float
     cost: float
@@ -32,7 +35,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer with the routes that it may take."""
+    """A layer with its options by name of route."""
 
     name: str
     elements: int
@@ -44,12 +47,12 @@ Assignment = dict[str, str]
 
 
 def error_of(layers: Sequence[Layer], chosen: Mapping[str, str]) -> float:
-    """Return the sum of the squared errors of an assignment."""
+    """Return the sum of the squared errors of an assignment, which gives the route by layer."""
     return sum(layer.options[chosen[layer.name]].error for layer in layers)
 
 
 def cost_of(layers: Sequence[Layer], chosen: Mapping[str, str]) -> float:
-    """Return the sum of the costs of an assignment."""
+    """Return the sum of the costs of an assignment, which gives the route by layer."""
     return sum(layer.options[chosen[layer.name]].cost for layer in layers)
 
 
@@ -98,7 +101,10 @@ def lgreco(layers: Sequence[Layer], reference: Mapping[str, str], alpha: float =
 
 
 def _steps(layer: Layer, allowed: float) -> dict[str, int]:
-    """Return errors in steps, rounded up; one step too many for errors above the bound."""
+    """Return the error of each option by route, in steps of ``allowed / ERROR_BUCKETS``.
+
+    Errors are rounded up; those above ``allowed`` are ERROR_BUCKETS + 1.
+    """
     found = {}
     for name, option in layer.options.items():
         if option.error <= 0:
@@ -125,8 +131,8 @@ def settle(
         allowed: bound of the squared error.
 
     Returns:
-        ``wanted`` if it saves `HYSTERESIS` of the cost, if ``now`` exceeds the bound, or if ``now``
-        has a route that is no longer an option; else ``now``.
+        A copy of ``wanted`` if its cost is at least the share `HYSTERESIS` lower, if ``now``
+        exceeds the bound, or if ``now`` has a route that is no longer an option; else of ``now``.
     """
     known = all(now.get(layer.name) in layer.options for layer in layers)
     if not known or error_of(layers, now) > allowed:
@@ -160,7 +166,10 @@ def route_errors(x: F32, key: Key) -> dict[str, float]:
 
 
 def _decoded(x: F32, key: Key, route: Route) -> F32:
-    """Pack ``x`` for one route and decode the lines, with the scale of this worker alone."""
+    """Pack ``x`` for one route and return the decoded lines, float32[n].
+
+    The scale is that of this worker alone.
+    """
     if route.codes:
         u = units(maxima(x), route)
         packed = pack_codes(x, route, u, lambda first, count: draws(key, count, first))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the bit allocation, and the errors of the routes on the shipped capture."""
+"""Tests of the bit allocation, and of the errors of routes on the shipped capture."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def everywhere(layers: list[Layer], route: str) -> assignment.Assignment:
 
 @st.composite
 def models(draw: st.DrawFn) -> list[Layer]:
-    """Draw up to 5 layers with up to 4 routes; more bits cost more and lose less."""
+    """Draw up to 5 layers with 2 to 4 routes each; more bits cost more and tend to lose less."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     layers = []
     for number in range(draw(st.integers(1, 5))):
@@ -43,7 +43,10 @@ def models(draw: st.DrawFn) -> list[Layer]:
 
 
 def least_cost(layers: list[Layer], allowed: float) -> float:
-    """Return the least cost of all assignments, with errors rounded as in L-GreCo."""
+    """Return the least cost of all assignments within the allowed error, by trying all.
+
+    Errors are rounded up as in L-GreCo.
+    """
     cost = np.inf
     for routes in itertools.product(*(layer.options for layer in layers)):
         chosen = [layer.options[route] for layer, route in zip(layers, routes, strict=True)]
@@ -114,7 +117,10 @@ def test_the_error_of_a_normal_distribution() -> None:
 
 @pytest.mark.skipif(not SHIPPED.is_dir(), reason="the wheel holds no capture")
 def test_errors_of_the_shipped_capture() -> None:
-    """Compare with the figures in the specification, over tensors that are large enough."""
+    """Check the relative errors of routes on the shipped capture against runtime.md section 6.
+
+    Tensors that are too small for a route are left out.
+    """
     capture, lost, norm = Capture.open(SHIPPED), dict.fromkeys(Route, 0.0), 0.0
     for step in capture.steps:
         for name, workers in capture.load(step).items():

@@ -35,7 +35,7 @@ from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
 from neuron_fabric.workers import run_workers
 
-HELP = "make a profile: measure a training in FP32, choose routes by the rule, verify them"
+HELP = "measure a training and write an operating profile for it"
 EXAMPLES = """examples:
   nf train calibrate --out p.toml --workers 4 -- train.py --lr 0.1  measure, choose, verify
   nf train calibrate --out p.toml --no-verify -- train.py       measure and choose alone
@@ -48,7 +48,7 @@ Run = Callable[[Sequence[str], int, Mapping[str, str]], str | None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the measurement and of the verification, and the script."""
+    """Add the options of `calibrate`, and the training script with its arguments."""
     parser.usage = f"{parser.prog} --out FILE [--workers N] [...] -- SCRIPT [ARGS]"
     add, count = parser.add_argument, whole(1, 1_000_000)
     add("--out", type=Path, required=True, metavar="FILE", help="profile to write")
@@ -79,8 +79,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def of_device(
     path: Path | None, asked: tuple[Route, ...] | None
 ) -> tuple[tuple[Route, ...], tuple[Route, ...]]:
-    """Return the routes to choose from and the routes to measure: those that the device of the
-    substrate file supports.
+    """Return the routes to choose from and the routes to measure.
+
+    With a substrate file these are only routes that its device supports; a line names those left
+    out.
+
+    Args:
+        path: Substrate file, or None.
+        asked: Routes of `--routes`, or None for those of the default rule.
 
     Raises:
         SubstrateError: The file is wrong.
@@ -101,11 +107,11 @@ def of_device(
 
 
 def run(args: argparse.Namespace, start: Run = run_workers) -> int:
-    """Run the calibration and return the exit code.
+    """Run the calibration and return the exit code: that of `calibrate`, or 130 after Ctrl-C.
 
     Args:
         args: Command line.
-        start: Function that runs a command in every worker.
+        start: Function that runs a command in every worker; see `run_workers`.
 
     Raises:
         CalibrationError: Wrong arguments, or the script does not cooperate.

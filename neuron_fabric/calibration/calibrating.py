@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calibration from the first training to a verified profile.
 
-The module does not know how a training is started: `Trainings` runs one by a job in a folder.
+The module does not start trainings itself: `Trainings` writes the job of each to a folder and calls
+a given function.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from neuron_fabric.monitor.bench import readings
 from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.output import write_text
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.model_sketch import Parameter
 from neuron_fabric.profile.profile_file import write_profile
 from neuron_fabric.profile.profile_types import (
@@ -54,7 +55,7 @@ from neuron_fabric.profile.profile_types import (
     ValidFor,
     Warmup,
 )
-from neuron_fabric.profile.rule import apply_rule, codes_that_pass
+from neuron_fabric.profile.route_rule import apply_rule, codes_that_pass
 from neuron_fabric.profile.samples import MORE, SUMS, Samples, Way, samples_path, write_samples
 from neuron_fabric.typed import typed
 
@@ -92,7 +93,7 @@ class About:
 
     @property
     def ways(self) -> list[tuple[str, str]]:
-        """Return route and decode in the order of a row; integer codes have one decoding."""
+        """Return (route, decode) in the order of a row; integer codes have one decoding, "vote"."""
         return [
             (route, decode)
             for route in self.routes
@@ -101,12 +102,12 @@ class About:
 
     @property
     def trained(self) -> list[Parameter]:
-        """Return the parameters of a row in their order."""
+        """Return the trainable parameters, in the order of a row."""
         return [one for one in self.parameters if one.trainable]
 
 
 class RowWriter:
-    """Writer of the measurements on rank 0; OSError."""
+    """Writer of the measurements, used on rank 0; its constructor and methods raise OSError."""
 
     def __init__(self, folder: Path, about: About) -> None:
         write_text(folder / ABOUT, json.dumps(dataclasses.asdict(about)))
@@ -114,7 +115,13 @@ class RowWriter:
         self._file: BinaryIO = (folder / ROWS).open("wb", buffering=0)
 
     def put(self, step: int, found: Mapping[tuple[str, str, str], Mapping[str, float]]) -> None:
-        """Write a sample: sums by parameter, route and decode; 0 if they were not measured."""
+        """Append the row of a sample.
+
+        Args:
+            step: Training step.
+            found: Statistics (see `shadow_run`) by parameter, route and decode; 0 is written for
+                those that are missing.
+        """
         row = [
             found[key][name] if (key := (one.name, *way)) in found else 0.0
             for way in self._about.ways
@@ -154,12 +161,23 @@ def read_rows(folder: Path) -> tuple[About, NDArray[np.int64], F64]:
 
 
 def warmup_of(warmup: float, steps: int | None) -> int:
-    """Return the steps in FP32 of a training of ``steps``, of which a share needs to be known."""
+    """Return the number of warm-up steps (in FP32) of a training of ``steps``; at least 3.
+
+    ``warmup`` is a number of steps, or a share of ``steps`` if it is below 1; a share of None
+    counts as 0.
+    """
     return max(LEAST_WARMUP, round(warmup * (steps or 0)) if warmup < 1 else round(warmup))
 
 
 def samples_of(about: About, steps: NDArray[np.int64], sums: F64, warmup: int) -> Samples:
-    """Return the samples by phase; the first ``warmup`` steps are the warm-up."""
+    """Return the samples of a training by phase; its first ``warmup`` steps are the warm-up.
+
+    Args:
+        about: Header of the measurements.
+        steps: Step of each sample, int64[n].
+        sums: Statistics float64[n, ways, statistics, parameters].
+        warmup: Number of warm-up steps.
+    """
     phases = {WARMUP: steps < warmup, STEADY: steps >= warmup}
     trained: Sequence[Parameter] = about.trained
     found = {
@@ -196,10 +214,12 @@ OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
 
 
 def veto_by_loss(profile: Profile, steps: int, seed: int, runs: Trainings) -> Profile:
-    """Return the profile with the impact of every low-bit region; regions above `MOST` use FP32.
+    """Measure the loss impact of every low-bit region; return the profile, not verified, with it.
+
+    Regions with an impact above `MOST` use FP32 in it.
 
     Args:
-        profile: Profile by the rule.
+        profile: Profile made by the rule.
         steps: Steps of the whole training.
         seed: Seed of the compared trainings.
         runs: Trainings of the script.
@@ -225,7 +245,10 @@ def veto_by_loss(profile: Profile, steps: int, seed: int, runs: Trainings) -> Pr
 
 
 def judged(region: Region, impact: float) -> Region:
-    """Return the region with its impact in standard deviations; in FP32 if it is too high."""
+    """Return the region with its loss impact in standard deviations, and print it.
+
+    The region uses FP32 if the impact is above `MOST`.
+    """
     say(f"  {region.name}: loss impact {impact:+.2f} spreads")
     steady = region.phases[STEADY]
     measured: Any = copy.deepcopy(region.measured)
@@ -237,13 +260,15 @@ def judged(region: Region, impact: float) -> Region:
 
 
 def in_fp32(region: Region, why: str = "") -> Region:
-    """Return the region with FP32 in all phases."""
+    """Return the profile region with route FP32 in all phases; ``why`` is the reason to show."""
     return replace(region, phases={WARMUP: FULL, STEADY: replace(FULL, why=why)})
 
 
 def isolated(profile: Profile, name: str | None, warm: int) -> Profile:
-    """Return the profile with all other regions in FP32; the region is low-bit after ``warm``
-    steps whatever the monitor sees."""
+    """Return the profile with only region ``name`` low-bit; all others use FP32 (None: all do).
+
+    The region becomes low-bit after ``warm`` steps, since the monitor's signals are off.
+    """
     regions = tuple(one if one.name == name else in_fp32(one) for one in profile.regions)
     return replace(
         profile,
@@ -255,8 +280,10 @@ def isolated(profile: Profile, name: str | None, warm: int) -> Profile:
 
 
 def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Trainings) -> float:
-    """Return the mean loss after the warm-up; infinity if a loss was not finite, which the log
-    only counts."""
+    """Train with only region ``name`` low-bit; return the mean loss of the 50 steps after warm-up.
+
+    It is infinity if a loss was not finite, which the monitor log only counts.
+    """
     candidate = runs.base / "alone.toml"
     write_profile(isolated(profile, name, warm), candidate)
     trained = runs.run(Job(profile=str(candidate), stop=warm + STEPS), seed)
@@ -268,7 +295,11 @@ def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Traini
 
 
 def mean_loss(steps: Sequence[Reading], warm: int) -> float:
-    """Return the mean loss of the steps from ``warm`` on; infinity if a loss was not finite."""
+    """Return the mean of the observed losses from step ``warm`` on; infinity if one was not finite.
+
+    Raises:
+        CalibrationError: No loss was observed.
+    """
     after = [one for one in steps if one.step >= warm]
     if any(one.loss is None and one.nonfinite for one in after):
         return math.inf
@@ -299,7 +330,7 @@ Better = Literal["higher", "lower", "either"]
 
 @dataclass(frozen=True)
 class Paired:
-    """Differences between two groups of trainings, seed by seed.
+    """Differences between two groups of trainings with the same seeds, seed by seed.
 
     Attributes:
         mean: Mean difference.
@@ -314,18 +345,21 @@ class Paired:
 
     @staticmethod
     def of(full: Sequence[float], values: Sequence[float]) -> Paired:
-        """Return the differences ``values`` - ``full``."""
+        """Return the statistics of the differences ``values`` - ``full``, seed by seed."""
         off = spread([b - a for a, b in zip(full, values, strict=True)])
         n = len(values)
         return Paired(off.mean, T975[n - SEEDS] * off.std / math.sqrt(n), n)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % interval of the mean."""
+        """Return the 95 % interval of the mean difference, (low, high)."""
         return self.mean - self.half, self.mean + self.half
 
     def lines(self, fp32: Spread) -> list[str]:
-        """Return the result in words, with a warning if the resolution is too low."""
+        """Return the result as lines of text, with a warning if the resolution is too low.
+
+        ``fp32`` is the mean and deviation of the metric in FP32.
+        """
         low, high = self.interval
         share = f" ({self.half / abs(fp32.mean):.2%} of FP32's mean)" if fp32.mean else ""
         out = [
@@ -343,10 +377,10 @@ SHARE = 0.01
 
 @dataclass(frozen=True)
 class Bar:
-    """Accepted distance of a profile from FP32.
+    """Criterion of a verification: accepted distance of a profile's metric from FP32.
 
     Attributes:
-        within: Tolerance; None for 1 % of the mean of FP32.
+        within: Tolerance in units of the metric; None for 1 % of the mean of FP32.
         better: Side of FP32 on which every difference is accepted.
         means: Whether to judge the mean difference instead of its 95 % interval.
     """
@@ -356,17 +390,17 @@ class Bar:
     means: bool = False
 
     def band(self, fp32: Spread) -> float:
-        """Return the tolerance."""
+        """Return the tolerance in units of the metric."""
         return self.within if self.within is not None else SHARE * abs(fp32.mean)
 
     def near(self, fp32: Spread, *offs: float) -> bool:
-        """Return whether differences are within the tolerance; NaN is not."""
+        """Return whether all differences ``offs`` are within the tolerance; NaN is not."""
         sides = {"either": 0.0, "higher": -1.0, "lower": 1.0}
         side = sides[self.better]
         return all((side * off if side else abs(off)) <= self.band(fp32) for off in offs)
 
     def passed(self, fp32: Spread, found: Paired) -> bool:
-        """Return whether the profile is verified."""
+        """Return whether differences ``found`` meet the criterion of a verified profile."""
         return self.near(fp32, *([found.mean] if self.means else found.interval))
 
 
@@ -377,7 +411,7 @@ class Verification:
     Attributes:
         profile: The profile, verified or not.
         fp32: Metric of the trainings in FP32.
-        table: Metric by seed, of FP32 and of each round.
+        table: (name, metric by seed): of FP32, and of the trainings of each round.
         paired: Differences of the last round.
     """
 
@@ -396,19 +430,20 @@ def verify(
     keep: Callable[[Profile], None],
     tell: Callable[[str], None],
 ) -> Verification:
-    """Train with the profile until it passes against FP32, or too many regions are given up.
+    """Compare trainings by the profile with those in FP32; move regions to FP32 until it passes.
 
-    A region is given up if the mean difference exceeds the tolerance. If only the interval does, a
-    region less would not make it narrower: the seeds are too few.
+    After a round in which the mean difference exceeds the tolerance, the weakest low-bit region is
+    set to FP32, at most `ROUNDS` times. If only the interval exceeds it, one low-bit region less
+    would not make it narrower: the seeds are too few, and the verification ends.
 
     Args:
-        profile: Profile by the rule.
+        profile: Profile made by the rule.
         metric: Name of the metric.
-        full: Metric of the trainings in FP32.
-        again: Function that trains with a profile and the same seeds.
+        full: Metric of the trainings in FP32, by seed.
+        again: Function that trains with a profile and the same seeds, and returns the metrics.
         bar: Accepted distance.
         keep: Receives every profile on the way.
-        tell: Receives a line for each region that is given up.
+        tell: Receives a line for each region that is set to FP32.
 
     Raises:
         CalibrationError: The metric of FP32 is not finite.
@@ -442,14 +477,14 @@ def verify(
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return mean and standard deviation; NaN if a value is not finite."""
+    """Return mean and standard deviation of two or more values; NaN if one is not finite."""
     if not all(map(math.isfinite, values)):
         return Spread(math.nan, math.nan)
     return Spread(statistics.fmean(values), statistics.stdev(values))
 
 
 def cosine_of(region: Region) -> float:
-    """Return the least measured cosine of the region's route."""
+    """Return the lowest cosine measured for the region's route in the steady phase."""
     steady = region.phases[STEADY]
     return region.measured[STEADY][steady.route.value][steady.decode]["cosine"][0]
 
@@ -457,7 +492,7 @@ def cosine_of(region: Region) -> float:
 def weakest(profile: Profile) -> Region | None:
     """Return the low-bit region with the least margin of its cosine above the floor of its route.
 
-    Floors differ, so cosines of different routes cannot be compared.
+    None if no region is low-bit. Floors differ, so cosines of different routes cannot be compared.
     """
 
     def above(region: Region) -> float:
@@ -468,8 +503,11 @@ def weakest(profile: Profile) -> Region | None:
 
 @dataclass(frozen=True)
 class Asked:
-    """Arguments of a calibration. ``shrink``, ``routes`` and ``protect`` are those of `Rule`;
-    ``measured`` names the routes of the shadow, None for all."""
+    """Settings of a calibration, from the command line.
+
+    ``shrink``, ``routes`` and ``protect`` are those of `Rule`; ``measured`` names the routes that
+    the first training measures, None for all.
+    """
 
     out: Path
     workers: int
@@ -490,7 +528,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Trained:
-    """Result of a training; ``failed`` is None if it ended well."""
+    """Finished training: its folder, its report if any, and why it failed (None: it did not)."""
 
     folder: Path
     report: Report | None
@@ -511,7 +549,10 @@ class Trainings:
     done: list[Trained] = field(default_factory=list)
 
     def run(self, job: Job, seed: int) -> Trained:
-        """Run a training, which may fail; KeyboardInterrupt passes."""
+        """Run a training, which may fail; return its result.
+
+        KeyboardInterrupt is not caught; the last entry of ``done`` then says "stopped".
+        """
         folder = self.base / f"{len(self.done):03d}"
         folder.mkdir()
         self.done.append(Trained(folder, None, "stopped"))
@@ -521,7 +562,11 @@ class Trainings:
         return self.done[-1]
 
     def reported(self, job: Job, seed: int) -> Report:
-        """Run a training and return its report; CalibrationError if there is none."""
+        """Run a training and return its report.
+
+        Raises:
+            CalibrationError: The training failed or wrote no report.
+        """
         trained = self.run(job, seed)
         if trained.failed is not None:
             what = f"the training of seed {seed} failed: {trained.failed}"
@@ -532,7 +577,9 @@ class Trainings:
 
 
 def calibrate(asked: Asked, trainings: Trainings) -> int:
-    """Calibrate and write the profile, unverified first.
+    """Calibrate: measure a training, choose routes, measure loss impacts, verify, as ``asked``.
+
+    The profile is written after each part, first unverified.
 
     Returns:
         Exit code: 0 if the profile is as good as requested, 1 if it is not or was stopped early.
@@ -574,7 +621,10 @@ def calibrate(asked: Asked, trainings: Trainings) -> int:
 
 
 def profile_by_rule(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
-    """Return the unverified profile by the rule, and the samples of a training."""
+    """Return the profile that the rule makes from a training's measurements, and its samples.
+
+    The profile is not verified.
+    """
     about, steps, sums = read_rows(trained.folder)
     seen = int(steps[-1]) + 1
     total = max(seen, trained.report.steps if trained.report else 0)
@@ -594,7 +644,10 @@ def profile_by_rule(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
 
 
 def summary_lines(profile: Profile) -> list[str]:
-    """Return regions, routes and reasons; and regions that integer codes could serve."""
+    """Return lines of text: regions with routes and reasons, and regions that codes could serve.
+
+    The latter are regions in which integer codes would pass the rule but are not among its routes.
+    """
     lines = []
     for one in profile.regions:
         steady = one.phases[STEADY]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files between `nf train calibrate` and a training that it has started.
+"""Files that `nf train calibrate` exchanges with a training that it has started.
 
 `job.json` describes the training; the training leaves `report.json` (the metrics of `rt.report`)
 and its measurements in the same folder. A script needs to know neither: it calls `attach`, takes
@@ -24,18 +24,18 @@ JOB, REPORT = "job.json", "report.json"
 
 
 class CalibrationError(InputError):
-    """A calibration that is impossible, or wrong use of the result of `attach`."""
+    """A calibration is impossible, or the session that `attach` returns is used wrongly."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Job of a training.
+    """Job of a training, the content of `job.json`.
 
     Attributes:
         every: Steps between samples of the packed reduction; 0 for none.
         profile: Profile to train with instead of the one in the script.
-        stop: End the training after the loss of so many steps.
-        routes: Routes of the shadow; None for all.
+        stop: End the training once this many losses were observed.
+        routes: Routes to measure; None for all.
     """
 
     every: int = 0
@@ -46,7 +46,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Report:
-    """Report of a training.
+    """Report of a training, the content of `report.json`.
 
     Attributes:
         metrics: Metrics by name; NaN for a value that was not finite.
@@ -64,13 +64,15 @@ class Report:
 
 
 def write_job(folder: Path, job: Job) -> None:
-    """Write the job for a training with NF_CALIBRATE=``folder``; OSError."""
+    """Write the job to ``folder``, which the training gets as NF_CALIBRATE. Raises OSError."""
     write_text(folder / JOB, json.dumps(vars(job)))
 
 
 def job_of(env: Mapping[str, str]) -> tuple[Path, Job] | None:
-    """Return folder and job of this training, or None unless `nf train calibrate` has started
-    it.
+    """Return folder and job of this training, or None if NF_CALIBRATE is not set.
+
+    Raises:
+        CalibrationError: The job cannot be read.
     """
     name = env.get(CALIBRATE)
     if not name:
@@ -85,7 +87,11 @@ def job_of(env: Mapping[str, str]) -> tuple[Path, Job] | None:
 
 
 def checked_metrics(metrics: Mapping[str, object]) -> dict[str, float]:
-    """Return metrics as floats; CalibrationError if there is none, or one is no number."""
+    """Return the metrics with values converted to float.
+
+    Raises:
+        CalibrationError: There is no metric, or a value is not a number.
+    """
     if not metrics:
         raise CalibrationError("report", "no metric is given", "write rt.report(accuracy=...)")
     found = {}
@@ -99,7 +105,7 @@ def checked_metrics(metrics: Mapping[str, object]) -> dict[str, float]:
 
 
 def write_report(folder: Path, report: Report) -> None:
-    """Write a report; metrics that are not finite are written as null. OSError."""
+    """Write `report.json`; metrics that are not finite are written as null. Raises OSError."""
     values = dict(vars(report))
     values["metrics"] = {
         name: one if math.isfinite(one) else None for name, one in report.metrics.items()
@@ -108,7 +114,7 @@ def write_report(folder: Path, report: Report) -> None:
 
 
 def read_report(folder: Path) -> Report | None:
-    """Return the report of a training, or None if it has written none.
+    """Return the report in a training's folder, or None if there is none.
 
     Raises:
         CalibrationError: The file is damaged.

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that `nf train calibrate` has started: the session that `attach` returns in it, and its
-communication hook, which is FP32 bit-identical to DDP without a hook, with the packed reduction as
-a shadow every few steps; needs torch."""
+"""Training that `nf train calibrate` has started: its session and its communication hook.
+
+The hook is FP32, bit-identical to DDP without a hook. Every few steps it also packs and reduces the
+gradients by all measured routes (the shadow) and computes statistics. Needs torch.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ from neuron_fabric.calibration.calibration_job import Job, Report, write_report
 from neuron_fabric.codec import Route
 from neuron_fabric.comm_hooks import ForwardHook
 from neuron_fabric.hook import payload
+from neuron_fabric.hook.attach_checks import check_model, warn
 from neuron_fabric.hook.bucket_hook import DTYPES, BucketRouter, bucket_hook
-from neuron_fabric.hook.conditions import ConditionProbe, valid_for
 from neuron_fabric.hook.lost_ranks import Peers, watch
-from neuron_fabric.hook.refusal import check_model, warn
+from neuron_fabric.hook.training_conditions import ConditionProbe, valid_for
 from neuron_fabric.hook.training_session import Controls, TrainingSession
 from neuron_fabric.monitor import StepReport
 from neuron_fabric.monitor.consensus import random_margin
@@ -46,15 +48,16 @@ ROUTES = tuple(route for route in Route if route != Route.FP32)
 def shadowed(
     model: Any, folder: Path, job: Job, *, steps: int | None, here: Conditions, timeout_s: float
 ) -> TrainingSession:
-    """Attach the shadow to a model; the training stays in FP32, bit-identical to DDP without a
-    hook.
+    """Attach the shadow to a model and return the session.
+
+    The training stays in FP32, bit-identical to DDP without a hook.
 
     Args:
         model: DistributedDataParallel model.
         folder: Folder of the job.
         job: The job.
         steps: Steps of the training, if known.
-        here: Conditions that the script has passed.
+        here: Conditions of the training that the script has passed to `attach`.
         timeout_s: Time-out of a reduction in seconds.
 
     Raises:
@@ -86,18 +89,20 @@ def shadowed(
 
 
 class Recorder(Controls):
-    """Recorder of the shadow, in place of the monitor: it has no regions and writes the samples."""
+    """Writer of the samples, in place of the monitor of a session; it controls no regions."""
 
     def __init__(self, router: ShadowRouter) -> None:
-        """Record nothing until ``begin`` is set, after the first forward pass, when the head is
-        known. It opens the file at the end of the first step, when the conditions of the
-        training are known."""
+        """Create a recorder that writes nothing until ``begin`` is set.
+
+        ``begin`` opens the file at the end of the first step, when the conditions of the training
+        are known. It is set after the first forward pass, when the head is known.
+        """
         self._router = router
         self._rows: RowWriter | None = None
         self.begin: Callable[[], RowWriter] | None = None
 
     def step_end(self, report: StepReport) -> None:
-        """Write the row of a sample."""
+        """Write the row of a sampled step; after an OSError warn and write no more rows."""
         found, self._router.found = self._router.found, {}
         begin, self.begin = self.begin, None
         try:
@@ -110,14 +115,17 @@ class Recorder(Controls):
             warn(f"no more samples are written: {error.strerror}")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         if self._rows is not None:
             self._rows.close()
             self._rows = None
 
 
 def watch_forward(model: Any, done: Any) -> None:
-    """Call ``done`` with the names of the head's parameters after the first forward pass."""
+    """Call ``done`` with the names of the head's parameters after the first forward pass.
+
+    The head is found by `last_weight` during that pass.
+    """
     bare, block, last = bare_model(model), ExitStack(), list[int]()
 
     def before(*_: Any) -> None:
@@ -137,7 +145,7 @@ def watch_forward(model: Any, done: Any) -> None:
 
 
 def told(runtime: TrainingSession, model: Any, folder: Path, job: Job) -> None:
-    """Make ``runtime.report`` write a report, and stop the training if the job says so."""
+    """Make ``runtime.report`` write `report.json` (rank 0), and end training at ``job.stop``."""
     bare, rank = bare_model(model), dist.get_rank(model.process_group)
 
     def report(metrics: Mapping[str, float]) -> None:
@@ -153,7 +161,7 @@ def told(runtime: TrainingSession, model: Any, folder: Path, job: Job) -> None:
 
 
 def _last(runtime: TrainingSession, stop: int, loss: Any) -> None:
-    """Observe a loss in a training that ends after ``stop`` steps."""
+    """Observe a loss; exit the process if it is that of step ``stop`` (the first is 1)."""
     TrainingSession.observe(runtime, loss)
     if runtime.step + 1 < stop:
         return
@@ -162,7 +170,7 @@ def _last(runtime: TrainingSession, stop: int, loss: Any) -> None:
 
 
 def weights_of(module: Any) -> str:
-    """Return the sha256 of all parameters."""
+    """Return the sha256 of all parameters of a module, as hex digits."""
     digest = hashlib.sha256()
     for one in module.parameters():
         digest.update(one.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
@@ -188,7 +196,7 @@ _PIECE = 1 << 16  # elements that fit a processor cache
 
 
 def shadow_sums(m: F32, d: F32, net: F32 | None, workers: int, own: F64) -> dict[str, float]:
-    """Return all statistics of a tensor for one decode of one route.
+    """Return all statistics of a tensor for one decode of one route, by name (see the table above).
 
     If the mean or the decoded gradient is not finite, all are 0, which gives a cosine of 0.
 
@@ -220,7 +228,7 @@ def shadow_sums(m: F32, d: F32, net: F32 | None, workers: int, own: F64) -> dict
 
 
 def squared(x: F32) -> float:
-    """Return the squared norm."""
+    """Return the squared norm of x, summed in float64."""
     pieces = (x[at : at + _PIECE].astype(np.float64) for at in range(0, x.size, _PIECE))
     with np.errstate(over="ignore", invalid="ignore"):
         return sum((_sum(one * one) for one in pieces), 0.0)
@@ -241,7 +249,7 @@ def _piece(m: F32, d: F32) -> dict[str, float]:
 
 
 def _sum(x: NDArray[np.floating]) -> float:
-    """Return the sum in float64. A dot product would depend on the alignment of the memory."""
+    """Return the sum in float64; a dot product would depend on the alignment of the memory."""
     return float(np.sum(x, dtype=np.float64))
 
 
@@ -250,8 +258,11 @@ Found = dict[tuple[str, str, str], Mapping[str, float]]
 
 
 class ShadowRouter(BucketRouter):
-    """Router of a calibration: every bucket is reduced as by DDP. ``found`` holds the
-    statistics of the step on rank 0; the other ranks only take part in the reduction."""
+    """Bucket router of a calibration: reduces every bucket in FP32 as DDP does, and samples steps.
+
+    ``found`` holds the statistics of a sampled step on rank 0; other ranks only take part in the
+    reduction.
+    """
 
     def __init__(
         self,
@@ -269,7 +280,7 @@ class ShadowRouter(BucketRouter):
 
     @property
     def due(self) -> bool:
-        """Return whether this step is a sample."""
+        """Return whether the present step is sampled."""
         return self._every > 0 and self.step % self._every == 0
 
     def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -297,7 +308,10 @@ class ShadowRouter(BucketRouter):
         return future
 
     def _votes(self, bucket: dist.GradBucket) -> list[payload.Vote]:
-        """Return one vote per route of every parameter that is large enough."""
+        """Return one packed contribution per measured route for each large parameter in the bucket.
+
+        Large means at least `LEAST` elements.
+        """
         return self._packed(
             [
                 payload.signal_of(name, "", gradient.view(-1), how, None, shadow=True)
@@ -309,7 +323,13 @@ class ShadowRouter(BucketRouter):
         )
 
     def _look(self, votes: Sequence[payload.Vote], outcome: Outcome, own: Any) -> None:
-        """Compute the statistics; ``own`` is float64[W, votes * 3], see `_own`."""
+        """Decode the reduced contributions and add their statistics to ``found``.
+
+        Args:
+            votes: Contributions of this worker.
+            outcome: Their reduction.
+            own: Sums of each worker, float64[W, votes * 3], see `_own`.
+        """
         total = np.zeros(own.shape[1])
         for row in own:  # in the order of the workers
             total = total + row
@@ -339,8 +359,10 @@ class ShadowRouter(BucketRouter):
 
 
 def _own(votes: Sequence[payload.Vote], hows: Sequence[PhaseRoute]) -> Any:
-    """Return squared norm, exact zeros and open gates of this worker, float64[votes * 3]. Votes
-    of one parameter are adjacent, so its norm is computed once."""
+    """Return squared norm, exact zeros and open gates of this worker, float64[votes * 3].
+
+    Votes of one parameter are adjacent, so its norm is computed once.
+    """
     rows, norm = [], 0.0
     for n, vote in enumerate(votes):
         if n % len(hows) == 0:

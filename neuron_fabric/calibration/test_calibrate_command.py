@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command `python -m neuron_fabric calibrate`: refused arguments, and a training of two real
-workers."""
+"""Tests of the command `calibrate`: refused arguments, and a training of two real workers."""
 
 from __future__ import annotations
 
@@ -94,7 +93,7 @@ def test_a_wrong_word(words: list[str], sentence: str, capsys: pytest.CaptureFix
 
 
 def test_what_cannot_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that impossible requests are refused before any training."""
+    """Check that impossible requests are refused before any training is started."""
 
     def never(*_: object) -> None:
         raise AssertionError
@@ -123,7 +122,7 @@ def test_what_cannot_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Check that routes which a device lacks are neither measured nor chosen, and are named."""
+    """Check that routes that a device lacks are neither measured nor chosen, and are named."""
     path = tmp_path / "s.toml"
     routes = (Route.FP32, Route.G_BINARY, Route.G_INT4)
     write_substrate(path, dataclasses.replace(shipped(), device=Device(routes=routes)))
@@ -148,8 +147,10 @@ def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.nightly("30 s; test_train_check calibrates with eight workers in every change")
 def test_real_workers(tmp_path: Path) -> None:
-    """Check a complete training and one that stops at step 9; the profile in the script is
-    ignored."""
+    """Check the calibration of a training that completes, and of one that ends at step 9.
+
+    The profile that the script names is ignored.
+    """
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     script, out = tmp_path / "train.py", tmp_path / "p.toml"
     script.write_text(TRAINING, encoding="utf-8")
@@ -171,7 +172,10 @@ def test_real_workers(tmp_path: Path) -> None:
 
 
 def _impact(out: Path, script: Path, tmp_path: Path) -> None:
-    """Check trainings that stop after some steps: they are equal up to the end of the warm-up."""
+    """Check that trainings to measure the loss impact are equal up to the end of the warm-up.
+
+    They stop after the steps that are needed.
+    """
 
     def start(folder: Path, seed: int) -> str | None:
         env = {**os.environ, CALIBRATE: str(folder), SEED: str(seed)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration over the results of made-up trainings."""
+"""Tests of the calibration on the results of made-up trainings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile, Region, read_profile
 from neuron_fabric.profile.profile_command import run as profile_verb
 from neuron_fabric.profile.profile_types import FULL, Floor, ModelId, Spread, ValidFor
-from neuron_fabric.profile.rule import apply_rule, codes_that_pass
+from neuron_fabric.profile.route_rule import apply_rule, codes_that_pass
 from neuron_fabric.profile.samples import Samples, Way, read_samples, samples_path, write_samples
 from neuron_fabric.tests.ddp.shadow_cases import naive_statistics
 from neuron_fabric.typed import typed
@@ -69,8 +69,10 @@ def parameters() -> tuple[Parameter, ...]:
 
 
 def put_rows(folder: Path, steps: int, about_steps: int | None = STEPS) -> None:
-    """Write samples with these cosines for the vote of G_BINARY, `CODES` for codes, and 0.2
-    otherwise."""
+    """Write the measurements of a made-up training of ``steps`` steps to ``folder``.
+
+    The cosines are COSINES for the vote of G_BINARY, CODES for integer codes, and 0.2 otherwise.
+    """
     routes = ("G_BINARY", "G_TERNARY", *CODES)
     about = calibrating.About(4, EVERY, routes, parameters(), about_steps, VALID)
     rows = calibrating.RowWriter(folder, about)
@@ -89,7 +91,17 @@ def put_rows(folder: Path, steps: int, about_steps: int | None = STEPS) -> None:
 
 @dataclass
 class Script:
-    """Training script; ``metric`` is a function of the seed and the low-bit regions."""
+    """Stand-in for a training script, called as `Trainings` calls one.
+
+    Attributes:
+        metric: Function of the seed and the low-bit regions that gives the reported accuracy.
+        stop: Step at which the sampled training fails.
+        interrupt: Whether it raises KeyboardInterrupt.
+        silent: Whether it writes no report.
+        same: Whether all trainings report the same weights.
+        ran: (seed, low-bit regions; None in FP32) of each training.
+        jobs: Job of each training.
+    """
 
     metric: Callable[[int, frozenset[str]], float]
     stop: int | None = None
@@ -129,7 +141,7 @@ def calibrated(tmp_path: Path, script: Script, **words: Any) -> tuple[int, Profi
 
 
 def rule_again(path: Path, **given: Any) -> int:
-    """Run `nf train profile rule` on a profile and write the result to the same file."""
+    """Run `nf train profile rule` on a profile, writing to the same file; return the exit code."""
     words = {"floor": [], "shrink": None, "routes": None, "protect": None} | given
     return profile_verb(argparse.Namespace(what="rule", profile=path, out=path, **words))
 
@@ -175,8 +187,10 @@ def test_the_rule_again_without_training(tmp_path: Path) -> None:
 def test_codes_are_measured_and_chosen_where_they_are_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Check that codes are used where no vote passes, and 4 bits before 8, since a vote costs
-    less."""
+    """Check that the rule chooses integer codes only if its routes name them.
+
+    They are then used where no vote passes, and 4 bits before 8.
+    """
     calibrated(tmp_path, Script(good), verify=False)
     out = capsys.readouterr().out
     assert "nf train profile rule --routes`):\n  head: G_INT4 would pass, cosine 0.850\n" in out
@@ -202,7 +216,7 @@ def test_codes_are_measured_and_chosen_where_they_are_asked_for(
 
 
 def test_what_is_protected_is_chosen(tmp_path: Path) -> None:
-    """Check the protected kinds in a calibration and in a later application of the rule."""
+    """Check that `protect` decides which kinds get votes, in a calibration and in a later rule."""
     cosines = {**COSINES, "head.weight": 0.7}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "COSINES", cosines)
@@ -227,7 +241,10 @@ def test_too_few_seeds_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_four_regions_are_given_up_at_most(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Check for five rounds of three trainings after the three in FP32."""
+    """Check that a verification that never passes moves four regions to FP32 and then ends.
+
+    That is five rounds of three trainings after the three in FP32.
+    """
     kinds = [one for one in Kind if one not in (Kind.ATTENTION, Kind.REST)]
     script = Script(lambda seed, low: good(seed, low) - 0.3 * bool(low))
     many = tuple(Parameter(one, (2048,), "float32", True, one, 0, (one,)) for one in kinds)
@@ -245,7 +262,7 @@ def test_four_regions_are_given_up_at_most(
 
 @pytest.mark.parametrize("interrupt", [False, True])
 def test_stopped_early(tmp_path: Path, interrupt: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    """Check that an interrupted training is usable, by the announced steps or those seen."""
+    """Check that a training that fails or is interrupted gives a usable profile, not verified."""
     code, profile = calibrated(tmp_path, Script(good, stop=17, interrupt=interrupt))
     assert code == 1
     assert not profile.verified
@@ -337,7 +354,7 @@ def test_a_warmup_of_steps_that_the_script_does_not_tell(tmp_path: Path) -> None
 def test_impact_is_a_veto(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dear: float, shown: str
 ) -> None:
-    """Check that three standard deviations of FP32 are too much, one is not."""
+    """Check that a region with a loss impact of 3 standard deviations uses FP32; 1 is accepted."""
     costs = {None: 0.0, "linear.0": dear, "conv.0": 0.01}
     asked: list[tuple[str | None, int]] = []
 
@@ -362,7 +379,10 @@ def test_impact_is_a_veto(
 def test_no_impact_without_a_spread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: list[float]
 ) -> None:
-    """Check that equal losses of the seeds are refused: they would accept any region."""
+    """Check that equal or infinite losses of the FP32 trainings are refused as a reference.
+
+    Equal ones would accept or refuse any region.
+    """
     losses = iter([*full, 9.0, 9.0])
     monkeypatch.setattr(calibrating, "_loss", lambda *_: next(losses))
     with pytest.raises(CalibrationError, match=r"FP32 with other seeds are 2.0, .*NF_SEED"):
@@ -370,7 +390,10 @@ def test_no_impact_without_a_spread(
 
 
 def test_a_loss_that_is_not_finite_counts() -> None:
-    """Check the mean from the end of the warm-up on; the log holds such a loss as a count only."""
+    """Check mean_loss: the mean after the warm-up, infinite if a loss was NaN or infinite.
+
+    The log holds such a loss as a count only.
+    """
 
     def mean(*losses: float | None, nonfinite: float = 0.0) -> float:
         steps = [Reading(4 + n, (), loss=one) for n, one in enumerate(losses)]
@@ -400,14 +423,14 @@ PROFILE = Profile(
 
 
 def test_floors_differ() -> None:
-    """Check that 0.56 is weaker than 0.54: it is only 0.01 above its floor, not 0.09."""
+    """Check that the weakest region is the one nearest its floor: 0.56 is, by 0.01, before 0.54."""
     first = calibrating.weakest(PROFILE)
     assert first is not None
     assert first.name == "two"
 
 
 def test_rounds_until_it_is_near() -> None:
-    """Check that each profile on the way is kept, and only the last one is verified."""
+    """Check a verification that passes in round 2: all profiles are written, the last verified."""
     kept: list[tuple[bool, list[str]]] = []
     told: list[str] = []
 
@@ -449,7 +472,7 @@ def test_near_enough(better: Better, off: float, passed: bool) -> None:
     [("either", 0.04, True), ("either", 0.06, False), ("lower", 0.06, True), ("higher", 0.06, 0)],
 )
 def test_the_interval_is_judged(better: Better, half: float, passed: bool) -> None:
-    """Check that the end of the interval around -0.05 decides, unless only means count."""
+    """Check that the far end of the interval around -0.05 decides, unless only means count."""
     fp32, found = Spread(3.0, 0.02), Paired(-0.05, half, 3)
     assert Bar(0.10, better).passed(fp32, found) is bool(passed)
     assert Bar(0.10, better, means=True).passed(fp32, found)
@@ -463,14 +486,14 @@ def test_the_tolerance_without_a_wish() -> None:
 
 
 def judged(full: list[float], *rounds: list[float], bar: Bar | None = None) -> Verification:
-    """Return a verification in which the trainings with the profile reach these values."""
+    """Return a verification with made-up metrics: of FP32, and of the profile in each round."""
     values = iter(rounds)
     keep, tell = (lambda profile: None), (lambda text: None)
     return verify(PROFILE, "accuracy", full, lambda _: next(values), bar or Bar(), keep, tell)
 
 
 def test_worse_on_every_seed_is_not_verified() -> None:
-    """Check that a damage below the standard deviation of FP32 (10 points) is detected by pairs."""
+    """Check that damage below the standard deviation of FP32 (10 points) prevents verification."""
     worse = [79.0, 87.0, 99.0]
     found = judged([80.0, 90.0, 100.0], worse, worse, worse)
     assert not found.profile.verified
@@ -484,8 +507,10 @@ def test_worse_on_every_seed_is_not_verified() -> None:
 
 
 def test_what_the_seeds_cannot_show_is_not_verified() -> None:
-    """Check equal means of differing seeds: no region is given up, and more seeds are
-    conclusive."""
+    """Check that equal means with too few seeds are not verified, and no region is moved to FP32.
+
+    With ten seeds, or judged by means, the profile is verified.
+    """
     found = judged([90.0, 90.0, 90.0], [91.0, 89.0, 90.0])
     assert not found.profile.verified
     assert len(found.table) == 2
@@ -505,7 +530,7 @@ def test_a_metric_that_is_not_finite_is_refused() -> None:
 
 
 def test_pairs_are_of_one_seed() -> None:
-    """Check that variation which the seeds share is not counted as noise."""
+    """Check that values are compared seed by seed: variation that the seeds share is not noise."""
     assert judged([80.0, 90.0, 100.0], [80.1, 90.0, 100.1]).profile.verified
     assert not judged([80.0, 90.0, 100.0], *[[100.1, 80.1, 90.0]] * 3).profile.verified
 
@@ -560,7 +585,7 @@ def test_what_is_not_finite_has_no_cosine() -> None:
 
 
 def test_means_of_a_region() -> None:
-    """Check ratios of sums over a region's tensors, averaged over the samples of a window."""
+    """Check a region's statistics: ratios of sums over its tensors, then means over the samples."""
     sent = np.random.default_rng(2).standard_normal((2, 4, 2, 500)).astype(np.float32)
     each = [[naive_statistics(x, "G_BINARY", "vote") for x in s.transpose(1, 0, 2)] for s in sent]
     whole = [naive_statistics(s.reshape(4, 1000), "G_BINARY", "vote") for s in sent]

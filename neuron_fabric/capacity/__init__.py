@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reducer capacity: limits and cost model of a device, and the time of the network it saves."""
+"""Capacity and cost model of a reducer: limits of a device, and the network time that it saves."""

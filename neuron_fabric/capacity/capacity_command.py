@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric capacity`: whether low-bit pays here, by the model; every number printed
-is computed from the coefficients."""
+"""`python -m neuron_fabric capacity`: whether low-bit routes pay, according to the cost model.
+
+Every number printed is computed from coefficients.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from neuron_fabric.codec.routes import Route, lines_of
 from neuron_fabric.command_line import whole
 from neuron_fabric.errors import say
 
-HELP = "whether a reducer can take a bucket, and whether that pays"
+HELP = "print which buckets fit a reducer, and where low-bit is faster"
 EXAMPLES = """examples:
   nf measure capacity table                  T_low / T_fp32 by bandwidth and workers, of the RTL
   nf measure capacity table --substrate s.toml  by what was measured of another device
@@ -37,7 +39,7 @@ ELEMENTS = 25 * _MIB // 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
-    """Add `table` and `fits`; return the subparsers, for a caller that adds more."""
+    """Add the commands `table` and `fits`; return the subparsers, for callers to add more."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     table = kinds.add_parser("table", help="T_low / T_fp32 of contributions and votes")
     table.add_argument(
@@ -67,7 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> argparse._SubParsersAction
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print; the exit code is 0. SubstrateError."""
+    """Print the table or the placements of a bucket; return exit code 0.
+
+    Raises:
+        SubstrateError: The substrate file is wrong.
+    """
     substrate = read_substrate(args.substrate) if args.substrate else shipped()
     if args.what == "fits":
         say(*fits_lines(substrate, int(args.mib * _MIB) // 4, args.workers))
@@ -79,8 +85,16 @@ def run(args: argparse.Namespace) -> int:
 def table_lines(
     substrate: Substrate, bandwidths: Sequence[float], cells: Sequence[tuple[Route, int]]
 ) -> list[str]:
-    """Return the table of section 5.2: workers in step, and in brackets apart. A star marks what is
-    rejected."""
+    """Return the table of T_low / T_fp32 as lines of text: a row per bandwidth, a column per cell.
+
+    In a cell the first number is for workers in step, the one in brackets for workers apart (see
+    `Traffic`). A star marks a ratio that the rule rejects.
+
+    Args:
+        substrate: Device with its coefficients.
+        bandwidths: Bandwidths of the ring, in GB/s per worker.
+        cells: Route and number of workers of each column.
+    """
     known = substrate.coefficients
     head = "".join(f"{f'{route} W {workers}':>18}" for route, workers in cells)
     out = [
@@ -96,8 +110,11 @@ def table_lines(
 
 
 def _cell_text(known: Coefficients, bandwidth: float, route: Route, workers: int) -> str:
-    """Return T_low / T_fp32 of a 25 MiB bucket with the vote to each worker, without packing,
-    commit and unpacking; ``bandwidth`` in GB/s a worker."""
+    """Return the text of a cell: T_low / T_fp32 of a bucket of 25 MiB, in step and apart.
+
+    The vote is read by each worker; packing, commit and unpacking are left out. ``bandwidth`` is in
+    GB/s per worker.
+    """
     network = ring_seconds(ELEMENTS, workers, bandwidth * 1e9)
     step, apart = (
         low_seconds(known, route, ELEMENTS, workers, traffic=one).device / network
@@ -111,7 +128,10 @@ def _short(value: float) -> str:
 
 
 def fits_lines(substrate: Substrate, elements: int, workers: int) -> list[str]:
-    """Return, for every route of the device, a refusal or the placement of a bucket."""
+    """Return lines of text: for each route of the device, why it is refused or where a bucket fits.
+
+    ``elements`` is the number of elements in the bucket.
+    """
     out = [f"{elements:,} elements, {workers} workers, {substrate.name}:"]
     for route in substrate.device.routes:
         reasons = refusals(substrate.device, route, elements, workers)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity model of a reducer: hard limits and time of a bucket (spec: runtime section 5).
+"""Cost model of a reducer: hard limits, and time of a bucket on it (spec: runtime section 5).
 
 Hard limits come first, each with its own line. The time of the low-bit path is modelled from
 measured coefficients (`capacity.substrate`); the all-reduce of the network is a line fitted to the
 times of the warm-up (`capacity.link_times`). `nf measure capacity clocks` compares the model with
-the RTL. The name "reducer-capacity checks" is that of the NEURON-Fabric papers, which are public as
-abstracts alone; model and numbers are this project's.
+the RTL. The name "reducer-capacity checks" is that of the NEURON-Fabric papers, of which only the
+abstracts are public; model and numbers are this project's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,15 @@ IN_TURN = 2
 
 @dataclass(frozen=True)
 class Device:
-    """Limits of a device, as VERSION and PARAMS report them; the defaults are those of the RTL."""
+    """Limits of a device, as its registers VERSION and PARAMS report them; defaults are the RTL's.
+
+    Attributes:
+        regions: Regions that it has.
+        slots: Slots of its engine, each for the state of one line.
+        cnt_w: Bits of a counter.
+        mem_lines_log2: log2 of the lines of its memory.
+        routes: Routes that it supports.
+    """
 
     regions: int = 8
     slots: int = 64
@@ -41,12 +49,12 @@ class Device:
 
 @dataclass(frozen=True)
 class Placed:
-    """Placement of a bucket in a device.
+    """Placement of a bucket in regions of a device.
 
     Attributes:
-        lines_log2: log2 of the lines of one region.
-        state: lines of device memory for all its regions in turn.
-        rounds: number of passes through the regions.
+        lines_log2: log2 of the lines per worker of one region.
+        state: Lines of device memory for the `IN_TURN` regions that are used in turn.
+        rounds: Commits that the bucket needs, since a region holds only a part of it.
     """
 
     lines_log2: int
@@ -55,7 +63,10 @@ class Placed:
 
 
 def record_lines(workers: int, cnt_w: int) -> int:
-    """Return the lines of a low-bit state record: bookkeeping and count planes, a power of two."""
+    """Return the lines of a low-bit state record: bookkeeping and count planes, a power of two.
+
+    Unused lines fill it up.
+    """
     planes = min(cnt_w, workers.bit_length())
     return 1 << planes.bit_length()
 
@@ -63,7 +74,7 @@ def record_lines(workers: int, cnt_w: int) -> int:
 def state_lines(route: Route, workers: int, lines: int, cnt_w: int) -> int:
     """Return the lines of device memory for a region of ``lines`` lines per worker.
 
-    FP32 keeps the line of every worker and its bookkeeping, low-bit a record.
+    FP32 stores the line of every worker and a bookkeeping line, a low-bit route one record.
     """
     if route == Route.FP32:
         return (workers + 1) * lines
@@ -73,9 +84,14 @@ def state_lines(route: Route, workers: int, lines: int, cnt_w: int) -> int:
 def refusals(
     device: Device, route: Route, elements: int, workers: int, job: Iterable[Route] = ()
 ) -> list[str]:
-    """Return the reasons why a bucket cannot go through a device, one line each.
+    """Return the reasons why a device cannot reduce a bucket, a line each; [] if it can.
 
-    ``job``: routes that the job uses on the device already.
+    Args:
+        device: Limits of the device.
+        route: Route of the bucket.
+        elements: Elements of the bucket.
+        workers: Number of workers.
+        job: Routes that the job uses on the device already.
     """
     routes = {*job, route}
     out = []
@@ -102,12 +118,12 @@ def refusals(
 
 
 def lines_log2(elements: int, route: Route) -> int:
-    """log2 of a region's lines that hold so many elements."""
+    """Return the log2 of the lines per worker of the least region for ``elements`` elements."""
     return max(lines_of(elements, route) - 1, 0).bit_length()
 
 
 def place(device: Device, route: Route, elements: int, workers: int) -> Placed | None:
-    """Return the placement with the largest regions, or None if not one line fits."""
+    """Return the placement of a bucket in the largest regions that fit; None if no line fits."""
     for log2 in range(lines_log2(elements, route), -1, -1):
         state = IN_TURN * state_lines(route, workers, 1 << log2, device.cnt_w)
         if state <= _memory(device):
@@ -116,7 +132,7 @@ def place(device: Device, route: Route, elements: int, workers: int) -> Placed |
 
 
 def most_elements(device: Device, route: Route, workers: int) -> int:
-    """Return the elements of one region that has the memory for itself."""
+    """Return how many elements one region could hold if it had all memory of the device."""
     lines = _memory(device) // state_lines(route, workers, 1, device.cnt_w)
     return (1 << max(lines.bit_length() - 1, 0)) * elements_of_line(route) if lines else 0
 
@@ -131,8 +147,11 @@ written."""
 
 
 class Traffic(StrEnum):
-    """Order of a bucket's accesses: on lines that a slot holds; in tiles of `TILE` lines, where a
-    line leaves its slot once; or worker after worker, where each access misses."""
+    """Order of a bucket's accesses to lines.
+
+    HITS: each line is in a slot. STREAM: the workers are in step, in tiles of `TILE` lines, and a
+    line leaves its slot once. APART: worker after worker, and each access misses.
+    """
 
     HITS = "hits"
     STREAM = "stream"
@@ -146,21 +165,23 @@ class Coefficients:
     ``rtl.toml`` holds those of the RTL (`substrate.shipped`): there are no defaults.
 
     Args:
-        flit_s: seconds of a clock, which is a flit time.
-        lines_in: contributions a clock that the link brings.
-        lines_out: lines a clock that the link takes away.
-        request: clocks of the inward link for the request of a line.
-        operation: clocks of the engine for an access.
-        store: clocks of the engine for an FP32 store; ``fp32_line``: for a line beyond its stores.
-        overlap: clocks of a tile in which its reads and the next contributions overlap.
-        beat: clocks of the memory port for a line.
-        depth: memory accesses under way at once.
-        turnaround: clocks of an access to memory beyond ``memory_latency``.
-        start: clocks of a bucket before its first answer.
-        commit: clocks of a commit.
-        memory_latency: clocks from a request of the device to its memory's answer.
-        pack_rate: bytes a second of float32 that the host packs; ``unpack_rate``: that it unpacks.
-        devices: devices that share the lines of a bucket.
+        flit_s: Seconds per clock, which is the time of a flit.
+        lines_in: Contributions per clock that the link can bring.
+        lines_out: Lines per clock that the link can take away.
+        request: Clocks of the inward link for the request of a line.
+        operation: Clocks of the engine for an access.
+        store: Clocks of the engine for an FP32 store.
+        fp32_line: Clocks of the engine for an FP32 line in addition to its stores.
+        overlap: Clocks of a tile in which its reads and the next contributions overlap.
+        beat: Clocks of the memory port for a line.
+        depth: Memory accesses in flight at once.
+        turnaround: Clocks of an access to memory in addition to ``memory_latency``.
+        start: Clocks of a bucket before its first response.
+        commit: Clocks of a commit.
+        memory_latency: Clocks from a request of the device to its memory's response.
+        pack_rate: Bytes of float32 per second that the host packs.
+        unpack_rate: Bytes of float32 per second that the host unpacks.
+        devices: Devices that share the lines of a bucket.
     """
 
     flit_s: float
@@ -183,18 +204,20 @@ class Coefficients:
 
     @property
     def in_flight(self) -> float:
-        """Clocks a memory access where ``depth`` are under way."""
+        """Return the clocks per memory access when ``depth`` accesses are in flight."""
         return (self.memory_latency + self.turnaround) / self.depth
 
     def miss(self, count: int) -> float:
-        """Clocks of a low-bit record to or from memory after ``count`` contributions: its
-        bookkeeping and count planes."""
+        """Return the clocks to move a low-bit record after ``count`` contributions.
+
+        It is moved to or from memory: a bookkeeping line and the count planes in use.
+        """
         return max((1 + count.bit_length()) * self.beat, self.in_flight)
 
 
 @dataclass(frozen=True)
 class Low:
-    """Parts of T_low, in seconds; ``total`` is the sum, as nothing of one bucket overlaps."""
+    """Parts of T_low, the modelled time of a bucket on the low-bit path, in seconds."""
 
     pack: float
     device: float
@@ -203,12 +226,15 @@ class Low:
 
     @property
     def total(self) -> float:
-        """T_low."""
+        """Return T_low in seconds: the sum of the parts, since none of one bucket overlap."""
         return self.pack + self.device + self.commit + self.unpack
 
 
 def result_lines(route: Route, workers: int) -> int:
-    """Return how many lines hold the result of one line: a vote or a sum, or the sums of codes."""
+    """Return how many lines hold the result of one line of contributions.
+
+    It is 1 for a vote or an FP32 sum; 2 or 4 for sums of integer codes.
+    """
     if not route.codes:
         return 1
     return 4 if route == Route.G_INT4 and workers > SUM8_WORKERS else 2
@@ -225,15 +251,18 @@ def low_seconds(
     readers: int | None = None,
     planes: int = 0,
 ) -> Low:
-    """Return T_low of a bucket (spec: runtime section 5.2).
+    """Return the parts of T_low, the time of a bucket on the device (spec: runtime section 5.2).
 
     Args:
-        known: coefficients of device and host.
+        known: Coefficients of device and host.
+        route: Route of the bucket.
         elements: float32 values of the bucket.
-        traffic: order of the accesses.
-        misses: accesses that miss, for a bucket whose other lines stay in their slots.
-        readers: workers that read the result (all).
-        planes: lines that each of them reads of a line beyond its result, as count planes.
+        workers: Number of workers.
+        traffic: Order of the accesses.
+        misses: Accesses that miss, for a bucket whose other lines stay in their slots.
+        readers: Workers that read the result; None for all.
+        planes: Lines that each of them reads in addition to the result of a line, such as count
+            planes.
     """
     lines = lines_of(elements, route)
     reads = workers if readers is None else readers
@@ -252,7 +281,10 @@ def low_seconds(
 def _busy(
     known: Coefficients, route: Route, lines: int, workers: int, reads: int, traffic: Traffic
 ) -> float:
-    """Return clocks of all lines. The first lines find empty slots: nothing is written back."""
+    """Return the device's clocks for all lines of a bucket.
+
+    The first lines find empty slots: nothing is written back.
+    """
     spare = max(lines - Device.slots, 0)
     if route == Route.FP32:  # the first store, and then the first sum
         line = _apart if traffic == Traffic.APART and spare else _steady
@@ -267,8 +299,10 @@ def _busy(
 
 
 def _steady(known: Coefficients, route: Route, workers: int, reads: int) -> float:
-    """Return clocks a line while slots hit: the busiest of link, engine and memory port. Link and
-    engine serve reads and contributions; they overlap by some clocks of each tile."""
+    """Return the clocks per line while slots hit: those of the busiest of link, engine and memory.
+
+    Link and engine serve reads and contributions; they overlap by some clocks of each tile.
+    """
     inward, outward = workers / known.lines_in, reads / known.lines_out
     link = max(inward + reads * known.request, outward, inward + outward - known.overlap / TILE)
     if route != Route.FP32:
@@ -283,7 +317,7 @@ def _steady(known: Coefficients, route: Route, workers: int, reads: int) -> floa
 
 
 def _apart(known: Coefficients, route: Route, workers: int, reads: int) -> float:
-    """Return clocks a line where every access misses: all contributions, then all reads."""
+    """Return the clocks per line if every access misses: all contributions, then all reads."""
     if route == Route.FP32:  # a store moves its bookkeeping, too
         inward = workers * max(2 * known.store, known.in_flight)
         outward = reads * max(workers * known.beat, known.in_flight)
@@ -294,12 +328,22 @@ def _apart(known: Coefficients, route: Route, workers: int, reads: int) -> float
 
 
 def ring_seconds(elements: int, workers: int, bytes_a_second: float) -> float:
-    """Return the time of an FP32 ring all-reduce: 2 (W - 1) / W of the bytes."""
+    """Return the seconds of an FP32 ring all-reduce: each worker sends 2 (W - 1) / W of the bytes.
+
+    ``bytes_a_second`` is the bandwidth per worker.
+    """
     return 2 * (workers - 1) / workers * 4 * elements / bytes_a_second
 
 
 def admits(before: bool, ratio: float, admit: float = 0.80, drop: float = 0.95) -> bool:
-    """Hysteresis on T_low / T_fp32: in at ``admit`` or less, out above ``drop``."""
+    """Return whether a bucket may use the low-bit path, with hysteresis on T_low / T_fp32.
+
+    Args:
+        before: Whether it was admitted before.
+        ratio: T_low / T_fp32.
+        admit: Largest ratio at which it gets admitted.
+        drop: Largest ratio at which it stays admitted.
+    """
     return ratio <= (drop if before else admit)
 
 
@@ -311,8 +355,11 @@ def cap_threshold(
     t_fp32: float,
     window: int,
 ) -> int:
-    """CAP_THRESHOLD for a CAP_WINDOW of ``window`` contributions: the misses above which T_low
-    exceeds T_fp32, so that FALLBACK rises there; 1..window."""
+    """Return CAP_THRESHOLD for the device's capacity check, 1..window.
+
+    It is the number of misses among ``window`` contributions (CAP_WINDOW) above which T_low exceeds
+    ``t_fp32`` (seconds); with more misses the device sets FALLBACK.
+    """
     low = low_seconds(known, route, elements, workers, traffic=Traffic.HITS)
     rest = t_fp32 - (low.total - low.device)
     misses = rest * known.devices / (known.miss(workers) * known.flit_s)

@@ -31,8 +31,8 @@ def fit_line(measured: Iterable[tuple[int, float]]) -> tuple[float, float] | Non
         measured: Bytes and seconds of each all-reduce.
 
     Returns:
-        Latency in seconds, and seconds a MiB: what `StepReport.seconds` carries. None if nothing
-        was measured; neither is negative, and of one size all counts as transfer.
+        Latency in seconds, and seconds per MiB, neither negative, as in `StepReport.seconds`; None
+        if nothing was measured. If all have one size, the latency is 0.
 
     Raises:
         ValueError: A size is not above 0, or a time is negative or not finite.
@@ -67,11 +67,11 @@ FRESH = 200
 
 
 def usual(times: Sequence[float]) -> float:
-    """Return the lower quartile.
+    """Return the lower quartile of times.
 
-    Not more, since a late rank delays all and is not the network. Not the minimum, which a
-    training does not reach where ranks share cores: 64 KiB on two cores took 0.3 ms at the least,
-    and mostly 2 ms.
+    Not more, since a late rank delays all and is not the network. Not the minimum, which a training
+    does not reach where ranks share cores: 64 KiB on two cores took 0.3 ms at the least, and mostly
+    2 ms.
     """
     return sorted(times)[(len(times) - 1) // 4]
 
@@ -83,7 +83,7 @@ class _Size:
 
 
 class LinkTimes:
-    """Times of one rank's all-reduces by their bytes. Callbacks come from other threads."""
+    """Times of one rank's all-reduces by their bytes; callbacks may come from other threads."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.fresh = FRESH
@@ -93,12 +93,12 @@ class LinkTimes:
         self._step = 0
 
     def watch(self, step: int, size: int, future: Any) -> None:
-        """Time an all-reduce of ``size`` bytes that starts now and ends with ``future``."""
+        """Time an all-reduce of ``size`` bytes in a step, from now until ``future`` is done."""
         start = self._clock()
         future.add_done_callback(lambda _: self.ended(step, size, start))
 
     def ended(self, step: int, size: int, start: float) -> None:
-        """Record an all-reduce of ``size`` bytes that has just ended."""
+        """Record an all-reduce of ``size`` bytes that began at ``start`` and has just ended."""
         with self._lock:
             now = self._clock()  # in here: whoever comes second has the later time
             begin, self._last = max(start, self._last), now
@@ -109,8 +109,11 @@ class LinkTimes:
             one.times.append(now - begin)
 
     def seconds(self) -> dict[str, float]:
-        """`link_latency` and `link_mib`, as `StepReport.seconds` has them; nothing before the first
-        all-reduce."""
+        """Return `link_latency` (seconds) and `link_mib` (seconds per MiB), for a `StepReport`.
+
+        Sizes that were not seen in the last ``fresh`` steps are left out; {} before the first
+        all-reduce.
+        """
         with self._lock:
             last = self._step - self.fresh
             took = {size: usual(one.times) for size, one in self._sizes.items() if one.step >= last}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train scale`: a profile of a model of a billion parameters, by its shapes (spec: runtime
-section 8). The model is on the meta device: it takes no memory, and nothing is trained."""
+"""`nf train scale`: effect of a profile on a large model, from shapes (spec: runtime section 8).
+
+The model is on the meta device: it takes no memory, and nothing is trained.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import nn
 
 from neuron_fabric.capacity.capacity_command import BANDWIDTHS, table_lines
 from neuron_fabric.capacity.cost_model import (
@@ -28,11 +33,11 @@ from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.errors import InputError, say
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, sketch, traced_head
 from neuron_fabric.profile.binding import LEAST
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.model_sketch import DEEP, Parameter
 from neuron_fabric.profile.profile_types import Phases
 
-HELP = "what a profile does to a model of a billion parameters, by its shapes alone"
+HELP = "apply a profile to a model of a billion parameters; print traffic"
 EXAMPLES = """examples:
   nf train scale gpt-1.3b                    kinds, buckets of DDP, decisions, traffic
   nf train scale gpt-1.3b --gbs 25 --workers 16  on a faster network, with more workers
@@ -46,8 +51,14 @@ WINDOW = 1024
 
 @dataclass(frozen=True)
 class BucketDecision:
-    """Decision on a bucket: low-bit elements, all elements, and the reason; ``votes``: its low-bit
-    parameters.
+    """Decision on one bucket of DDP: whether its low-bit part may use the device.
+
+    Attributes:
+        low: Low-bit elements.
+        elements: All elements.
+        admitted: Whether the low-bit part uses its route; otherwise the bucket uses FP32.
+        why: Reason, as text.
+        votes: Low-bit parameters, if admitted.
     """
 
     low: int
@@ -59,8 +70,10 @@ class BucketDecision:
 
 @dataclass(frozen=True)
 class LowStep:
-    """Low-bit part of one step: ``votes`` of each worker, and the elements of the ``rest`` in
-    FP32."""
+    """One training step of a model, to be replayed: low-bit parameters and the size of the rest.
+
+    ``votes`` are the low-bit parameters of admitted buckets; ``rest`` counts elements in FP32.
+    """
 
     model: str
     route: Route
@@ -74,7 +87,7 @@ Replay = Callable[[LowStep], int]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Model, route, workers, network, substrate."""
+    """Add the options of `scale`: model, route, workers, network, substrate."""
     add = parser.add_argument
     add("model", metavar="MODEL", help=f"{', '.join(MODELS)}, or MODULE:FUNCTION of your own")
     votes = [route for route in Route if route.votes]
@@ -89,8 +102,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(
     args: argparse.Namespace, replay: Replay | None = None, hook: Callable[[], int] | None = None
 ) -> int:
-    """Print, and let ``hook`` go over the buckets and ``replay`` drive the step; an exit code of
-    theirs, or 0. InputError for a model that is none, or figures that are none."""
+    """Print the analysis of a model, then run ``hook`` and ``replay`` if given.
+
+    Args:
+        args: Command line.
+        replay: Drives the low-bit part of a step through the RTL; returns an exit code.
+        hook: Runs the communication hook over buckets of this size; returns an exit code.
+
+    Returns:
+        0, or the first exit code other than 0.
+
+    Raises:
+        InputError: The model is unknown, or a number is out of range.
+    """
     if args.workers < 2 or not 0 < args.gbs < 1e6 or not 0 < args.cap < 1e6:
         what = f"{args.workers} workers, {args.gbs:g} GB/s, buckets of {args.cap:g} MiB"
         raise InputError("nf train scale", what, "2 workers or more, and figures above 0")
@@ -124,9 +148,15 @@ def run(
 
 
 def model_of(name: str) -> tuple[Any, Sequence[str]]:
-    """Return a model on the meta device, and its head if an input is known."""
+    """Return a model on the meta device and the names of its head's parameters.
+
+    The names are () for a model of the user's own, for which no input is known.
+
+    Raises:
+        InputError: The name is neither in `MODELS` nor MODULE:FUNCTION.
+    """
     if name in MODELS:
-        from neuron_fabric.capacity.gpt_model import made
+        from neuron_fabric.capacity.scale_command import made
 
         model, inputs = made(name)
         return model, traced_head(model, inputs)
@@ -146,8 +176,15 @@ def profile_of(
     phases: Phases | None = None,
     off: Sequence[str] = (),
 ) -> Profile:
-    """Layers by ``route``; head, embeddings, norms and biases in FP32. ``off``: signals that are
-    not looked at."""
+    """Return a profile with ``route`` for layers, and FP32 for head, embeddings, norms and biases.
+
+    Args:
+        name: Name of the profile.
+        parameters: Parameters of the model.
+        route: Route in the steady phase.
+        phases: Phases of the training; None for the default.
+        off: Monitor signals to switch off; if any, the profile counts as verified.
+    """
     found = draft(name, parameters)
     regions = tuple(
         replace(one, phases={**one.phases, "steady": PhaseRoute(route)})
@@ -167,7 +204,7 @@ def _is_low(one: Parameter) -> bool:
 def decided(
     model: Any, parameters: Sequence[Parameter], args: argparse.Namespace, substrate: Substrate
 ) -> Iterator[BucketDecision]:
-    """Yield the decision on each bucket of the assignment of DDP, in its order."""
+    """Yield the decision on each bucket that DDP would form, in its order."""
     from neuron_fabric.hook.attachment import assignment
 
     known = {one.name: one for one in parameters}
@@ -241,7 +278,7 @@ def _buckets(verdicts: Sequence[BucketDecision], args: argparse.Namespace) -> li
 def _threshold(
     verdicts: Sequence[BucketDecision], args: argparse.Namespace, substrate: Substrate
 ) -> list[str]:
-    """Return the setting of the capacity check of a device for the largest bucket."""
+    """Return a line with the capacity check's settings for the largest admitted bucket, or []."""
     low = max((one.low for one in verdicts if one.admitted), default=0)
     if not low:
         return []
@@ -254,7 +291,10 @@ def _threshold(
 def _traffic(
     parameters: Sequence[Parameter], verdicts: Sequence[BucketDecision], route: Route
 ) -> list[str]:
-    """Contributions against FP32, both by their bytes; what is FP32 is said, not hidden."""
+    """Return lines of text: bytes of a step's contributions compared with FP32.
+
+    They also name what stays in FP32 and the largest such parameter.
+    """
     trained = [one for one in parameters if one.trainable]
     whole = 4 * sum(one.elements for one in trained)
     low = sum(one.low for one in verdicts if one.admitted)
@@ -283,3 +323,60 @@ def peak_memory() -> int:
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     [kib] = re.findall(r"VmHWM:\s+(\d+) kB", status)
     return 1024 * int(kib)
+
+
+class SelfAttention(nn.Module):
+    """Causal self-attention of GPT-2: one projection in, one out."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.in_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: Any) -> Any:
+        batch, length, width = x.shape
+        parts = self.in_proj(x).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out_proj(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class GptBlock(nn.Module):
+    """Pre-norm block of GPT-2: attention and a perceptron of four times the width."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.norm1, self.attention = nn.LayerNorm(width), SelfAttention(width, heads)
+        self.norm2 = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Any) -> Any:
+        x = x + self.attention(self.norm1(x))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    """Decoder of GPT-2 with the head tied to the embedding; only its parameter shapes are used."""
+
+    def __init__(self, layers: int, width: int, tokens: int, length: int) -> None:
+        super().__init__()
+        self.embedding, self.position = nn.Embedding(tokens, width), nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*(GptBlock(width, width // 64) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, tokens, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, x: Any) -> Any:
+        places = torch.arange(x.shape[1], device=x.device)
+        y = self.blocks(self.embedding(x) + self.position(places))
+        return self.head(self.norm(y))
+
+
+SHAPES = {"gpt-124m": (12, 768, 50_257, 1024), "gpt-1.3b": (24, 2048, 50_257, 2048)}
+"""Layers, width, tokens and length by the name of the model."""
+
+
+def made(name: str) -> tuple[Any, Any]:
+    """Return a model of `SHAPES` by name, and an input for it, both on the meta device."""
+    with torch.device("meta"):
+        return Gpt(*SHAPES[name]), torch.zeros((1, 8), dtype=torch.long)

@@ -16,8 +16,9 @@ from typing import Any
 from neuron_fabric.capacity.cost_model import Coefficients, Device
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, parse_toml, read_text
-from neuron_fabric.errors import InputError, one_line
+from neuron_fabric.errors import InputError
 from neuron_fabric.output import write_text
+from neuron_fabric.printable import one_line
 from neuron_fabric.typed import typed
 
 FORMAT = "neuron-fabric-substrate"
@@ -28,13 +29,15 @@ SHIPPED = Path(__file__).with_name("rtl.toml")
 
 
 class SubstrateError(InputError):
-    """A substrate file that cannot be used."""
+    """A substrate file cannot be read, or its content is wrong."""
 
 
 @dataclass(frozen=True)
 class Substrate:
-    """A reducer. ``name``, how it was ``measured``, the ``revision`` of the repository and the
-    ``date`` are for people."""
+    """A reducer: limits of its device and measured coefficients.
+
+    For people: ``name``, how it was ``measured``, ``revision`` of the repository, ``date``.
+    """
 
     name: str
     measured: str
@@ -45,7 +48,11 @@ class Substrate:
 
 
 def read_substrate(path: Path) -> Substrate:
-    """Read a substrate file. Raise SubstrateError, in one line, for any content."""
+    """Read a substrate file.
+
+    Raises:
+        SubstrateError: The file cannot be read or its content is wrong, whatever it is.
+    """
     try:
         values = parse_toml(read_text(path, MOST_BYTES))
         if values.pop("format", None) != FORMAT:
@@ -69,7 +76,7 @@ def shipped() -> Substrate:
 
 
 def write_substrate(path: Path, substrate: Substrate) -> None:
-    """Write it, whole or not at all. OSError."""
+    """Write a substrate file, whole or not at all. Raises OSError."""
     head = asdict(substrate)
     known, device = head.pop("coefficients"), head.pop("device")
     finite = {key: one for key, one in known.items() if one != math.inf}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits, time model and substrate files."""
+"""Tests of hard limits, cost model and substrate files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ OF_VOTES = Device(routes=(Route.FP32, Route.G_BINARY, Route.G_TERNARY))
 
 
 def test_the_table_of_the_specification() -> None:
-    """Section 5.2 prints what the shipped coefficients give; a star is a rejection."""
+    """Check that section 5.2 of runtime.md prints the table that the shipped coefficients give.
+
+    A star is a rejection.
+    """
     text = SPECIFICATION.read_text(encoding="utf-8").replace("**", "")
     for bandwidth in capacity_command.BANDWIDTHS:
         [row] = re.findall(rf"^\| {bandwidth:g} GB/s.*", text, re.MULTILINE)
@@ -45,7 +48,10 @@ def test_the_table_of_the_specification() -> None:
 
 
 def test_coefficients_have_a_source() -> None:
-    """The shipped file names commit, date and set-up, and no device figure has a default."""
+    """Check that the shipped substrate names commit, date and set-up.
+
+    No coefficient of the device may have a default.
+    """
     measured = shipped()
     assert re.fullmatch(r"[0-9a-f]{12}(, changed)?", measured.revision)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", measured.date)
@@ -58,8 +64,11 @@ def test_coefficients_have_a_source() -> None:
     ("workers", "rtl"), [(2, 4723), (8, 17_177), (32, 74_202)], ids=["W 2", "W 8", "W 32"]
 )
 def test_votes_share_the_engine_with_contributions(workers: int, rtl: int) -> None:
-    """Clocks of 1,024 lines with their votes, read in the tile in which they were written: the
-    busier direction of the link alone gave 10,616 for W 8."""
+    """Check the model's clocks for 1,024 lines and their votes against those of the RTL.
+
+    The votes are read in the tile in which they were written. The busier direction of the link
+    alone gave 10,616 for W 8.
+    """
     known = replace(KNOWN, flit_s=1.0)
     low = cost_model.low_seconds(known, Route.G_BINARY, 1024 * 512, workers)
     assert low.device == pytest.approx(rtl, rel=0.1)
@@ -146,7 +155,7 @@ def test_a_fit_finds_the_line(latency: float, mib: float, sizes: list[int]) -> N
 
 
 def test_a_fit_errs_by_shares() -> None:
-    """A large all-reduce a fifth slower than the line does not hide what a small one takes."""
+    """Check that a large all-reduce a fifth slower than the line does not distort the latency."""
     sizes = ((64, 1.0), (1024, 1.0), (16_384, 1.0), (65_536, 1.2))
     found = fit_line((kib << 10, factor * (4e-3 + 6e-3 * kib / 1024)) for kib, factor in sizes)
     assert found is not None
@@ -155,7 +164,10 @@ def test_a_fit_errs_by_shares() -> None:
 
 
 def test_planes_are_read_too() -> None:
-    """Four planes are four lines out for each vote; the link and the engine have no slack left."""
+    """Check that reading four count planes costs at least the time of four lines per vote.
+
+    The link and the engine have no slack left.
+    """
     vote, net = (
         cost_model.low_seconds(KNOWN, Route.G_BINARY, 1 << 22, 8, planes=planes)
         for planes in (0, 4)
@@ -176,14 +188,17 @@ def test_more_work_takes_longer(route: Route, workers: int, elements: int) -> No
 
 
 def test_two_workers_wait_for_write_backs() -> None:
-    """512 lines of two workers at a latency of 300 took 2,438 clocks, 1,290 of them on the link."""
+    """Check the model's clocks for two workers at a memory latency of 300 against the RTL.
+
+    512 lines took 2,438 clocks, 1,290 of them on the link.
+    """
     known = replace(KNOWN, flit_s=1.0, memory_latency=300)
     low = cost_model.low_seconds(known, Route.G_BINARY, 512 * 512, 2, readers=0)
     assert low.device == pytest.approx(2438, rel=0.05)
 
 
 def test_results_of_codes_are_sums() -> None:
-    """SUM8 where 16 workers fit it, else SUM16 (second edition, section 7)."""
+    """Check the lines of sums: SUM8 up to 16 workers of G_INT4, else SUM16 (2nd edition §7)."""
     sums = [cost_model.result_lines(Route.G_INT4, workers) for workers in (2, 16, 17, 64)]
     assert sums == [2, 2, 4, 4]
     assert [cost_model.result_lines(one, 64) for one in Route if not one.codes] == [1, 1, 1]

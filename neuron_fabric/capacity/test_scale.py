@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A billion parameters by their shapes: numbers of the specification, buckets, what is refused."""
+"""Tests of `nf train scale`: numbers of the specification, buckets, refused requests."""
 
 from __future__ import annotations
 

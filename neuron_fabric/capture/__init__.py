@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures of gradients: reader and writer; nothing here needs torch::
+"""Captures: gradients of every worker in some training steps; reader and writer, without torch::
 
-    capture = Capture.open("captures/mine")
-    gradients = capture.load(60)  # name -> float32[W, ...]
+  capture = Capture.open("captures/mine")
+  gradients = capture.load(60)  # name -> float32[W, ...]
 
 Names that are not exported here may change between versions.
 """

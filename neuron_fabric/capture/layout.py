@@ -42,7 +42,7 @@ STORED = {
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Tensor of a manifest; ``dtype`` is the name in the file format."""
+    """Name, shape and stored type of a gradient tensor; ``dtype`` is safetensors' name ("F32")."""
 
     name: str
     shape: tuple[int, ...]
@@ -55,13 +55,13 @@ class TensorSpec:
 
     @property
     def size(self) -> int:
-        """Return the size in a file in bytes."""
+        """Return the size of its data in a file, in bytes."""
         return self.elements * STORED[self.dtype].itemsize
 
 
 @dataclass(frozen=True)
 class ModuleSpec:
-    """Module of a model with its tensors; a tensor of several modules is tied.
+    """Module of a model with the names of its parameters; a tensor in several modules is tied.
 
     Attributes:
         name: Path of the module, "" for the model itself.
@@ -77,12 +77,12 @@ class ModuleSpec:
 
     @property
     def is_norm(self) -> bool:
-        """Return whether it normalizes, judged by the name of its class."""
+        """Return whether it is a normalization layer: the class name contains "norm"."""
         return "norm" in self.kind.lower()
 
     @property
     def is_embedding(self) -> bool:
-        """Return whether it embeds, judged by the name of its class."""
+        """Return whether it is an embedding: the class name contains "embed"."""
         return "embed" in self.kind.lower()
 
 
@@ -105,8 +105,17 @@ def steps_on_disk(capture: Path) -> list[int]:
 def check_name(
     where: object, name: object, todo: str = "rename the parameter", what: str = "tensor"
 ) -> str:
-    """Return a name that is safe in files, tables and logs; CaptureError if it is not. ``what``
-    describes the name in the message."""
+    """Return a name that is safe in files, tables and logs.
+
+    Args:
+        where: File or object, for the message.
+        name: Name to check.
+        todo: Remedy for the message.
+        what: Kind of name, for the message.
+
+    Raises:
+        CaptureError: It is empty, no text, longer than 256 characters or unsafe.
+    """
     if not isinstance(name, str) or not name:
         raise CaptureError(where, f"{what} name {name!r} is no text", todo)
     if (
@@ -125,9 +134,13 @@ def check_name(
 
 
 def check_shape(where: object, name: str, value: object, todo: str) -> tuple[int, ...]:
-    """Return the dimensions of a shape. CaptureError if it is no list of dimensions or has more
-    than 2**40 elements; a dimension of 0 counts as 1, because numpy limits the product of
-    the others."""
+    """Return the dimensions of a tensor's shape as a tuple.
+
+    A dimension of 0 counts as 1 for the limit, because numpy limits the product of the others.
+
+    Raises:
+        CaptureError: It is no list of at most 32 dimensions, or has 2**40 elements or more.
+    """
     if (
         not isinstance(value, list)
         or len(value) > 32

@@ -28,8 +28,11 @@ _FIX = "correct the manifest or capture again"
 
 @dataclass(frozen=True)
 class Capture:
-    """Opened capture. The manifest has been checked; files of a step are checked when it is
-    loaded. ``modules`` is empty if the capture does not name them."""
+    """Opened capture: the content of its manifest, and methods that read the gradients.
+
+    The manifest has been checked; files of a step are checked when it is loaded. ``modules`` is
+    empty if the capture does not name them.
+    """
 
     path: Path
     model: str
@@ -48,7 +51,7 @@ class Capture:
             path: Folder of the capture.
 
         Raises:
-            CaptureError: Anything is wrong.
+            CaptureError: There is no capture, or its manifest is wrong.
         """
         folder = Path(path)
         where = folder / layout.MANIFEST
@@ -64,23 +67,27 @@ class Capture:
             raise CaptureError(where, error.strerror or error, "check the file") from None
 
     def tensor(self, name: str) -> layout.TensorSpec:
-        """Return a tensor by name; CaptureError if there is none."""
+        """Return the entry of a tensor by name. Raises CaptureError if there is none."""
         for spec in self.tensors:
             if spec.name == name:
                 return spec
         raise CaptureError(self.path, f"no tensor {name!r}", "see the manifest for the names")
 
     def unfinished(self) -> list[int]:
-        """Return steps on disk that are not listed: their capture was interrupted."""
+        """Return the steps with a folder that the manifest does not list: they were interrupted."""
         return [step for step in layout.steps_on_disk(self.path) if step not in self.steps]
 
     def worker_path(self, step: int, worker: int) -> Path:
-        """Return the file with the gradients of (step, worker)."""
+        """Return the path of the file with the gradients of one worker in one step."""
         return layout.worker_file(self.path, step, worker)
 
     def open_step(self, step: int) -> list[TensorFile]:
-        """Return the checked headers of all workers' files of ``step``, in the order of the
-        workers."""
+        """Return the checked headers of the workers' files of a step, in the order of the workers.
+
+        Raises:
+            CaptureError: The step is not listed, or a file is missing, damaged, or differs from the
+                manifest.
+        """
         if step not in self.steps:
             if layout.step_folder(self.path, step).is_dir():
                 what = f"step {step} is not whole: its capture was cut off"
@@ -115,8 +122,7 @@ class Capture:
         return file
 
     def load(self, step: int, names: Sequence[str] | None = None) -> dict[str, F32]:
-        """Return the gradients of ``step``: name to ``float32[W, *shape]``, in the order of the
-        manifest.
+        """Return the gradients of a step by name, ``float32[W, *shape]``, in the manifest's order.
 
         Args:
             step: A listed step.
@@ -137,8 +143,11 @@ class Capture:
         }
 
     def verify(self) -> None:
-        """Check every file of every step with its data; CaptureError at the first fault. One
-        tensor of one worker is in memory at a time."""
+        """Read every file of every step with its data; only one tensor is in memory at a time.
+
+        Raises:
+            CaptureError: The first fault.
+        """
         for _ in self.values():
             pass
 
@@ -164,10 +173,10 @@ class _Manifest:
 
 
 def _manifest(folder: Path, content: dict[str, Any]) -> Capture:
-    """Check the content of capture.json.
+    """Return the capture that the content of capture.json describes, checked.
 
     Raises:
-        CaptureError: The remedy is another one than to correct the manifest.
+        CaptureError: A fault whose remedy is not to correct the manifest.
         DataError: All other faults.
     """
     where = folder / layout.MANIFEST

@@ -31,14 +31,17 @@ _AGAIN = "the file is damaged, capture it again"
 
 @dataclass(frozen=True)
 class TensorInfo(TensorSpec):
-    """Entry of the header; ``start`` is the offset in the file in bytes."""
+    """Tensor in the header of a safetensors file; ``start`` is the offset of its data in bytes."""
 
     start: int = 0
 
 
 @dataclass(frozen=True)
 class TensorFile:
-    """Checked header of a file; ``size`` of the whole file in bytes."""
+    """Opened safetensors file: its checked header, and methods that read tensors.
+
+    ``size`` is the size of the whole file in bytes.
+    """
 
     path: Path
     tensors: dict[str, TensorInfo]
@@ -48,7 +51,12 @@ class TensorFile:
     """Function (offset, bytes) -> content; a caller may observe all reads with it."""
 
     def read(self, name: str) -> NDArray[Any]:
-        """Return a tensor as stored, BF16 as uint16 patterns; KeyError for an unknown name."""
+        """Return a tensor as stored, BF16 as uint16 bit patterns.
+
+        Raises:
+            KeyError: The file has no such tensor.
+            CaptureError: The data cannot be read or is truncated.
+        """
         info = self.tensors[name]
         return self._stretch(name, 0, info.elements).reshape(info.shape)
 
@@ -71,13 +79,19 @@ class TensorFile:
             return stream.read(size)
 
     def read_f32(self, name: str) -> NDArray[np.float32]:
-        """Return a tensor widened to float32 (from F32, F16 or BF16)."""
+        """Return a tensor converted to float32, from F32, F16 or BF16.
+
+        Raises:
+            CaptureError: It has another type, or its data cannot be read.
+        """
         info = self.tensors[name]
         return self.stretch_f32(name, 0, info.elements).reshape(info.shape)
 
     def stretch_f32(self, name: str, first: int, count: int) -> NDArray[np.float32]:
-        """Return elements [first, first + count) in C order as flat float32; no other data is
-        read."""
+        """Return elements [first, first + count) of a tensor, in C order, as flat float32.
+
+        No other data is read. Raises the same errors as `read_f32`.
+        """
         raw, dtype = self._stretch(name, first, count), self.tensors[name].dtype
         if dtype == "BF16":
             return bf16_to_f32(raw)
@@ -89,8 +103,7 @@ class TensorFile:
 
 
 def bf16_to_f32(patterns: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Convert BF16 bit patterns to float32; exact: they are the upper half of the binary32
-    pattern."""
+    """Convert BF16 bit patterns (uint16) to float32, exactly: they are its upper 16 bits."""
     return (patterns.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
@@ -104,7 +117,11 @@ def f32_to_bf16(values: ArrayLike) -> NDArray[np.uint16]:
 
 
 def open_tensors(path: Path) -> TensorFile:
-    """Read and check the header of ``path``; CaptureError if anything is wrong."""
+    """Read and check the header of the safetensors file ``path``.
+
+    Raises:
+        CaptureError: The file is missing, truncated or damaged.
+    """
     try:
         with open_file(path) as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -132,7 +149,10 @@ def open_tensors(path: Path) -> TensorFile:
 
 
 def _entry(path: Path, name: str, entry: dict[str, Any], data_start: int) -> TensorInfo:
-    """Return the entry of a header that the library has accepted."""
+    """Return a tensor's entry of a header that the library has accepted.
+
+    ``data_start`` is the offset in the file at which tensor data starts.
+    """
     dtype = entry["dtype"]
     if dtype not in STORED:
         what = f"tensor {name!r} has dtype {dtype}"
@@ -145,7 +165,7 @@ PART = ".part"
 
 
 class TensorFileWriter(NewFile):
-    """Writer of a file, tensor by tensor; the file appears whole or not at all.
+    """Writer of a safetensors file, tensor by tensor; the file appears whole or not at all.
 
     The format is 8 bytes of header length (little-endian), a JSON header, then the data of the
     tensors without gaps. The header needs only shapes, so it is written first. Each tensor is then
@@ -161,8 +181,10 @@ class TensorFileWriter(NewFile):
         durable: bool = False,
         zeros: bool = False,
     ) -> None:
-        """Write the header; OSError if the file cannot be created. With ``zeros`` tensors may
-        be written in pieces, and missing pieces are 0."""
+        """Create a temporary file next to ``path`` and write the header.
+
+        With ``zeros`` tensors may be written in pieces, and missing pieces are 0. Raises OSError.
+        """
         self._places: dict[str, tuple[int, int]] = {}
         header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
         end = 0
@@ -215,7 +237,11 @@ class TensorFileWriter(NewFile):
         self._missing.discard(name)
 
     def close(self) -> None:
-        """Rename the file to its final name. ValueError, and no file, if a tensor is missing."""
+        """Rename the file to its final name.
+
+        Raises:
+            ValueError: A tensor was not written; there is no file then.
+        """
         if self._missing and not self._zeros:
             name = next(name for name in self._places if name in self._missing)
             self.abort()
@@ -229,7 +255,7 @@ def write_tensors(
     metadata: Mapping[str, str] | None = None,
     bf16: bool = False,
 ) -> None:
-    """Write a file whole or not at all.
+    """Write tensors to a safetensors file, whole or not at all.
 
     Args:
         path: Name of the file.
@@ -251,7 +277,11 @@ def write_tensors(
 
 
 def dtype_name(name: str, dtype: np.dtype[Any]) -> str:
-    """Return the name of a numpy type in the format; ValueError if it has none."""
+    """Return the name of a numpy type in the safetensors format, such as "F32".
+
+    Raises:
+        ValueError: It has none.
+    """
     for known, stored in STORED.items():
         if stored == dtype.newbyteorder("<") and known not in ("BOOL", "BF16"):
             return known

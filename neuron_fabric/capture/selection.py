@@ -43,13 +43,13 @@ def parse_numbers(text: str, what: str) -> tuple[range, ...]:
 
 
 def selects(ranges: Sequence[range], number: int) -> bool:
-    """Return whether a number is in one of the ranges; all numbers are if there is none."""
+    """Return whether a number is in one of the ranges, or there are no ranges."""
     return not ranges or any(number in one for one in ranges)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Selection of a capture; everything by default."""
+    """Steps, ranks and layers (globs of parameter names) to capture; empty means all."""
 
     steps: tuple[range, ...] = ()
     ranks: tuple[range, ...] = ()
@@ -57,8 +57,16 @@ class Selection:
 
     @staticmethod
     def parse(steps: str = "", ranks: str = "", layers: str | Sequence[str] = ()) -> Selection:
-        """Parse a selection; ``layers`` are globs for parameter names, comma-separated in a
-        single text."""
+        """Parse the texts of a selection.
+
+        Args:
+            steps: See `parse_numbers`.
+            ranks: See `parse_numbers`.
+            layers: Globs of parameter names, a list or one text separated by commas.
+
+        Raises:
+            CaptureError: A text is wrong.
+        """
         parts = layers.split(",") if isinstance(layers, str) else layers
         return Selection(
             parse_numbers(steps, "steps"),
@@ -68,13 +76,18 @@ class Selection:
 
     @staticmethod
     def from_environment(env: Mapping[str, str]) -> Selection:
-        """Parse NF_CAPTURE_STEPS, NF_CAPTURE_RANKS and NF_CAPTURE_LAYERS; unset variables
-        select all."""
+        """Return the selection in NF_CAPTURE_STEPS, NF_CAPTURE_RANKS and NF_CAPTURE_LAYERS.
+
+        An unset variable selects all.
+        """
         return Selection.parse(env.get(STEPS, ""), env.get(RANKS, ""), env.get(LAYERS, ""))
 
     def workers(self, world_size: int) -> list[int]:
-        """Return the selected ranks in order; their indices are the workers of the capture.
-        CaptureError for a rank that does not exist."""
+        """Return the selected ranks in order; the n-th of them is worker n of the capture.
+
+        Raises:
+            CaptureError: A selected rank does not exist.
+        """
         for one in self.ranks:
             if one[-1] >= world_size:
                 raise CaptureError(
@@ -83,8 +96,12 @@ class Selection:
         return [rank for rank in range(world_size) if selects(self.ranks, rank)]
 
     def tensors(self, all_tensors: Sequence[TensorSpec]) -> list[TensorSpec]:
-        """Return the selected tensors in the order of the model. CaptureError for a glob
-        without a match: it is a misspelling, and the layer would silently be missing."""
+        """Return the selected tensors in the order of the model.
+
+        Raises:
+            CaptureError: A glob matches no tensor; it is misspelled, and its layer would be
+                missing.
+        """
         for glob in self.layers:
             if not any(fnmatchcase(spec.name, glob) for spec in all_tensors):
                 like = f"the names are like {all_tensors[0].name!r}" if all_tensors else "none here"

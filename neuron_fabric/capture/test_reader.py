@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of captures: the shipped capture, written captures, and each kind of fault."""
+"""Tests of the reader of captures: the shipped capture, written captures, every kind of fault."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """Change the manifest of ``folder``."""
+    """Change the manifest of a capture by ``change``; return the folder."""
     path = folder / "capture.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     change(content)
@@ -116,7 +116,7 @@ def test_missing_files(folder: Path) -> None:
 
 
 def test_what_is_no_file_is_refused_at_once(folder: Path) -> None:
-    """Check that a FIFO, which would block, is refused."""
+    """Check that a FIFO in place of a file is refused, since opening it would block."""
     worker = folder / "step-000003" / "worker-001.safetensors"
     for path, step in ((worker, 3), (folder / MANIFEST, None)):
         path.unlink()

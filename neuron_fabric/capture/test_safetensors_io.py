@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader and writer of safetensors files, compared with the format's library."""
+"""Tests of the reader and writer of safetensors files against the format's library."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ ARRAYS: dict[str, np.ndarray[Any, Any]] = {
 
 
 def raw(path: Path, header: object, data: bytes = b"") -> Path:
-    """Write a file with the given header, valid or not."""
+    """Write a safetensors file with the given header, valid or not; return its path."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
     return path
@@ -42,7 +42,7 @@ def entry(dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8))
 
 @pytest.mark.parametrize("shape", [[0, 1 << 62], [1 << 39, 0, 1 << 39, 4], [0, 1 << 40]])
 def test_an_empty_tensor_of_a_huge_dimension_is_one_line(tmp_path: Path, shape: list[int]) -> None:
-    """Check shapes that numpy does not support."""
+    """Check that empty tensors with a dimension too large for numpy are refused in one line."""
     path = raw(tmp_path / "x", entry(shape=shape, offsets=(0, 0)))
     with pytest.raises(CaptureError, match=r"bad shape|[Ii]nvalid|overflow"):
         open_tensors(path)
@@ -144,7 +144,7 @@ def test_a_file_cut_after_opening(tmp_path: Path) -> None:
 def test_damage_is_found_or_harmless(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """Change any byte and cut anywhere: one clear error, or tensors of the declared shapes."""
+    """Check that a file with a changed byte, or cut off, gives one clear error or sound tensors."""
     path = tmp_path_factory.mktemp("d") / "x"
     write_tensors(path, {"a": np.ones(3, dtype=np.float32)}, {"m": "t"})
     content = bytearray(path.read_bytes())

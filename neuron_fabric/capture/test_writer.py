@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writer of captures: the reader returns every capture, and ignores incomplete steps; and selection
-of steps, ranks and layers."""
+"""Tests of the writer of captures, and of the selection of steps, ranks and layers.
+
+The reader must return every capture, and ignore incomplete steps.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,14 @@ tensor_sets = st.dictionaries(
 
 
 def stored(spec: TensorSpec, seed: int) -> np.ndarray:
-    """Return random bit patterns, NaN among them."""
+    """Return random bit patterns for a tensor, NaN among them."""
     size = spec.elements * np.dtype(NUMPY[spec.dtype]).itemsize
     raw = np.random.default_rng([seed, len(spec.name)]).bytes(size)
     return np.frombuffer(raw, dtype=NUMPY[spec.dtype]).reshape(spec.shape)
 
 
 def widened(values: np.ndarray) -> np.ndarray:
-    """Return values as the reader converts them."""
+    """Return stored values as the reader converts them: to float32."""
     if values.dtype == np.dtype("<u2"):
         return bf16_to_f32(values)
     with np.errstate(invalid="ignore"):
@@ -61,7 +63,10 @@ def write(folder: Path, tensors: list[TensorSpec], step: int, worker: int, seed:
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory, tensors: list[TensorSpec], workers: int, order: object
 ) -> None:
-    """Write any names, shapes, dtypes and bit patterns, with tensors and steps in any order."""
+    """Check that any names, shapes, dtypes and bit patterns are read as written.
+
+    Tensors and steps are written in any order.
+    """
     folder = tmp_path_factory.mktemp("c") / "capture"
     lead = CaptureFolder(folder, "m", workers, tensors, "note", "created")
     lead.create()
@@ -83,7 +88,7 @@ def test_what_is_written_is_read(
 
 
 def test_one_tensor_is_in_memory_at_a_time(tmp_path: Path) -> None:
-    """Write 20 tensors of 1 MB; the writer keeps none of them."""
+    """Check that the writer keeps none of 20 tensors of 1 MB in memory."""
     specs = [TensorSpec(f"t{i}", (250_000,)) for i in range(20)]
     tracemalloc.start()
     with TensorFileWriter(tmp_path / "x", specs) as file:
@@ -152,7 +157,7 @@ def test_tensors_that_no_capture_holds(
 
 
 def test_a_folder_that_holds_something(tmp_path: Path) -> None:
-    """Check that complete steps and foreign files stay, and incomplete captures are replaced."""
+    """Check that a new capture replaces an incomplete one, but no complete steps or other files."""
     lead = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
     lead.create()
     (tmp_path / "c" / "step-000007").mkdir()
@@ -173,7 +178,7 @@ def test_a_folder_that_holds_something(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_written_by_one_at_a_time(tmp_path: Path) -> None:
-    """Check that a second capture is refused: each would write a part of the listed steps."""
+    """Check that a second capture to a folder is refused: each would list only its own steps."""
     first = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
     first.create()
     second = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
@@ -239,7 +244,7 @@ for step in range(10**6):
 
 @pytest.mark.parametrize("milliseconds", [0, 3, 11, 40, 130])
 def test_kill_9_leaves_whole_steps_or_is_refused(tmp_path: Path, milliseconds: int) -> None:
-    """Kill the writer at any moment: listed steps are complete, others are refused."""
+    """Check that a writer killed at any moment leaves complete listed steps; others are refused."""
     folder = tmp_path / "c"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     victim = subprocess.Popen(
@@ -263,7 +268,7 @@ def test_kill_9_leaves_whole_steps_or_is_refused(tmp_path: Path, milliseconds: i
 
 
 def test_links_that_others_have_planted_are_not_followed(tmp_path: Path) -> None:
-    """Check links in a folder that other users may write to."""
+    """Check that symbolic links at temporary names are not followed when a capture is written."""
     victim, folder = tmp_path / "victim", tmp_path / "capture"
     victim.write_text("mine", encoding="utf-8")
     lead = CaptureFolder(folder, "m", 1, [TensorSpec("a", (3,))])

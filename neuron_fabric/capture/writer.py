@@ -53,7 +53,10 @@ os.register_at_fork(after_in_child=_unlock_all)
 
 @dataclass
 class CaptureFolder:
-    """Folder of a capture as the lead sees it: it creates the folder and lists complete steps."""
+    """Folder of a capture as worker 0 (the lead) uses it: creates it and lists complete steps.
+
+    ``steps`` are the steps in the manifest, ``pending`` those whose files are not all complete.
+    """
 
     path: Path
     model: str
@@ -67,11 +70,11 @@ class CaptureFolder:
     _locked: bool = False
 
     def create(self, replace: bool = False) -> None:
-        """Create the folder without a step; remove what an interrupted capture without a complete
-        step has left.
+        """Create the folder with a manifest that lists no step, and remove step folders in it.
 
         Args:
-            replace: Whether to replace complete steps.
+            replace: Whether to replace a capture with complete steps; otherwise only the remains of
+                an interrupted capture are removed.
 
         Raises:
             CaptureError: The folder cannot be created, is in use, or holds something else or
@@ -93,8 +96,13 @@ class CaptureFolder:
             raise CaptureError(self.path, why, "choose another folder") from None
 
     def _lock(self) -> None:
-        """Lock the folder while this object exists; the system releases the lock of a killed
-        process."""
+        """Lock the folder while this object exists.
+
+        The system releases the lock of a killed process. A file system without locks is accepted.
+
+        Raises:
+            CaptureError: Another capture is being written to the folder.
+        """
         if self._locked:
             return
         folder = os.open(self.path, os.O_RDONLY)
@@ -113,14 +121,15 @@ class CaptureFolder:
         weakref.finalize(self, _unlock, folder)
 
     def finished(self, step: int) -> None:
-        """Close the lead's file of ``step``, and list the step once the files of all workers
-        are complete."""
+        """Record that the lead has written its file of a step, and call `collect`."""
         self.pending.append(step)
         self.collect()
 
     def collect(self) -> None:
-        """List every pending step whose files are complete. On OSError they stay pending, and
-        the next call tries again."""
+        """List in the manifest every pending step whose files of all workers are complete.
+
+        On OSError they stay pending, and the next call tries again.
+        """
         whole = [step for step in self.pending if not self.missing(step)]
         if whole:
             if not (self.path / layout.MANIFEST).exists():  # the folder was removed meanwhile
@@ -130,7 +139,7 @@ class CaptureFolder:
             self.pending = [step for step in self.pending if step not in whole]
 
     def missing(self, step: int) -> list[int]:
-        """Return the workers whose file of ``step`` is missing."""
+        """Return the workers that have no complete file of a step."""
         files = [layout.worker_file(self.path, step, worker) for worker in range(self.world_size)]
         return [worker for worker, file in enumerate(files) if not file.is_file()]
 
@@ -159,9 +168,9 @@ def worker_writer(
     tensors: Sequence[layout.TensorSpec],
     metadata: Mapping[str, str] | None = None,
 ) -> TensorFileWriter:
-    """Create the file of one worker and step; its tensors may be written in any order. OSError.
+    """Return a writer of the file of one worker and step; its tensors may come in any order.
 
-    `close` of the result raises ValueError if a tensor is missing.
+    `close` of the writer raises ValueError if a tensor is missing. Raises OSError.
     """
     target = layout.worker_file(capture, step, worker)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +187,7 @@ def write_capture(
     created: str = "",
     modules: Sequence[layout.ModuleSpec] = (),
 ) -> Capture:
-    """Write a synthetic capture and open it; an existing capture at ``path`` is replaced.
+    """Write a capture of given gradients and open it; an existing capture at ``path`` is replaced.
 
     Args:
         path: Folder.
@@ -191,6 +200,7 @@ def write_capture(
 
     Raises:
         ValueError: Steps differ in names, shapes or W.
+        CaptureError: The folder cannot be used.
     """
     folder = Path(path)
     arrays: dict[int, dict[str, NDArray[np.float32]]] = {
@@ -251,7 +261,11 @@ def _content(path: Path) -> bytes:
 
 
 def check_tensors(where: object, tensors: Sequence[layout.TensorSpec]) -> None:
-    """Raise CaptureError for an empty list, and for names and dtypes that a capture cannot hold."""
+    """Check the tensors to capture.
+
+    Raises:
+        CaptureError: There is none, or a name or a dtype is one that a capture cannot hold.
+    """
     if not tensors:
         raise CaptureError(where, "no tensor to capture", "choose other layers")
     for spec in tensors:
@@ -270,8 +284,11 @@ def _entry(module: layout.ModuleSpec) -> dict[str, Any]:
 
 
 def _listed_steps(path: Path) -> int:
-    """Return the number of listed steps of the capture in ``path``; CaptureError if the folder
-    holds something else."""
+    """Return how many steps the manifest of the capture in ``path`` lists; 0 for an empty folder.
+
+    Raises:
+        CaptureError: The folder holds something else.
+    """
     manifest = path / layout.MANIFEST
     if manifest.is_file():
         try:

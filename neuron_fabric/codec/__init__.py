@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients to lines and back: packing with the worker's scale, counting votes, adding integer
-codes, decoding.
+"""Codec between gradients and lines: pack, count votes, add integer codes, decode.
 
-The loops of votes are in `pack.c`, compiled at the first use, or in numpy: the same bits.
+A worker packs with its own scale (votes) or with units that all workers share (codes). The loops of
+votes are in `pack.c`, compiled at the first use, or in numpy, with bit-identical results.
 NF_NATIVE=0 chooses numpy.
 """
 

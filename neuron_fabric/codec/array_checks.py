@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the arrays and numbers that callers give to the codec, the same for both engines.
+"""Checks of the arrays and numbers that callers pass to the codec, the same for both engines.
 
 `pack.c` writes where a pointer says, and numpy writes to a copy where an array is strided; so every
 public function checks its arguments here before it calls an engine. Each fault is one ValueError:
@@ -23,18 +23,18 @@ def check(
     dense: bool = False,
     out: bool = False,
 ) -> None:
-    """Refuse what is no array of this dtype and shape; a text in ``shape`` stands for any size.
+    """Check type, shape and layout of an array argument.
 
     Args:
-        name: the argument, for the message.
-        array: what the caller gave.
-        kind: its dtype, in native byte order.
-        shape: its dimensions.
-        dense: it must be C-contiguous.
-        out: it is written to: it must be C-contiguous, aligned and writable.
+        name: Name of the argument, for the message.
+        array: Value of the argument.
+        kind: Required dtype, in native byte order.
+        shape: Required dimensions; a text stands for any size.
+        dense: Whether it must be C-contiguous.
+        out: Whether it is written to: it must be C-contiguous, aligned and writable.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: It is something else; also a matrix or a masked array.
     """
     flags = {"contiguous": dense or out, "aligned": out, "writable": out}
     odd = isinstance(array, np.matrix | np.ma.MaskedArray)  # reshaped, and written to, otherwise
@@ -62,13 +62,23 @@ def check(
 
 
 def check_apart(name: str, array: Any, *others: Any) -> None:
-    """Refuse an array that is written to and shares memory with one that is read."""
+    """Check that an output array shares no memory with input arrays.
+
+    Args:
+        name: Name of the output argument, for the message.
+        array: Output array.
+        others: Input arrays.
+
+    Raises:
+        ValueError: The memory bounds of the output overlap those of an input; interleaved views are
+            refused too.
+    """
     if any(np.may_share_memory(array, other) for other in others):
         raise ValueError(f"{name} must have its own memory, not that of an input")
 
 
 def check_float(name: str, value: Any) -> np.float32:
-    """Return ``value`` as a float32; ValueError unless it is one number."""
+    """Return ``value`` converted to float32. Raises ValueError unless it is one number."""
     try:
         return np.float32(float(value))
     except (TypeError, ValueError):
@@ -76,7 +86,10 @@ def check_float(name: str, value: Any) -> np.float32:
 
 
 def check_number(name: str, value: Any, first: int, last: int | None = None) -> int:
-    """Return ``value`` as an int; ValueError unless it is an integer from ``first`` to ``last``."""
+    """Return ``value`` as an int. Raises ValueError unless it is an integer in first..last.
+
+    ``last`` = None means no upper limit.
+    """
     try:
         number = operator.index(value)
     except TypeError:

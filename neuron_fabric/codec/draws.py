@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uniform numbers by a counter: a draw depends on what it is for, never on what was drawn before.
+"""Counter-based uniform random numbers for stochastic rounding (Philox).
 
-So a training that is resumed, or whose tensors are cut into other pieces, rounds as it would have.
+A draw depends only on its key and its number, never on earlier draws. So a training that is
+resumed, or whose tensors are cut into other pieces, rounds as it would have.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ _OF_A_BLOCK = 8
 
 @dataclass(frozen=True)
 class Key:
-    """Key of a stream of draws.
+    """Key of a stream of draws: seed, step, rank and parameter.
 
-    ``stage`` separates several quantisations of a step, such as `send` and `reduced`.
+    ``stage`` separates several quantizations of a step, such as `send` and `reduced`.
     """
 
     seed: int
@@ -30,7 +31,7 @@ class Key:
     stage: str = "send"
 
     def words(self) -> tuple[int, int]:
-        """128 bits of a digest."""
+        """Return the key of Philox, two 64-bit words: the first 128 bits of the fields' SHA-256."""
         numbers = int(self.seed), int(self.step), int(self.rank)  # numpy's print otherwise
         text = repr((*numbers, str(self.parameter), str(self.stage)))
         digest = hashlib.sha256(text.encode()).digest()
@@ -38,7 +39,10 @@ class Key:
 
 
 def draws(key: Key, count: int, first: int = 0) -> NDArray[np.float64]:
-    """Return ``count`` draws from number ``first`` on, uniform in [0, 1) in steps of 2^-32."""
+    """Return ``count`` draws of a stream from number ``first`` on, float64 in [0, 1).
+
+    They are multiples of 2^-32.
+    """
     block, skip = divmod(first, _OF_A_BLOCK)
     blocks = -(-(skip + count) // _OF_A_BLOCK)
     # A generator counts before it draws.

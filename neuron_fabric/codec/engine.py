@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of the loops of the codec: those of `pack.c` or those of numpy."""
+"""Choice of the codec's engine: the compiled loops of `pack.c`, or numpy."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from neuron_fabric.codec.routes import Route
 
 
 class Engine(Protocol):
-    """The loops; `numpy_engine` says what each does. All arrays are contiguous."""
+    """Interface of the codec's engines; `numpy_engine` documents each function.
+
+    All arrays are contiguous.
+    """
 
     def look(self, x: F32, add: bool) -> ScanResult:
-        """Sum, zeros and finiteness."""
+        """Return sum of abs(x) (if ``add``), zeros and finiteness of a tensor."""
 
     def pack_binary(self, x: F32, lines: U8, add: bool) -> ScanResult:
-        """Pack G_BINARY lines."""
+        """Pack float32[n] to G_BINARY ``lines``; return the scan of the tensor as `look` does."""
 
     def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> ScanResult:
-        """Pack G_TERNARY lines."""
+        """Pack float32[n] to G_TERNARY ``lines``; return sum and number of the open gates."""
 
     def count(
         self,
@@ -37,24 +40,24 @@ class Engine(Protocol):
         planes: U8 | None,
         vote: U8 | None,
     ) -> None:
-        """Counts and votes of lines."""
+        """Count the votes in all workers' lines, into count planes and vote lines if given."""
 
     def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
-        """Codes as values."""
+        """Replace each code in lines of votes by a value, into ``out``."""
 
     def unpack_net(self, planes: U8, route: Route, values: F32, out: F32) -> None:
-        """Counts as values."""
+        """Replace each count in count planes by a value, into ``out``."""
 
 
 class EngineChoice(NamedTuple):
-    """Loops, and why these: one line for a person."""
+    """Chosen engine of the codec, and the reason in one line of text."""
 
     engine: Engine
     why: str
 
 
 def choose(env: Mapping[str, str] = os.environ) -> EngineChoice:
-    """Those of `pack.c`, unless NF_NATIVE is 0 or it cannot be built here."""
+    """Choose the engine: `pack.c`, unless NF_NATIVE is 0 or it cannot be built here."""
     if env.get("NF_NATIVE", "") == "0":
         return EngineChoice(numpy_engine, "numpy: NF_NATIVE is 0")
     try:
@@ -66,7 +69,7 @@ def choose(env: Mapping[str, str] = os.environ) -> EngineChoice:
 
 @functools.cache
 def chosen() -> EngineChoice:
-    """Return the loops of this process, chosen at the first use."""
+    """Return the engine of this process, chosen at the first call."""
     return choose()
 
 
@@ -75,7 +78,7 @@ _used: list[Engine] = []
 
 @contextmanager
 def using(loops: Engine) -> Iterator[None]:
-    """Run the block with these loops: for tests and benchmarks."""
+    """Use this engine inside the block, for tests and benchmarks."""
     _used.append(loops)
     try:
         yield
@@ -84,5 +87,5 @@ def using(loops: Engine) -> Iterator[None]:
 
 
 def engine() -> Engine:
-    """Return the loops to run."""
+    """Return the engine to use now: that of the innermost `using`, else the chosen one."""
     return _used[-1] if _used else chosen().engine

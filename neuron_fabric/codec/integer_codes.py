@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients to integer codes, sums of codes to gradients: G_INT4 and G_INT8, in numpy.
+"""Conversion of gradients to integer codes and of sums of codes to gradients (G_INT4, G_INT8).
 
-A bucket is 1,024 elements of a flat tensor, the last one may be shorter. All workers share its
-unit u: the largest |x| of all of them over 2^(k-1) - 1, rounded up to a float32. So they exchange
-their maxima before they pack. A code is floor(x / u + r) in two's complement, r = 1/2 (nearest) or
-uniform in [0, 1) (stochastic: its mean is x). A sum of codes is exact, and the gradient is
-u * sum / m for m workers, rounded once.
+A bucket is 1,024 elements of a flat tensor, the last one may be shorter. All workers share its unit
+u: the largest |x| of all of them over 2^(k-1) - 1, rounded up to a float32. So they exchange their
+maxima before they pack. A code is floor(x / u + r) in two's complement, r = 1/2 (nearest) or
+uniform in [0, 1) (stochastic: its mean is x). A sum of codes is exact, and the gradient is u * sum
+/ m for m workers, rounded once.
 
-Code 0 is the value 0: padding, and workers that are not there, add nothing.
+Code 0 is the value 0: padding and absent workers add nothing.
 """
 
 from __future__ import annotations
@@ -35,8 +35,13 @@ Draws = Callable[[int, int], NDArray[np.float64]]
 
 
 def maxima(values: F32) -> F32:
-    """float32[buckets]: the largest |x| of each bucket of float32[n]; infinity in all of them where
-    the tensor is not finite, so that a maximum over workers tells it to every one of them."""
+    """Return the largest abs(x) of each bucket of float32[n], float32[buckets].
+
+    All are infinity if the tensor is not finite, so that a maximum over workers tells every worker.
+
+    Raises:
+        ValueError: Another type or shape.
+    """
     check("values", values, np.float32, "n")
     if not values.size:
         return np.zeros(0, np.float32)
@@ -47,7 +52,15 @@ def maxima(values: F32) -> F32:
 
 
 def units(largest: F32, route: Route) -> F32:
-    """u of each bucket from its largest |x|: the least float32 by which nothing is clipped."""
+    """Return the unit u of each bucket, the least float32 with which no code is clipped.
+
+    Args:
+        largest: Largest abs(x) of each bucket over all workers, float32[buckets].
+        route: G_INT4 or G_INT8.
+
+    Raises:
+        ValueError: Another array or route.
+    """
     _check(route)
     check("largest", largest, np.float32, "buckets")
     top = (1 << (route.bits - 1)) - 1
@@ -58,11 +71,20 @@ def units(largest: F32, route: Route) -> F32:
 
 
 def pack_codes(values: F32, route: Route, u: F32, draws: Draws | None = None) -> Packed:
-    """float32[n] as lines of codes, with the units of its buckets, which all workers share.
+    """Pack float32[n] to lines of integer codes, with the units that all workers share.
 
-    ``draws``: for stochastic rounding; None: to nearest, half up. The scale is 1.0: a unit is known
-    to all. Where a unit is not finite, a tensor of some worker is not, and nobody has codes.
-    ValueError for other units or routes, and for values above what their units reach.
+    Args:
+        values: Gradient of one tensor.
+        route: G_INT4 or G_INT8.
+        u: Units of its buckets.
+        draws: Random numbers for stochastic rounding; None: to nearest, half up.
+
+    Returns:
+        The lines, with scale 1.0, as the units are known to all. If a unit is not finite (some
+        worker's tensor is not), all codes are 0 and the result is marked as not finite.
+
+    Raises:
+        ValueError: Another array or route, or a value beyond the codes with its unit.
     """
     _check(route)
     check("values", values, np.float32, "n")
@@ -85,8 +107,13 @@ def pack_codes(values: F32, route: Route, u: F32, draws: Draws | None = None) ->
 
 
 def sum_kind(route: Route, workers: int) -> tuple[int, str]:
-    """Lines of sums for one line of codes of so many workers, and the kind of a sum: what takes
-    the fewest lines. ValueError for another route, or more workers than sums have room for."""
+    """Return lines of sums per line of codes, and the numpy type of a sum: "<i1" or "<i2".
+
+    The type with the fewest lines is chosen.
+
+    Raises:
+        ValueError: Another route, or more workers than sums have room for.
+    """
     _check(route)
     if not 1 <= (workers := check_number("workers", workers, 0)) <= MAX_WORKERS:
         raise ValueError(f"{workers} workers: a sum of codes has room for 1 to {MAX_WORKERS}")
@@ -95,9 +122,20 @@ def sum_kind(route: Route, workers: int) -> tuple[int, str]:
 
 
 def add_codes(lines: U8, route: Route, present: NDArray[np.bool_] | None = None) -> U8:
-    """Codes uint8[W, n, 64] to their exact sums, uint8[v, n, 64]: of each line, the sums of its
-    elements in v lines one after the other, as `sum_kind` says. ``present`` bool[W, n]: others are
-    not there. ValueError for other arrays or routes."""
+    """Return the exact sums uint8[v, n, 64] of the workers' codes, lines uint8[W, n, 64].
+
+    Args:
+        lines: Codes of all workers.
+        route: G_INT4 or G_INT8.
+        present: bool[W, n], contributors; None for all.
+
+    Returns:
+        For each line of codes, the sums of its elements in v lines (see `sum_kind`); ``[0]`` has
+        the first elements.
+
+    Raises:
+        ValueError: Other arrays, or another route.
+    """
     check("lines", lines, np.uint8, "W", "n", LINE)
     workers, size, _ = lines.shape
     layers, kind = sum_kind(route, workers)
@@ -114,9 +152,19 @@ def add_codes(lines: U8, route: Route, present: NDArray[np.bool_] | None = None)
 
 
 def unpack_sums(sums: U8, route: Route, u: F32, workers: int, present: int, out: F32) -> None:
-    """Sums uint8[v, n, 64] of ``workers``, of whom ``present`` have added, as the mean gradient
-    into ``out`` float32[elements]: u * sum / present in float64, rounded once; 0.0 where nobody
-    has. ValueError for other arrays or numbers."""
+    """Convert sums of codes to the mean gradient: u * sum / present in float64, rounded once.
+
+    Args:
+        sums: Sums uint8[v, n, 64], as of `add_codes`.
+        route: G_INT4 or G_INT8.
+        u: Units of the buckets.
+        workers: Number of workers, which decides the type of a sum.
+        present: Number of workers that have contributed; with 0 the result is 0.0.
+        out: Result, float32[elements].
+
+    Raises:
+        ValueError: Other arrays or numbers.
+    """
     layers, kind = sum_kind(route, workers)
     check("sums", sums, np.uint8, layers, "n", LINE)
     check("out", out, np.float32, "n", out=True)
@@ -130,7 +178,11 @@ def unpack_sums(sums: U8, route: Route, u: F32, workers: int, present: int, out:
 
 
 def unpack_codes(lines: U8, route: Route, u: F32, elements: int) -> F32:
-    """Return the values of one worker's codes: float32[elements], u * code rounded once."""
+    """Return the values of one worker's codes, float32[elements]: u * code, rounded once.
+
+    Raises:
+        ValueError: Other arrays or numbers.
+    """
     _check(route)
     check("lines", lines, np.uint8, "n", LINE)
     elements = check_number("elements", elements, 0)
@@ -155,7 +207,10 @@ def _check_units(u: F32, elements: int) -> None:
 
 
 def _pieces(values: F32, u: F32) -> Iterator[tuple[int, F32, NDArray[np.float64]]]:
-    """Views of a tensor that begin with a bucket and a line: first element, values, units."""
+    """Yield pieces of a tensor that begin with a bucket and a line.
+
+    Each is (number of its first element, view of its values, unit of each value).
+    """
     for at in range(0, values.size, _PIECE):
         own = values[at : at + _PIECE]
         of_buckets = u[at // BUCKET : (at + _PIECE) // BUCKET].astype(np.float64)
@@ -163,7 +218,7 @@ def _pieces(values: F32, u: F32) -> Iterator[tuple[int, F32, NDArray[np.float64]
 
 
 def _put(out: U8, codes: NDArray[np.int8], route: Route) -> None:
-    """Codes from the first byte on; ``out`` is 0."""
+    """Write codes into bytes ``out`` from its start on; ``out`` must be 0."""
     values = codes.view(np.uint8)
     if route == Route.G_INT8:
         out[: values.size] = values
@@ -174,7 +229,7 @@ def _put(out: U8, codes: NDArray[np.int8], route: Route) -> None:
 
 
 def _codes(lines: U8, route: Route) -> NDArray[np.int8]:
-    """int8[n, elements of a line]."""
+    """Return the codes in lines uint8[n, 64], int8[n, elements of a line]."""
     if route == Route.G_INT8:
         return lines.view(np.int8)
     both = np.stack([(lines << 4).view(np.int8) >> 4, lines.view(np.int8) >> 4], axis=-1)

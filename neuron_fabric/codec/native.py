@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds `pack.c` at its first use, in a folder of the user's cache, and calls it through ctypes.
+"""Engine of the codec that builds `pack.c` at its first use and calls it through ctypes.
 
-Never where the package is installed, which may be read-only. The name of a library is a digest of
-its source, compiler options and machine. Its last 32 bytes are the SHA-256 of the others: a file
-that was cut off would end the process by SIGBUS when it is called, so it is built again instead.
+The library is in a folder of the user's cache, never where the package is installed, which may be
+read-only. Its name is a digest of source, compiler options and machine. Its last 32 bytes are the
+SHA-256 of the others: a file that was cut off would end the process by SIGBUS when it is called, so
+it is built again instead.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _FAULTS = (
 
 
 class NoLibraryError(Exception):
-    """`pack.c` cannot be used here; why."""
+    """`pack.c` cannot be built or loaded here; the text says why."""
 
 
 class _Seen(ctypes.Structure):
@@ -74,11 +75,13 @@ class _Seen(ctypes.Structure):
 
 
 class NativeEngine:
-    """The loops of `pack.c`; `numpy_engine` says what each does. ValueError for arrays that do not
-    fit together: `pack.c` has written nothing then."""
+    """Engine that calls the functions of `pack.c`; `numpy_engine` documents each.
+
+    They raise ValueError for arrays that do not fit together, and have written nothing then.
+    """
 
     def __init__(self, library: Path) -> None:
-        """NoLibraryError when it cannot be loaded."""
+        """Load the library. Raise NoLibraryError if that fails."""
         try:
             loaded = ctypes.CDLL(str(library))
             for name, arguments in _FUNCTIONS.items():
@@ -90,19 +93,19 @@ class NativeEngine:
         """The library itself."""
 
     def look(self, x: F32, add: bool) -> ScanResult:
-        """Sum, zeros and finiteness."""
+        """Return sum of abs(x) (if ``add``), zeros and finiteness of float32[n]."""
         seen = _Seen()
         self.c.nf_look(*_f32(x), x.size, add, ctypes.byref(seen))
         return seen.value()
 
     def pack_binary(self, x: F32, lines: U8, add: bool) -> ScanResult:
-        """Lines of G_BINARY."""
+        """Pack float32[n] to G_BINARY ``lines``; return the scan of the tensor as `look` does."""
         seen = _Seen()
         self.c.nf_pack_binary(*_f32(x), x.size, *_u8(lines, True), add, ctypes.byref(seen))
         return seen.value()
 
     def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> ScanResult:
-        """Lines of G_TERNARY."""
+        """Pack float32[n] to G_TERNARY ``lines``; return sum and number of the open gates."""
         seen, out = _Seen(), _u8(lines, True)
         self.c.nf_pack_ternary(*_f32(x), x.size, threshold, *out, ctypes.byref(seen))
         return seen.value()
@@ -115,18 +118,18 @@ class NativeEngine:
         planes: U8 | None,
         vote: U8 | None,
     ) -> None:
-        """Counts and votes of lines."""
+        """Count the votes in all workers' lines, into count planes and vote lines if given."""
         workers, size, _ = lines.shape
         here = _array(present, np.bool_, False)
         out = *_u8(planes, True), *_u8(vote, True)
         self.c.nf_count(*_u8(lines), workers, size, *here, route == Route.G_TERNARY, *out)
 
     def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
-        """Codes as values."""
+        """Replace each code in lines of votes by a value, into ``out``."""
         self.c.nf_unpack(*_u8(lines), out.size, route.bits, *_f32(values), *_f32(out, True))
 
     def unpack_net(self, planes: U8, route: Route, values: F32, out: F32) -> None:
-        """Counts as values."""
+        """Replace each count in count planes by a value, into ``out``."""
         count, size = len(planes), planes.nbytes // max(1, len(planes))
         arrays = *_f32(values), *_f32(out, True)
         self.c.nf_unpack_net(*_u8(planes), size, count, out.size, route.bits, *arrays)
@@ -146,7 +149,7 @@ def _u8(array: U8 | None, out: bool = False) -> tuple[int | None, int]:
 
 
 def _array(array: NDArray[Any] | None, kind: DTypeLike, out: bool) -> tuple[int | None, int]:
-    """Return the address and the bytes of an array; none: no address, 0 bytes."""
+    """Return address and size in bytes of an array, for `pack.c`; (None, 0) for None."""
     if array is None:
         return None, 0
     check("an array of pack.c", array, kind, *"n" * array.ndim, dense=True, out=out)
@@ -154,7 +157,11 @@ def _array(array: NDArray[Any] | None, kind: DTypeLike, out: bool) -> tuple[int 
 
 
 def library(env: Mapping[str, str] = os.environ) -> Path:
-    """The built library, built now unless it is there. NoLibraryError."""
+    """Return the path of the library, which is built unless it is in the cache.
+
+    Raises:
+        NoLibraryError: It cannot be built, or this machine is big-endian.
+    """
     if sys.byteorder != "little":
         raise NoLibraryError("lines are little-endian, this machine is not")
     words = (*OPTIONS, *(AVX2 if _has_avx2() else ()))
@@ -170,10 +177,10 @@ def library(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def cache_folder(env: Mapping[str, str]) -> Path:
-    """Make `neuron-fabric` in XDG_CACHE_HOME or `~/.cache`, and return it.
+    """Create the folder `neuron-fabric` in XDG_CACHE_HOME or `~/.cache`, and return it.
 
     No other user can change it or its parents, since code is loaded from it. Without a home folder,
-    or with one that others can change, it is in the folder for temporary files. OSError.
+    or with one that others can change, it is in the folder for temporary files. Raises OSError.
     """
     named = env.get("XDG_CACHE_HOME", "")
     if os.path.isabs(named):
@@ -188,7 +195,7 @@ def cache_folder(env: Mapping[str, str]) -> Path:
 
 
 def _is_whole(place: Path) -> bool:
-    """Return True if the library is there, as `_build` has written it."""
+    """Return True if the library exists, belongs to this user and has the hash of `_build`."""
     try:
         about, data = place.lstat(), read_bytes(place)
     except (OSError, DataError):

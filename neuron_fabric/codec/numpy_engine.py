@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of the codec in numpy, bit for bit as in `pack.c`, for machines without a compiler.
+"""Engine of the codec in numpy, bit-identical to `pack.c`, for machines without a compiler.
 
-Both take sums of |x| in float64 in one fixed order: a piece is 128 lines of 512 elements (the last
-one padded with 0.0); element j of each line is added to sum j, line by line; the 512 sums are
+Both compute sums of |x| in float64 in one fixed order: a piece is 128 rows of 512 elements (the
+last one padded with 0.0); element j of each row is added to sum j, row by row; the 512 sums are
 folded in halves; pieces are added in order.
 """
 
@@ -34,8 +34,8 @@ class ScanResult(NamedTuple):
     """Result of one pass over a tensor.
 
     Attributes:
-        total: sum of |x|, or 0.0 unless requested; over open gates in G_TERNARY.
-        number: number of zeros; of open gates in G_TERNARY.
+        total: sum of |x|, or 0.0 unless requested; only over open gates after `pack_ternary`.
+        number: number of zeros; number of open gates after `pack_ternary`.
         finite: whether all elements are finite.
     """
 
@@ -45,7 +45,7 @@ class ScanResult(NamedTuple):
 
 
 def look(x: F32, add: bool) -> ScanResult:
-    """Return the sum of |x| if ``add``, the number of zeros, and whether all are finite."""
+    """Return the sum of |x| if ``add``, the number of zeros, and whether all x are finite."""
     total, zeros, largest = 0.0, 0, 0
     for piece in _pieces(x):
         bits = piece.view(np.uint32) & np.uint32(0x7FFF_FFFF)
@@ -57,7 +57,7 @@ def look(x: F32, add: bool) -> ScanResult:
 
 
 def pack_binary(x: F32, lines: U8, add: bool) -> ScanResult:
-    """Pack G_BINARY lines, bit = x < 0, and return the result of `look`."""
+    """Pack float32[n] to G_BINARY ``lines``, bit = x < 0, padded with 0; return `look`'s scan."""
     out, at = lines.reshape(-1), 0
     for piece in _pieces(x):
         packed = np.packbits(piece < 0, bitorder="little")
@@ -68,7 +68,7 @@ def pack_binary(x: F32, lines: U8, add: bool) -> ScanResult:
 
 
 def pack_ternary(x: F32, threshold: np.float32, lines: U8) -> ScanResult:
-    """Pack G_TERNARY lines, gate = |x| > threshold; ``x`` is finite.
+    """Pack finite float32[n] to G_TERNARY ``lines``: gate = |x| > threshold, sign = x < 0.
 
     Return the sum of |x| over open gates and their number.
     """
@@ -108,8 +108,15 @@ def count(
     planes: U8 | None,
     vote: U8 | None,
 ) -> None:
-    """Count votes uint8[W, n, 64] of those ``present`` bool[W, n], None: all; the planes of the
-    counts into ``planes`` uint8[P, n, 64], what they decide into ``vote`` uint8[n, 64]."""
+    """Count the votes in lines uint8[W, n, 64] of the workers.
+
+    Args:
+        lines: Contributions of all workers.
+        present: bool[W, n], contributors; None for all.
+        route: G_BINARY or G_TERNARY.
+        planes: Receives the count planes, uint8[P, n, 64]; None if they are not needed.
+        vote: Receives the lines of votes, uint8[n, 64]; None if they are not needed.
+    """
     words: Words = lines.view("<u8")
     here = np.ones(words.shape[:2], np.bool_) if present is None else present
     counts = [np.zeros(words.shape[1:], np.uint64) for _ in range(len(lines).bit_length())]
@@ -124,17 +131,23 @@ def count(
 
 
 def decide(counts: list[Words], route: Route, workers: Words) -> Words:
-    """Return the words of the vote from counts [P][n, 8] of ``workers`` [n, 1]."""
+    """Return the votes that counts decide, words uint64[n, 8].
+
+    Args:
+        counts: Count planes as words, [P][n, 8].
+        route: G_BINARY or G_TERNARY.
+        workers: Number of contributors of each line, [n, 1].
+    """
     if route == Route.G_BINARY:
         return _decide_binary(counts, workers)
     return _decide_ternary(counts, workers)
 
 
 def _votes(line: Words, route: Route) -> Words:
-    """Return the counted bits of a line.
+    """Return the votes of a line as bits to be counted, words uint64[n, 8] as in `line`.
 
-    G_BINARY: its + votes. G_TERNARY: + in the even bits, - in the odd ones; the illegal code 01
-    has no open gate.
+    G_BINARY: bit 1 for a + vote, the inverse of the line. G_TERNARY: each code {gate, sign} becomes
+    {minus, plus}: 10 (+1) gives 01, 11 (-1) gives 10; 00 (zero) and the illegal 01 give 00.
     """
     if route == Route.G_BINARY:
         return ~line
@@ -144,7 +157,10 @@ def _votes(line: Words, route: Route) -> Words:
 
 
 def _decide_binary(counts: list[Words], workers: Words) -> Words:
-    """1 (negative) where less than half of the workers vote +: 2 * count < workers."""
+    """Return bit 1 (negative) for each element with 2 * (count of + votes) < workers, else 0.
+
+    Numbers are compared bit by bit, all elements at once.
+    """
     limit = (workers + _ONE) >> _ONE
     below = np.zeros_like(counts[0])
     for p, plane in enumerate(counts):
@@ -154,7 +170,7 @@ def _decide_binary(counts: list[Words], workers: Words) -> Words:
 
 
 def _decide_ternary(counts: list[Words], workers: Words) -> Words:
-    """Open where the counts differ, with the sign of the larger one."""
+    """Return codes {gate, sign}: gate 1 if + and - counts differ, sign that of the larger."""
     more = np.zeros_like(counts[0])  # even bits: more +; odd bits: more -
     for plane in counts:
         other = (plane & _EVEN) << _ONE | (plane >> _ONE & _EVEN)
@@ -164,7 +180,7 @@ def _decide_ternary(counts: list[Words], workers: Words) -> Words:
 
 
 def unpack(lines: U8, route: Route, values: F32, out: F32) -> None:
-    """Decode lines: each code becomes its entry of ``values`` [2 or 4]."""
+    """Decode lines of votes into ``out``: each code becomes its entry of ``values`` [2 or 4]."""
     per_byte = 8 // route.bits
     every = np.arange(256)[:, None] >> route.bits * np.arange(per_byte)
     _expand(lines, values[every & (len(values) - 1)], out)
@@ -179,8 +195,10 @@ def _expand(lines: U8, table: F32, out: F32) -> None:
 
 
 def unpack_net(planes: U8, route: Route, values: F32, out: F32) -> None:
-    """plus - minus of each element as ``values``: [count of +] in G_BINARY, [plus - minus + 256] in
-    G_TERNARY."""
+    """Decode count planes into ``out``: each net vote becomes its entry of ``values``.
+
+    The index is the count of + votes in G_BINARY, plus - minus + 256 in G_TERNARY.
+    """
     need = -(-out.size * route.bits // 8)
     counts = np.zeros(need * 8, np.uint8)
     for p, plane in enumerate(planes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker's gradient to lines, with what the others must know of it: scale, zeros, finiteness."""
+"""Packing of a worker's gradient to lines, with its scale, zeros and finiteness for the others."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ TERNARY_RATIO = 0.7
 
 @dataclass(frozen=True)
 class Packed:
-    """A packed tensor.
+    """A packed tensor of one worker.
 
-    ``lines``: uint8[n, 64]. All 0 where the tensor is not finite: it has no votes.
-    ``scale``: float32(mean of |x|), summed in float64; in G_TERNARY over the open gates, 0.0 where
-    there is none. NaN where the tensor is not finite, 0.0 where it was not asked for, 1.0 in FP32.
-    ``zeros``: elements that are 0; all of them: the worker abstains.
-    ``finite``: no NaN, no infinity.
-    ``open_gates``: elements with a vote: all in G_BINARY, 0 where the tensor is not finite.
+    Attributes:
+        lines: uint8[n, 64]. All 0 if the tensor is not finite (it has no votes), except in FP32.
+        scale: float32(mean of |x|), summed in float64; in G_TERNARY over the open gates, 0.0 if
+            there is none. NaN if the tensor is not finite, 0.0 if it was not requested, 1.0 in FP32
+            and for integer codes.
+        zeros: number of elements that are 0; if all are, the worker abstains.
+        finite: no NaN and no infinity.
+        open_gates: number of elements with a vote: all in G_BINARY, 0 if the tensor is not finite.
     """
 
     lines: U8
@@ -43,11 +45,17 @@ def pack(
     scale: bool = True,
     out: U8 | None = None,
 ) -> Packed:
-    """float32[n], contiguous, as lines of FP32, G_BINARY or G_TERNARY.
+    """Pack contiguous float32[n] to lines of FP32, G_BINARY or G_TERNARY.
 
-    ``ratio``: of the gate, |x| > float32(ratio) * float32(mean of |x|). ``scale=False``: G_BINARY
-    is spared the sum. ``out``: uint8[n, 64] to write to, apart from ``values``. ValueError for
-    other arrays or routes.
+    Args:
+        values: Gradient of one tensor.
+        route: FP32, G_BINARY or G_TERNARY.
+        ratio: Factor of the gate in G_TERNARY: |x| > float32(ratio) * float32(mean of |x|).
+        scale: False skips the sum in G_BINARY; the scale is then 0.0.
+        out: uint8[n, 64] to write the lines to, not sharing memory with ``values``.
+
+    Raises:
+        ValueError: Other arrays, ratio or route.
     """
     check("values", values, np.float32, "n", dense=True)
     shape = (lines_of(values.size, route), LINE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of a gradient, and how many of its elements a line holds.
+"""Routes (formats) of a gradient, and the number of elements in a line of each.
 
 The line format is the device's: 64 bytes, little-endian, element ``e`` at bit ``e * width``. A
 tensor is flattened in memory order and starts on a new line; the tail of its last line is padded
@@ -25,7 +25,7 @@ class Route(StrEnum):
 
     @property
     def bits(self) -> int:
-        """Return the bits of an element."""
+        """Return the number of bits of an element."""
         return _BITS[self]
 
     @property
@@ -49,7 +49,7 @@ _BITS = {
 
 
 def check_route(route: object) -> None:
-    """Refuse what is no `Route`, such as its name as a text. ValueError."""
+    """Check that ``route`` is a `Route`. Raise ValueError if not, even for the name of one."""
     if not isinstance(route, Route):
         raise ValueError(f"route must be a Route, not {type(route).__name__}")
 
@@ -61,5 +61,5 @@ def elements_of_line(route: Route) -> int:
 
 
 def lines_of(elements: int, route: Route) -> int:
-    """Return the number of lines for ``elements`` elements of a tensor."""
+    """Return the number of 64-byte lines that ``elements`` elements of a tensor need."""
     return -(-elements // elements_of_line(route))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong arrays and numbers for the codec: one ValueError, the same from both engines, and nothing
-written anywhere else; also when `pack.c` is called directly, under ASan and UBSan."""
+"""Tests that wrong arrays and numbers for the codec give one ValueError, equal on both engines.
+
+Nothing may be written elsewhere, also when `pack.c` is called directly, under ASan and UBSan.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ ODD: tuple[Any, ...] = (-1, 0, 1, 255, 256, 1 << 40, 1 << 63, 1 << 70, 3.5, None
 
 
 def guarded(size: int, skew: int = 0) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Bytes between guards, and all of them."""
+    """Return ``size`` bytes of 0 between guard bytes, and the whole buffer."""
     space = np.full(size + 2 * GUARD + skew, 0xA5, np.uint8)
     inner = space[GUARD + skew : GUARD + skew + size]
     inner[:] = 0
@@ -70,8 +72,11 @@ def _wrong_outs(n: int) -> dict[str, Any]:
 @pytest.mark.parametrize("loops", ENGINES, ids=["chosen", "numpy"])
 @pytest.mark.parametrize("wrong", _wrong_outs(1))
 def test_out_is_what_it_must_be(loops: Any, wrong: str) -> None:
-    """A larger, float16 or reversed ``out`` was a segmentation fault; a strided or float64 one got
-    wrong values without a word."""
+    """Check that a wrong ``out`` is refused by unpack and unpack_net.
+
+    A larger, float16 or reversed one was a segmentation fault; a strided or float64 one got wrong
+    values without an error.
+    """
     n, planes = 100, np.zeros((1, 1, 64), np.uint8)
     out, text = (
         _wrong_outs(n)[wrong],
@@ -95,7 +100,7 @@ def test_out_of_sums_is_what_it_must_be(wrong: str) -> None:
 
 
 def test_no_lines_of_codes_have_no_sums() -> None:
-    """Found by the calls below: an empty tensor of G_INT4 was refused by numpy."""
+    """Check that empty tensors of integer codes are accepted; numpy refused one of G_INT4."""
     empty = np.zeros((3, 0, 64), np.uint8)
     for route in (Route.G_INT4, Route.G_INT8):
         assert codec.add_codes(empty, route).shape[1:] == (0, 64)
@@ -111,7 +116,7 @@ def test_pack_into_its_own_values() -> None:
 
 @pytest.mark.parametrize("loops", ENGINES, ids=["chosen", "numpy"])
 def test_odd_kinds_of_arguments(loops: Any) -> None:
-    """A mask, which only numpy would see; what is no route; numbers that are none."""
+    """Check that masked arrays, texts for routes, and values that are no numbers are refused."""
     x, lines = np.ones(8, np.float32), np.zeros((1, 64), np.uint8)
     masked, planes = np.ma.masked_array(x, mask=x > 0), lines[None]
     text: Any = "G_BINARY"
@@ -138,7 +143,7 @@ def test_odd_kinds_of_arguments(loops: Any) -> None:
 
 @pytest.mark.parametrize("unit", [0.0, -1.0])
 def test_a_unit_that_reaches_no_value(unit: float) -> None:
-    """The codes of such values were 0, without a word; those of 0.0 are."""
+    """Check that a unit of 0 or below is refused for values other than 0.0; their codes were 0."""
     u = np.full(1, unit, np.float32)
     with pytest.raises(ValueError, match="a value is beyond the codes of G_INT8 with its unit"):
         codec.pack_codes(np.ones(8, np.float32), Route.G_INT8, u)
@@ -147,7 +152,7 @@ def test_a_unit_that_reaches_no_value(unit: float) -> None:
 
 # -- any arguments --------------------------------------------------------------------------------
 def _spoilt(draw: st.DrawFn, array: Array) -> Any:
-    """An array that is like this one, or is not."""
+    """Return the array, or a variant with another type, size, order, alignment or shape."""
     how = draw(st.sampled_from(["not", "not", "kind", "size", "order", "place", "shape", "odd"]))
     if how == "kind":
         kinds = ["f2", "f4", "f8", ">f4", "u1", "i1", "?", "i4", "O", "S4", "c8"]
@@ -177,7 +182,10 @@ Call = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 
 
 def _right_call(name: str, n: int, w: int, route: Route, rng: np.random.Generator) -> Call:
-    """A call of the codec with arguments that fit: ``n`` elements of ``w`` workers."""
+    """Return a call of codec function ``name`` with arguments that fit.
+
+    It is for ``n`` elements of ``w`` workers.
+    """
 
     def lines(*shape: int) -> NDArray[np.uint8]:
         return rng.integers(0, 256, (*shape, codec.lines_of(n, route), 64), np.uint8)
@@ -214,7 +222,7 @@ OF_CODES = ("add_planes", "maxima", "units", "pack_codes", "unpack_codes", "add_
 
 @st.composite
 def calls(draw: st.DrawFn) -> Call:
-    """A call of the codec, some of whose arguments may be wrong."""
+    """Draw a call of the codec, some of whose arguments may be wrong."""
     codes = draw(st.booleans())
     routes = (Route.G_INT4, Route.G_INT8) if codes else VOTES
     name = draw(st.sampled_from((*OF_CODES, "unpack_sums") if codes else NAMES))
@@ -241,7 +249,7 @@ def calls(draw: st.DrawFn) -> Call:
 
 
 def _own(out: Any) -> Any:
-    """A copy for each engine, of the same kind."""
+    """Return a copy of ``out`` for one engine; the same object if it is no proper array."""
     if not isinstance(out, np.ndarray) or not out.flags.c_contiguous or not out.flags.aligned:
         return out
     copy = out.copy()
@@ -250,7 +258,7 @@ def _own(out: Any) -> Any:
 
 
 def outcome(call: Call) -> Any:
-    """The bytes of a result and of ``out``, or its one line."""
+    """Run a call; return dtypes, shapes and bytes of result and ``out``, or its error's text."""
     function, given_, words = call
     own = {key: _own(one) if key == "out" else one for key, one in words.items()}
     try:
@@ -267,7 +275,7 @@ SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_
 
 
 def check_calls(examples: int) -> None:
-    """So many calls: both engines say the same."""
+    """Check for ``examples`` random calls that both engines give the same result or error."""
 
     @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=SLOW)
     @given(calls())
@@ -287,14 +295,20 @@ def test_any_arguments() -> None:
 
 # -- pack.c by itself -----------------------------------------------------------------------------
 class Arrays:
-    """Arrays for one call of `pack.c`, between guards; some are not what the call needs."""
+    """Arrays for one call of `pack.c`, between guard bytes; some do not fit the call.
+
+    ``fine`` is False once one did not fit.
+    """
 
     def __init__(self, draw: random.Random) -> None:
         self.draw, self.fine = draw, True
         self._buffers: list[tuple[NDArray[np.uint8], int, int]] = []
 
     def array(self, size: int, most: int = 1 << 17) -> tuple[int | None, int]:
-        """Address and bytes of an array that should have so many."""
+        """Return address and size in bytes of a new array that should have ``size`` bytes.
+
+        It may have another size or alignment, or be None.
+        """
         size = max(size, 0)
         how = self.draw.choice(["fits"] * 14 + ["size", "skew", "none"])
         real = min(size, most) if how != "size" else self.draw.randint(0, 2 * min(size, most) + 8)
@@ -340,8 +354,10 @@ def _raw_decode(c: Any, a: Arrays, n: int) -> int:
 
 
 def check_library(examples: int) -> None:
-    """So many calls of `pack.c` with sizes that fit or do not: it writes between the guards, and
-    says OK when they fit."""
+    """Check ``examples`` random calls of `pack.c` with sizes that fit or do not.
+
+    It must not write outside of the arrays, and report no fault if they fit.
+    """
     c = NativeEngine(library()).c
     for name in c.__dict__:
         if name.startswith("nf_"):
@@ -385,7 +401,13 @@ def test_the_library_names_its_faults() -> None:
 
 # -- ASan and UBSan -------------------------------------------------------------------------------
 def sanitized(folder: Path, more: str, calls: int) -> None:
-    """The checks above with `pack.c` built with ASan and UBSan, in a separate process."""
+    """Run check_calls and check_library in a process with `pack.c` built with ASan and UBSan.
+
+    Args:
+        folder: Folder for the compiler's wrapper and the library.
+        more: Further options of the compiler.
+        calls: Number of calls.
+    """
     asan = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"], capture_output=True, encoding="utf-8", check=True
     ).stdout.strip()

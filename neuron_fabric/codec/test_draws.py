@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the counter-based draws."""
+"""Tests of the counter-based draws."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ KEY = Key(1, 2, 3, "w")
 
 
 def test_a_key_of_numpy_is_the_same() -> None:
-    """numpy prints its integers as np.int64(2), which would hash to other draws."""
+    """Check that numpy integers in a key give the same draws as Python's.
+
+    They print as np.int64(2), which would give another digest.
+    """
     assert Key(np.int64(1), np.int64(2), np.int32(3), "w").words() == KEY.words()  # type: ignore[arg-type]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loops in C are built in the user's cache, once; where they cannot be, numpy serves."""
+"""Tests of the C engine of the codec: built once in the user's cache, else numpy is used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HAS_COMPILER = any(shutil.which(name) for name in native.COMPILERS)
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """Environment with a separate cache and the installed compilers."""
+    """Return environment variables with a separate cache folder and the installed compilers."""
     return {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": os.environ["PATH"]}
 
 
@@ -88,7 +88,10 @@ def test_a_cache_that_others_may_write_to_holds_no_code(env: dict[str, str]) -> 
 
 
 def test_no_parent_of_the_cache_may_be_open_to_others(env: dict[str, str]) -> None:
-    """A user who may write to a parent can replace the folder."""
+    """Check that no library is used below a folder to which others may write, unless it is sticky.
+
+    Such a user could replace the cache folder.
+    """
     home = Path(env["XDG_CACHE_HOME"])
     home.mkdir(mode=0o777)
     home.chmod(0o777)
@@ -109,8 +112,11 @@ print(chosen().why)
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler is here")
 def test_a_damaged_library_is_built_again(env: dict[str, str]) -> None:
-    """A library that was cut off ended each training by SIGBUS until it was deleted by hand, an
-    empty one meant numpy for ever."""
+    """Check that a damaged library is not loaded, and is built again.
+
+    One that was cut off ended each training by SIGBUS until it was deleted by hand; an empty one
+    meant numpy for ever.
+    """
     place = native.library(env)
     whole = place.read_bytes()
     assert hashlib.sha256(whole[:-32]).digest() == whole[-32:]
@@ -148,7 +154,10 @@ def test_a_damaged_library_is_built_again(env: dict[str, str]) -> None:
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler is here")
 def test_no_home_is_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container runs as a user without an entry, and without HOME."""
+    """Check that the cache is in the folder for temporary files if there is no home directory.
+
+    A container may run as a user without an entry, and without HOME.
+    """
     monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("no home directory")))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     why = choose({"PATH": os.environ["PATH"]}).why

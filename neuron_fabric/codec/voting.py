@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of many workers to votes and counts, and these to gradients."""
+"""Counting of the workers' votes on the host, and decoding of votes and counts to gradients."""
 
 from __future__ import annotations
 
@@ -26,12 +26,21 @@ def count(
     planes: bool = True,
     vote: bool = True,
 ) -> tuple[U8, U8]:
-    """Votes uint8[W, n, 64] as (vote lines uint8[n, 64], count planes uint8[P, n, 64]).
+    """Count the votes of all workers; return (vote lines uint8[n, 64], planes uint8[P, n, 64]).
 
-    Bit ``p`` of a count is in plane ``p``, P = W.bit_length(): in G_BINARY at the place of the
-    element the number of + votes, in G_TERNARY at its even bit that of +, at its odd bit that of -.
-    A tie is + in G_BINARY and 0 in G_TERNARY. ``present`` bool[W, n]: the others abstain, as if
-    they were not there. What is not asked for is empty. ValueError for other arrays or routes.
+    Bit ``p`` of a count is in plane ``p``, P = W.bit_length(). In G_BINARY the count at the bit of
+    an element is that of + votes; in G_TERNARY an element's even bit has the count of + votes and
+    its odd bit that of - votes. A tie is + in G_BINARY and 0 in G_TERNARY.
+
+    Args:
+        lines: Votes uint8[W, n, 64] of all workers.
+        route: G_BINARY or G_TERNARY.
+        present: bool[W, n], contributors; None for all. Others abstain, as if they did not exist.
+        planes: Whether to return the planes; if not, they are empty.
+        vote: Whether to return the vote lines; if not, they are empty.
+
+    Raises:
+        ValueError: Other arrays or routes.
     """
     _check_votes(route)
     check("lines", lines, np.uint8, "W", "n", LINE)
@@ -56,10 +65,17 @@ def count(
 def unpack(
     lines: U8, route: Route, elements: int, *, scale: float = 1.0, out: F32 | None = None
 ) -> F32:
-    """Votes uint8[n, 64] as float32[elements]: +scale, -scale, and 0.0 in G_TERNARY.
+    """Decode vote lines uint8[n, 64] to float32[elements]: +scale, -scale, or 0.0 (G_TERNARY).
 
-    ``out``: float32[elements], contiguous, to write to. ValueError when there are fewer lines, for
-    other arrays, or for a route without votes.
+    Args:
+        lines: Vote lines.
+        route: G_BINARY or G_TERNARY.
+        elements: Number of elements.
+        scale: Magnitude of the result.
+        out: float32[elements], contiguous, to write to; None for a new array.
+
+    Raises:
+        ValueError: There are too few lines, or other arrays or routes.
     """
     check("lines", lines, np.uint8, "n", LINE)
     gradient = _gradient(lines, len(lines), route, elements, out)
@@ -78,11 +94,20 @@ def unpack_net(
     scale: float = 1.0,
     out: F32 | None = None,
 ) -> F32:
-    """Count planes uint8[P, n, 64] as float32[elements]: scale * float32(plus - minus) / workers,
-    in float32 and in this order; ``workers``: those present, 0: every element is 0.0.
+    """Decode count planes to float32[elements]: scale * float32(plus - minus) / workers.
 
-    ``out``: float32[elements], contiguous, to write to. ValueError when there are fewer lines, for
-    other arrays or numbers of workers, or for a route without votes.
+    It is computed in float32 and in this order.
+
+    Args:
+        planes: Count planes uint8[P, n, 64].
+        route: G_BINARY or G_TERNARY.
+        elements: Number of elements.
+        workers: Number of contributors; with 0 every element is 0.0.
+        scale: Factor of the result.
+        out: float32[elements], contiguous, to write to; None for a new array.
+
+    Raises:
+        ValueError: There are too few lines, or other arrays, numbers or routes.
     """
     check("planes", planes, np.uint8, "P", "n", LINE)
     check_number("count planes", len(planes), 1, MAX_PLANES)
@@ -98,7 +123,7 @@ def unpack_net(
 
 
 def check_lines(given: int, route: Route, elements: int) -> None:
-    """Refuse a number of lines that does not hold so many elements."""
+    """Check that ``given`` lines can hold ``elements`` elements. Raise ValueError if not."""
     if given < (need := lines_of(elements, route)):
         raise ValueError(f"{given} lines do not hold {elements} elements, {need} would")
 
@@ -110,7 +135,11 @@ def _check_votes(route: Route) -> None:
 
 
 def _gradient(source: U8, lines: int, route: Route, elements: int, out: F32 | None) -> F32:
-    """Return ``out``, or a new array, for the elements of so many lines of ``source``."""
+    """Return the checked ``out``, or a new float32[elements], for a decoder of ``source``.
+
+    Raises:
+        ValueError: ``lines`` lines do not hold so many elements, or ``out`` does not fit.
+    """
     _check_votes(route)
     elements = check_number("elements", elements, 0)
     check_lines(lines, route, elements)
@@ -129,9 +158,16 @@ Words = NDArray[np.uint64]
 
 
 def add_planes(groups: Sequence[U8], workers: int) -> U8:
-    """Count planes uint8[P, n, 64] of each group, as `count` gives them, to those of all
-    ``workers`` together, P = workers.bit_length(). ValueError for other arrays, more workers than a
-    count holds, or counts that P planes do not hold."""
+    """Add the count planes of several groups of workers; return uint8[P, n, 64].
+
+    Args:
+        groups: Count planes uint8[p, n, 64] of each group, as of `count`.
+        workers: Number of workers in all groups; P = workers.bit_length().
+
+    Raises:
+        ValueError: Other arrays, more workers than a count holds, or counts that P planes do not
+            hold.
+    """
     workers = check_number("workers", workers, 1, MAX_WORKERS)
     for one in groups:
         check("planes", one, np.uint8, "P", "n", LINE)
@@ -148,7 +184,7 @@ def add_planes(groups: Sequence[U8], workers: int) -> U8:
 
 
 def _add(total: Words, more: Words) -> bool:
-    """Add in place, all elements at once, bit by bit; whether some count does not fit."""
+    """Add planes ``more`` to ``total`` in place; return whether a count overflows."""
     carry = np.zeros_like(total[0])
     for p in range(max(len(total), len(more))):
         b = more[p] if p < len(more) else np.zeros_like(carry)
@@ -163,8 +199,16 @@ def _add(total: Words, more: Words) -> bool:
 
 
 def vote_of(planes: U8, route: Route, present: NDArray[np.integer] | int) -> U8:
-    """The vote lines uint8[n, 64] that counts decide; ``present``: workers with a vote, of all
-    lines or of each [n]. ValueError for a route without votes."""
+    """Return the vote lines uint8[n, 64] that counts decide.
+
+    Args:
+        planes: Count planes uint8[P, n, 64].
+        route: G_BINARY or G_TERNARY.
+        present: Number of contributors of all lines, or of each line, integers [n].
+
+    Raises:
+        ValueError: Other arrays or numbers, or a route without votes.
+    """
     _check_votes(route)
     check("planes", planes, np.uint8, "P", "n", LINE)
     check_number("count planes", len(planes), 1, MAX_PLANES)

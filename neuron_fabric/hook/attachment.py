@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`attach`: registration of the communication hook on a training; needs torch.
+"""`attach`: registers the communication hook on a training; needs torch.
 
-A hook is registered only if all ranks agree on profile, model, options and version. A refusal is
-one line for all ranks and exit code 2 on each.
+A hook is registered only if all ranks agree on profile, model, options and version. If not, one
+line is printed for all ranks, and each ends with exit code 2.
 """
 
 # No postponed annotations here, as in the module of the hook.
@@ -28,6 +28,7 @@ from neuron_fabric.capacity.substrate import Substrate, read_substrate
 from neuron_fabric.codec import Route, lines_of
 from neuron_fabric.ddp import Hook, register
 from neuron_fabric.errors import AttachError, LineError
+from neuron_fabric.hook.attach_checks import check_model, check_momentum, end, warn
 from neuron_fabric.hook.bucket_hook import (
     FALLBACK,
     NAN,
@@ -37,10 +38,9 @@ from neuron_fabric.hook.bucket_hook import (
     BucketRouter,
     bucket_hook,
 )
-from neuron_fabric.hook.conditions import told as told_conditions
-from neuron_fabric.hook.conditions import watch_untold
 from neuron_fabric.hook.lost_ranks import Peers, watch
-from neuron_fabric.hook.refusal import check_model, end, warn
+from neuron_fabric.hook.training_conditions import told as told_conditions
+from neuron_fabric.hook.training_conditions import watch_untold
 from neuron_fabric.hook.training_session import TrainingSession, all_reducer
 from neuron_fabric.monitor import Controller
 from neuron_fabric.monitor.job_plan import WARMUP, Cost, Phase, check_monitor, costs_of, plan_of
@@ -49,7 +49,7 @@ from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import FULL, Region
 from neuron_fabric.ranks import other_rank, silent_rank, together
 from neuron_fabric.reducers.interface import Reducer
-from neuron_fabric.reducers.server_session import ServerReducer, most_lines
+from neuron_fabric.reducers.server_client import ServerReducer, most_lines
 from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
 from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TorchReducer
 from neuron_fabric.version import VERSION
@@ -57,7 +57,7 @@ from neuron_fabric.wrapped import ddp_model, named_parameters
 
 
 def assignment(parameters: Sequence[Any], cap_bytes: int) -> list[list[int]]:
-    """Return the assignment of parameters to the buckets of DDP, by the function of torch itself.
+    """Return the assignment of parameters to the buckets of DDP, computed by torch's own function.
 
     DDP makes these buckets once it has seen a backward: from the last parameter on, with a small
     first bucket. The order of the gradients of a model may differ a little from that.
@@ -82,7 +82,13 @@ def assignment(parameters: Sequence[Any], cap_bytes: int) -> list[list[int]]:
 def buckets_by_region(
     named: Iterable[tuple[str, Any]], cap_bytes: int, regions: Mapping[str, str]
 ) -> Counter[str]:
-    """Count the buckets with a parameter of each region; ``regions`` is keyed by parameter."""
+    """Return how many buckets of DDP have a parameter of each region.
+
+    Args:
+        named: (name, parameter) in the order of `named_parameters`.
+        cap_bytes: Size of a bucket.
+        regions: Profile region by name of parameter.
+    """
     names, parameters = zip(*named, strict=True)
     return Counter(
         region
@@ -120,7 +126,7 @@ def vet(
     buckets: Mapping[str, int] | None = None,
     waits: tuple[float, float] = (2.0, 0.0),
 ) -> Vetted:
-    """Check the regions of a profile against a reducer before a training (spec: runtime section 5).
+    """Check a profile's regions against a reducer before a training (spec: runtime section 5).
 
     Args:
         profile: profile to check.
@@ -177,7 +183,7 @@ SUBSTRATE = "NF_SUBSTRATE"
 
 
 def _check_reducer(text: str) -> None:
-    """Raise AttachError for an unknown reducer or a bad socket."""
+    """Raise AttachError if ``text`` names no reducer, or a socket that cannot be one."""
     if text == DEFAULT or text.startswith(PREFIX):
         address(text)
     elif text != TORCH:
@@ -198,7 +204,7 @@ class Options:
     substrate: Substrate | None = None
 
     def __post_init__(self) -> None:
-        """Raise AttachError for an unknown choice or a number out of range."""
+        """Check the options. Raise AttachError for an unknown choice or a number out of range."""
         _check_reducer(self.reducer)
         for name, value, known in (
             ("fp32", self.fp32, PATHS),
@@ -329,7 +335,7 @@ def attach(
 
 @dataclass(frozen=True)
 class _Asked:
-    """Request of one rank."""
+    """Checked arguments of `attach` on one rank; ``digest`` must be equal on all ranks."""
 
     profile: Profile
     fit: Fit
@@ -354,25 +360,17 @@ def _asked(
         raise AttachError("attach", what, "train with fewer")
     here = replace(here, world_size=world)
     found = fit(read, model, here, strict=options.strict)
-    _check_momentum(read, optimizer)
+    check_momentum(read, optimizer)
     shape = fingerprint(found.binding.parameters)
     digest = hashlib.sha256(repr((VERSION, read, shape, options, here)).encode()).hexdigest()
     return _Asked(read, found, here, options, digest)
 
 
-def _check_momentum(profile: Profile, optimizer: Any) -> None:
-    """Refuse an optimizer with momentum if a region votes with its momentum."""
-    for region in profile.regions:
-        if not any(how.signal == "momentum" for how in region.phases.values()):
-            continue
-        groups = getattr(optimizer, "param_groups", ())
-        if any(group.get("momentum") for group in groups):
-            what = f"region {region.name!r} votes with its momentum, and the optimizer adds its own"
-            raise AttachError("attach", what, "give the optimizer momentum=0")
-
-
 def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reducer:
-    """Return the reducer that a training names, not open yet; ``regions`` by parameter."""
+    """Return the reducer that the options name, not yet opened.
+
+    ``regions`` gives the profile region by name of parameter.
+    """
     profile, options = asked.profile, asked.options
     if options.reducer == TORCH:
         return TorchReducer(options.timeout_s)
@@ -470,7 +468,7 @@ def _attached(
 
 
 def _writable(folder: Path | None) -> Path | None:
-    """Return the folder of the log, or None after a warning if it cannot be written."""
+    """Return the folder of the monitor log, created; None after a warning if it is not writable."""
     if folder is None:
         return None
     try:
@@ -485,7 +483,7 @@ def _writable(folder: Path | None) -> Path | None:
 
 
 def _tell(asked: _Asked, world: int, vetted: Vetted) -> None:
-    """Print the warnings about a profile, once for all ranks."""
+    """Print the warnings about a profile and its capacity check; called on rank 0 only."""
     profile, found = asked.profile, asked.fit
     for note in vetted.notes:
         warn(note)

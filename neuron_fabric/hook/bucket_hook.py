@@ -17,8 +17,7 @@ Paths of FP32 parameters:
   bits of DDP without a hook. In a mixed bucket only the FP32 parameters are reduced: a ring of
   three or more ranks then adds in another order, as its chunks are cut elsewhere.
 - ordered: the sum in the order of workers, divided by W. The bits depend on the gradients alone.
-The
-  gradients are sent as FP32 lines with the votes.
+  The gradients are sent as FP32 lines with the votes.
 - whole: for tests. Every bucket is reduced as by DDP, then votes overwrite their parameters: this
   saves nothing, and the FP32 parameters of mixed buckets are those of DDP.
 """
@@ -43,9 +42,9 @@ from neuron_fabric.codec import Route, maxima, units
 from neuron_fabric.comm_hooks import HookState
 from neuron_fabric.ddp import DdpMean
 from neuron_fabric.hook import payload
+from neuron_fabric.hook.attach_checks import warn
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
-from neuron_fabric.hook.refusal import warn
-from neuron_fabric.hook.sampling import Agreements, Measured, Signs, sample_of
+from neuron_fabric.hook.monitor_samples import Agreements, Measured, Signs, sample_of
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer
@@ -83,7 +82,9 @@ class InOrder:
         weakref.finalize(self, self._todo.put, None).atexit = False
 
     def put(self, action: Action, failed: Failed = lambda error: None) -> None:
-        """Queue an action; ``failed`` is called with the error if it cannot be done.
+        """Queue an action; ``failed`` is called with the error if it, or an earlier action, fails.
+
+        If ``room`` actions wait or run, this call waits for one of them.
 
         Raises:
             RuntimeError: the thread is closed.
@@ -96,21 +97,23 @@ class InOrder:
             self._todo.put((self, action, failed))
 
     def ask(self, action: Callable[[], Found]) -> Callable[[], Found]:
-        """Do ``action`` after all before it; what waits for what it gives, or raises what has been
-        raised."""
+        """Queue an action; return a function that waits for its result.
+
+        The function returns the result or raises the error of the action.
+        """
         found: Future[Found] = Future()
         self.put(lambda: found.set_result(action()), found.set_exception)
         return found.result
 
     def drain(self) -> None:
-        """Wait for all actions. Raise the first error, if there is one."""
+        """Wait until no action waits or runs. Raise the first error of any action, if any."""
         with self._idle:
             self._idle.wait_for(lambda: self._open == 0)
         if self.error is not None:
             raise self.error
 
     def close(self) -> None:
-        """Run the queued actions, and end the thread."""
+        """Wait for the queued actions, and end the thread."""
         with self._idle:
             self._closed = True
             self._todo.put(None)
@@ -149,12 +152,13 @@ gradients, as of bfloat16. A bucket is two actions."""
 
 
 class BucketRouter(HookState):
-    """State of the hook: routes, residuals, threads and counters.
+    """State of the hook that reduces buckets: routes of the step, residuals, threads and counters.
 
     ``first`` is called before the first bucket of a step and sets the step's ``routes`` (regions
-    without one, and parameters without a region, go in FP32) and ``samples``: regions to be
-    compared with FP32 in this step, those in FP32 by ``shadows``. ``last`` is called after the last
-    one; what it puts on ``thread`` comes after all buckets.
+    without one, and parameters without a region, use FP32) and ``samples``: profile regions to be
+    compared with FP32 in this step; for those in FP32, ``shadows`` has the route to compare.
+    ``last`` is called after the last bucket; an action that it puts on ``thread`` runs after all
+    buckets.
     """
 
     def __init__(
@@ -171,12 +175,13 @@ class BucketRouter(HookState):
 
         Args:
             model: DistributedDataParallel model.
-            regions: region by parameter.
+            regions: profile region by parameter; parameters with fewer than `LEAST` elements use
+                FP32.
             reducer: reducer of packed lines, open.
             fp32: path of FP32 parameters: ring, ordered or whole.
             nonfinite: for a tensor that is not finite on some rank: NaN on all ranks, as plain DDP
                 spreads it; or fallback, which reduces it once more in FP32.
-            shadows: routes that regions in FP32 are compared with.
+            shadows: routes with which regions in FP32 are compared.
         """
         self.group, self.workers = model.process_group, dist.get_world_size(model.process_group)
         self.rank = dist.get_rank(model.process_group)
@@ -203,13 +208,18 @@ class BucketRouter(HookState):
         self.peers: Peers | None = None
 
     def release(self) -> None:
-        """Drop the callbacks, and so a circle: what is left is freed here and now, not by a garbage
-        collection in a forked process, in which the threads of gloo are not."""
+        """Drop the callbacks, which breaks a reference cycle, so that this object is freed at once.
+
+        A later garbage collection could run in a forked process, which lacks the threads of gloo.
+        """
         self.first: Callable[[], None] = lambda: None
         self.last: Callable[[], None] = lambda: None
 
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Start the reduction of a bucket."""
+        """Start the reduction of a bucket; return the future of its buffer.
+
+        The first bucket of a step waits for all actions of the step before.
+        """
         if bucket.index() == 0:
             self.step += 1
         where = (self.step, bucket.index(), bucket.parameters())
@@ -237,7 +247,7 @@ class BucketRouter(HookState):
         return future.then(value)
 
     def tell_lost(self, error: BaseException, where: Where | None = None) -> None:
-        """Report a lost rank in one line, once per job, if ``error`` is one of a lost rank."""
+        """Print one line per job if ``error`` tells a lost rank; ``where`` names the bucket."""
         peers = self.peers
         if peers is None or not is_lost(error):
             return
@@ -325,8 +335,18 @@ class BucketRouter(HookState):
     def _ring(
         self, bucket: dist.GradBucket, full: Sequence[int], samples: Sequence[torch.Tensor]
     ) -> Callable[[], None]:
-        """Start the mean of the FP32 gradients of a mixed bucket, in one buffer, with the
-        ``samples`` of others after them, which are scaled already; return what waits for it."""
+        """Start the mean over ranks of a mixed bucket's FP32 gradients and of samples.
+
+        Both are in one all-reduce.
+
+        Args:
+            bucket: The bucket.
+            full: Positions of the FP32 gradients in it.
+            samples: Sampled elements of other gradients, scaled by 1/W already.
+
+        Returns:
+            A function that waits for the mean and writes it to the gradients and samples.
+        """
         self.mean.scale(bucket, frozenset(full))
         gradients = bucket.gradients()
         views = [*(gradients[n].view(-1) for n in full), *samples]
@@ -344,7 +364,10 @@ class BucketRouter(HookState):
         return finish
 
     def _at_once(self, action: Callable[[], Any]) -> Callable[[], Any]:
-        """Run an action now, with the interface of `InOrder.ask`."""
+        """Run an action now, after all queued ones; return a function that returns its result.
+
+        This is the interface of `InOrder.ask`.
+        """
         self.packer.drain()
         found = action()
         return lambda: found
@@ -356,7 +379,7 @@ class BucketRouter(HookState):
         return votes
 
     def _timed(self, flat: torch.Tensor, future: Any) -> Any:
-        """Time an all-reduce that has just started."""
+        """Time an all-reduce of ``flat`` that has just started; return its future."""
         self.link.watch(self.step, flat.numel() * flat.element_size(), future)
         return future
 
@@ -388,7 +411,10 @@ class BucketRouter(HookState):
         return payload.signal_of(name, region, view, how, self.memory, sample=sample, index=index)
 
     def _packed(self, signals: Sequence[payload.LocalSignal]) -> list[payload.Vote]:
-        """Pack votes while the maxima of codes are reduced, then the codes."""
+        """Pack the parameters: votes while the maxima for codes are reduced, then the codes.
+
+        The results are in the order of ``signals``.
+        """
         codes = [one for one in signals if one.how.route.codes]
         own = [torch.from_numpy(maxima(one.values)) for one in codes]
         if own:
@@ -433,7 +459,10 @@ class BucketRouter(HookState):
             self._once_more([vote.view for vote in again])
 
     def _mean_at(self, vote: payload.Vote) -> F32 | None:
-        """Return the FP32 mean at the sampled places, which votes overwrite under `WHOLE`."""
+        """Return the FP32 mean at the sampled elements of a parameter, None if it is not sampled.
+
+        Under `WHOLE` it is read from the bucket's buffer, before the decoded votes overwrite it.
+        """
         if vote.shadow:
             return payload.values_of(vote.view)
         if vote.sample is None or self.fp32 != WHOLE:
@@ -464,31 +493,34 @@ class BucketRouter(HookState):
             self.memory.keep(vote.name, vote.values, sent)
 
     def _lost(self, votes: Sequence[payload.Vote], others: Sequence[torch.Tensor]) -> None:
-        """Reduce a lost bucket in FP32, with ``others`` of the same submit; residuals stay."""
+        """Reduce in FP32 a bucket that the reducer has lost; residuals stay as they are.
+
+        ``others`` are FP32 gradients that were submitted with the votes.
+        """
         if self.fp32 != WHOLE and (
             views := [*others, *(vote.view for vote in votes if not vote.shadow)]
         ):
             self._once_more(views)
 
     def _once_more(self, views: Sequence[torch.Tensor]) -> None:
-        """Reduce these parameters in FP32, the same on every rank."""
+        """Reduce the gradients in ``views`` in FP32 to their mean, in place; a collective call."""
         flat = torch.cat(list(views)) * (1.0 / self.workers)
         self.reducer.second_group.all_reduce(flat)()
         self._count_ring(flat)
         _spread(flat, views)
 
     def _count_ring(self, flat: torch.Tensor) -> None:
-        """Count the bytes of a ring all-reduce: all but the share of a rank, twice."""
+        """Count the bytes of a ring all-reduce, sent and received: 2 (W - 1) / W times the size."""
         moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
         self.reducer.counters.moved(Route.FP32, moved, moved)
 
 
 def _spread(flat: torch.Tensor, views: Sequence[torch.Tensor]) -> None:
-    """Copy the values of one buffer into the views that it was made of."""
+    """Copy one concatenated buffer back into the views whose elements it holds."""
     for view, part in zip(views, flat.split([one.numel() for one in views]), strict=True):
         view.copy_(part)
 
 
 def bucket_hook(state: BucketRouter, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Reduce a bucket: the hook for `register_comm_hook`."""
+    """Reduce a bucket: the function for `register_comm_hook`, with a `BucketRouter` as state."""
     return state.reduce(bucket)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric exact`: gradients in FP32 are those of DDP without a hook.
+"""`nf train exact`: check that FP32 gradients with the hook are bit-identical to plain DDP.
 
 A small net is trained by gloo processes three times: without a hook, with a profile that leaves all
 in FP32, and with the hook that captures. Every gradient of every step is compared, bit for bit.
@@ -18,9 +18,9 @@ from pathlib import Path
 from neuron_fabric.data import read_object
 from neuron_fabric.errors import AttachError, say
 
-HELP = "are gradients in FP32 those of DistributedDataParallel without a hook, bit for bit"
+HELP = "check that FP32 gradients with the hook are bit-identical to plain DDP"
 EXAMPLES = """examples:
-  nf train exact                               2, 3, 4 and 6 workers on this machine
+  nf train exact                             2, 3, 4 and 6 workers on this machine
   nf train exact --workers 5 --steps 20      one number of workers, longer
 """
 MOST = 16
@@ -28,7 +28,7 @@ _WHERE = "exact"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Workers and steps."""
+    """Add the options: numbers of workers, steps, time-out."""
     add = parser.add_argument
     add("--workers", type=_numbers, default=(2, 3, 4, 6), metavar="W,W", help="2,3,4,6")
     add("--steps", type=int, default=4, metavar="N", help="of each training: 4")
@@ -43,7 +43,14 @@ def _numbers(word: str) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: no gradient differs; 1: one does. AttachError when it cannot be tried."""
+    """Run the trainings and print a table of the comparison.
+
+    Returns:
+        0 if no gradient differs, 1 if one does.
+
+    Raises:
+        AttachError: The trainings cannot be run.
+    """
     if args.steps < 1:
         raise AttachError(_WHERE, f"{args.steps} steps", "ask for one at least")
     if importlib.util.find_spec("torch") is None:
@@ -73,7 +80,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _told(found: list[dict[str, list[int]]]) -> int:
-    """Print a line for each number of workers and hook, with the largest count of any rank."""
+    """Print a row per number of workers and hook; return 1 if any gradient differs, else 0.
+
+    A row has the largest count of any rank.
+    """
     say(f"{'':24}{'gradients':>12}{'differ':>10}")
     wrong = 0
     for name in found[0]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric.hook.ddp_check_ranks FOLDER STEPS W ...`: the processes of `exact`.
+"""`python -m neuron_fabric.hook.ddp_check_ranks FOLDER STEPS W ...`: processes of `nf train exact`.
 
-FOLDER/rank-N.json: gradients and how many of them differ, by number of workers and hook.
+Each rank writes FOLDER/rank-N.json: by number of workers and hook, the number of compared gradient
+elements and of those that differ.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import attach
 from neuron_fabric.profile import sketch
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 
 CAPS_MB = (0.02, 25.0)
 """Several buckets, and one."""
@@ -31,7 +32,13 @@ HOOKS = ("profile", "capture")
 
 
 def main(folder: str, steps: int, workers: Sequence[int]) -> None:
-    """Fork the ranks and wait for them."""
+    """Fork one rank per worker of the largest group, and wait for them.
+
+    Args:
+        folder: Folder of the results.
+        steps: Steps of each training.
+        workers: Numbers of workers to compare with.
+    """
     gc.freeze()  # a collection in a rank need not look at all of torch
     torch.multiprocessing.start_processes(
         _rank, (folder, steps, workers), nprocs=max(workers), start_method="fork"
@@ -64,7 +71,16 @@ def _rank(rank: int, folder: str, steps: int, workers: Sequence[int]) -> None:
 def _gradients(
     group: Any, rank: int, steps: int, cap_mb: float, hook: str, folder: str
 ) -> torch.Tensor:
-    """Return all gradients of a training, float32[n]."""
+    """Train a small net and return the gradients of all steps as this rank gets them, float32[n].
+
+    Args:
+        group: Process group.
+        rank: Rank of this process.
+        steps: Number of steps.
+        cap_mb: Size of a DDP bucket in MiB.
+        hook: "profile", "capture" or "" for none.
+        folder: Folder for captures.
+    """
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(64, 96), nn.Tanh(), nn.LayerNorm(96), nn.Linear(96, 10))
     model = DistributedDataParallel(net, process_group=group, bucket_cap_mb=cap_mb)

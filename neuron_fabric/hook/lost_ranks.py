@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line on a rank that has ended or is stopped, before the traceback of the ranks that wait for
-it; needs torch.
+"""Detection of ranks that have ended or are stopped, with one line before the traceback.
 
 Gloo reports a lost rank as a closed connection of an address, or as a time-out without any name.
-The ranks of one machine look up each other's processes instead, which names the rank exactly.
+The ranks of one machine look up each other's processes instead, which names the rank exactly. Needs
+torch.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _STORE_S = 2.0
 
 
 class Peers:
-    """The processes of a group's ranks."""
+    """Processes of the ranks of a group: machine, process id and start time of each."""
 
     def __init__(self, group: Any) -> None:
-        """Exchange them; every rank of ``group`` comes."""
+        """Exchange the process data between all ranks; a collective call."""
         self._group, self._rank = group, dist.get_rank(group)
         self._machine, pid = _machine(), os.getpid()
         own = (self._machine, pid, _state(pid)[1])
@@ -42,14 +42,20 @@ class Peers:
         dist.all_gather_object(self._every, own, group=group)
 
     def who(self) -> str:
-        """Say which rank is lost, as far as this one can tell."""
+        """Return a text with the ranks on this machine that have ended or are stopped.
+
+        It looks for at most `_LOOK_S` seconds, and says "a rank" if none is found.
+        """
         until = time.monotonic() + _LOOK_S
         while not (gone := self._gone()) and time.monotonic() < until:
             time.sleep(_LOOK_S / 20)
         return "; ".join(gone) or "a rank has ended, is stopped or is out of reach"
 
     def is_first(self) -> bool:
-        """Return whether no other rank has reported the lost rank yet."""
+        """Return whether no other rank has reported the lost rank yet.
+
+        True if the store does not answer within `_STORE_S` seconds.
+        """
         found = [True]
 
         def ask() -> None:
@@ -73,13 +79,15 @@ class Peers:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether an exception is that of a collective whose peer does not answer."""
+    """Return whether an exception is a RuntimeError of gloo for a peer that does not answer."""
     return isinstance(error, RuntimeError) and _GLOO.search(str(error)) is not None
 
 
 def watch(tell: Callable[[BaseException], None]) -> None:
-    """Call ``tell``, a method, with an exception that ends the script, before its traceback: DDP
-    has collectives that no hook sees."""
+    """Install an excepthook that calls ``tell`` with an uncaught exception before its traceback.
+
+    DDP has collectives that no hook sees. ``tell`` is a bound method and is not kept alive.
+    """
     method, before = WeakMethod(tell), sys.excepthook
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
@@ -91,7 +99,7 @@ def watch(tell: Callable[[BaseException], None]) -> None:
 
 
 def _machine() -> str:
-    """Return a name of the machine and its table of processes; containers have their own table."""
+    """Return a name of the machine and its process namespace, since containers have their own."""
     try:
         return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -99,7 +107,7 @@ def _machine() -> str:
 
 
 def _state(pid: int) -> tuple[str, str]:
-    """Return state and start time of a process; "X" and "" if it does not exist."""
+    """Return state letter and start time of a process from /proc; "X" and "" if there is none."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

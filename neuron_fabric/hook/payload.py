@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payload of a bucket: the low-bit parameters as lines that are submitted to a reducer; needs
-torch.
-"""
+"""Payload of a bucket: its low-bit parameters as lines for a reducer, and decoding; needs torch."""
 
 # No postponed annotations here, as in the hook's own module.
 
@@ -26,7 +24,7 @@ from neuron_fabric.codec import (
     unpack_sums,
 )
 from neuron_fabric.codec.draws import Key, draws
-from neuron_fabric.hook.sampling import Index
+from neuron_fabric.hook.monitor_samples import Index
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import F32, U8, Part
 
@@ -49,20 +47,23 @@ class Memory:
         self.momenta: dict[str, F32] = {}
 
     def corrected(self, name: str, gradient: F32) -> F32:
-        """Return a copy of gradient + residual."""
+        """Return a copy of a parameter's gradient plus residual, or of the gradient alone."""
         held = self.residuals.get(name)
         return gradient.copy() if held is None else gradient + held
 
     def keep(self, name: str, signal: F32, sent: F32) -> None:
-        """Keep the residual: ``signal`` less what was ``sent`` of it."""
+        """Store the new residual of a parameter: ``signal`` minus what was ``sent`` of it."""
         self.residuals[name] = signal - sent
 
     def flushed(self, name: str) -> F32 | None:
-        """Remove and return the residual, for a gradient that is sent in FP32."""
+        """Remove and return the residual of a parameter now sent in FP32; None without one."""
         return self.residuals.pop(name, None)
 
     def momentum(self, name: str, gradient: F32, beta: float) -> F32:
-        """Update the momentum with a gradient, and return a copy."""
+        """Update the momentum of a parameter with a gradient, and return a copy of it.
+
+        An update that is not finite is returned but not stored.
+        """
         b = np.float32(beta)
         held = self.momenta.get(name)
         own = (np.float32(1) - b) * gradient
@@ -72,7 +73,7 @@ class Memory:
         return moved.copy()
 
     def rescale(self, factor: float) -> None:
-        """Multiply all residuals and momenta by the change of the loss scale."""
+        """Multiply all residuals and momenta by ``factor``, the change of the loss scale."""
         for held in (self.residuals, self.momenta):
             for name in held:
                 held[name] = held[name] * np.float32(factor)
@@ -86,7 +87,11 @@ class Memory:
 
 
 def column(packed: Packed, elements: int, scale: np.float32) -> tuple[float, float]:
-    """Return the entry of the sidecar for a tensor: scale and presence."""
+    """Return the entry of the sidecar for a tensor: (scale, 1.0); (0.0, 0.0) for an abstention.
+
+    The scale is NaN if the tensor is not finite. A worker abstains if all elements are 0 or no gate
+    is open.
+    """
     if not packed.finite:
         return np.nan, 1.0
     if packed.zeros == elements or not packed.open_gates:
@@ -95,12 +100,12 @@ def column(packed: Packed, elements: int, scale: np.float32) -> tuple[float, flo
 
 
 def sidecar(columns: Sequence[tuple[float, float]]) -> F32:
-    """Return the sidecar, float32[2, T]: scales and presence."""
+    """Return the sidecar of a bucket, float32[2, T]: a row of scales and a row of presence."""
     return np.array(columns, np.float32).reshape(-1, 2).T.copy()
 
 
 def ordered_sum(rows: F32) -> F32:
-    """Add float32[W, ...] in the order of workers.
+    """Return the sum of float32[W, ...] over the first axis, added in the order of workers.
 
     A NaN gets the bits that the device gives it, 7FC00000h.
     """
@@ -129,7 +134,10 @@ MEAN_ABS = "mean_abs"
 
 
 def own_scale(values: F32, packed: Packed, how: PhaseRoute) -> np.float32:
-    """a_w: what this worker says of its tensor ``values``, packed; NaN where it is not finite."""
+    """Return this worker's scale of a tensor for the sidecar, a_w; NaN if it is not finite.
+
+    It is the mean of abs(x), or the root mean square, as the route says; 1 with a fixed scale.
+    """
     if how.fixed is not None:
         return np.float32(1)
     if how.scale == MEAN_ABS or not packed.finite:
@@ -139,7 +147,16 @@ def own_scale(values: F32, packed: Packed, how: PhaseRoute) -> np.float32:
 
 
 def common_scale(total: np.float32, present: np.float32, how: PhaseRoute) -> np.float32:
-    """s, from the sidecar's sums: 0 where nobody has a vote, NaN where a worker is not finite."""
+    """Return the scale s for decoding, from the sums in the sidecar.
+
+    Args:
+        total: Sum of the workers' scales.
+        present: Number of workers that have not abstained.
+        how: Route, with a fixed scale or shrink.
+
+    Returns:
+        s; 0 if all workers abstain, NaN if the total is not finite.
+    """
     if present == 0:
         return np.float32(0)
     if not np.isfinite(total):
@@ -159,7 +176,7 @@ def decode(
     u: F32 | None = None,
     workers: int = 0,
 ) -> None:
-    """Decode one tensor of a part.
+    """Decode one tensor of a part into ``out``; NaN if s is not finite, 0 if all workers abstain.
 
     Args:
         reduced: result of the part.
@@ -185,9 +202,10 @@ def decode(
 
 
 def own_votes(packed: Packed, route: Route, elements: int, u: F32 | None = None) -> F32:
-    """Return the votes of this worker: +1.0, -1.0, and 0.0 in G_TERNARY.
+    """Return what this worker sent, decoded, float32[elements].
 
-    With the units ``u`` of integer codes: the values of the codes.
+    Votes are +1.0, -1.0, and 0.0 in G_TERNARY; with the units ``u`` of integer codes, the values of
+    the codes.
     """
     if u is not None:
         return unpack_codes(packed.lines, route, u, elements)
@@ -200,11 +218,19 @@ SEED = 2606
 
 @dataclass(frozen=True)
 class LocalSignal:
-    """Values of one parameter that this worker packs; ``kept``: with a residual.
+    """Values of one parameter that this worker packs: gradient, or momentum, plus residual.
 
-    ``view``: its elements in the bucket's buffer, flat. ``shadow``: it goes in FP32, and the votes
-    are only looked at. ``sample``: the FP32 mean of sampled elements, once it is there; ``index``:
-    which ones, None: all.
+    Attributes:
+        name: Parameter.
+        region: Its profile region.
+        view: Its elements in the bucket's buffer, flat.
+        how: Its route.
+        values: Values to pack, float32[n].
+        kept: Whether a residual is stored after decoding (error feedback).
+        shadow: Whether the gradient itself is sent in FP32, and the votes are only compared with
+            it.
+        sample: FP32 gradient at the sampled elements, later overwritten by its mean over the ranks.
+        index: Which elements are sampled; None for all.
     """
 
     name: str
@@ -220,10 +246,13 @@ class LocalSignal:
 
 @dataclass(frozen=True, kw_only=True)
 class Vote(LocalSignal):
-    """Votes, or integer codes, that this worker sends of a parameter.
+    """Packed contribution of this worker for one parameter: votes or integer codes.
 
-    ``values``: what was voted on, if a residual is kept of it. ``units``: of the codes, the same on
-    every rank; None: these are votes.
+    Attributes:
+        values: Values that were packed, if a residual is stored; else empty.
+        packed: Packed lines.
+        column: Entry of the sidecar.
+        units: Units of the codes, the same on every rank; None for votes.
     """
 
     packed: Packed
@@ -232,12 +261,12 @@ class Vote(LocalSignal):
 
     @property
     def net(self) -> bool:
-        """Return whether the counts are returned, not the votes alone."""
+        """Return whether the reducer must return counts, from which the gradient is decoded."""
         return self.how.decode == "net"
 
 
 def values_of(view: torch.Tensor) -> F32:
-    """Return float32[n] on the host, without a copy of float32 on the CPU."""
+    """Return the elements of a tensor as float32[n] on the host; no copy of float32 on the CPU."""
     values: F32 = view.detach().cpu().float().numpy()
     return values
 
@@ -245,15 +274,15 @@ def values_of(view: torch.Tensor) -> F32:
 def signal_of(
     name: str, region: str, view: torch.Tensor, how: PhaseRoute, memory: Memory | None, **more: Any
 ) -> LocalSignal:
-    """Return the signal of this worker on a parameter.
+    """Return the values of a parameter that this worker packs, with momentum and residual applied.
 
     Args:
         name: parameter.
-        region: its region.
+        region: its profile region.
         view: its elements in the buffer of the bucket.
         how: its route.
         memory: residuals and momenta; None for a shadow, which changes neither.
-        more: fields of the signal.
+        more: further fields of `LocalSignal`.
     """
     values = values_of(view)
     if memory is not None and how.signal == "momentum":
@@ -265,14 +294,14 @@ def signal_of(
 
 
 def packed_vote(one: LocalSignal) -> Vote:
-    """Pack the vote of this worker on a parameter."""
+    """Pack the values of a parameter as votes."""
     return _vote(one, pack(one.values, one.how.route, scale=one.how.scale == MEAN_ABS))
 
 
 def packed_codes(one: LocalSignal, units: F32, step: int, rank: int) -> Vote:
-    """Pack the integer codes of this worker, with the units that all ranks share.
+    """Pack the values of a parameter as integer codes, with the units that all ranks share.
 
-    Stochastic rounding uses draws of this rank, step and parameter.
+    Stochastic rounding uses draws that depend on rank, step and parameter.
     """
     uniform = None
     if one.how.rounding != "nearest":
@@ -291,7 +320,10 @@ def _vote(one: LocalSignal, packed: Packed, units: F32 | None = None) -> Vote:
 
 
 def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:
-    """Return part and first line of each vote, by route and decoding in order of appearance."""
+    """Return each vote with the number of its part and its first line in the part.
+
+    There is a part for each pair of route and decoding, in order of appearance.
+    """
     keys = list(dict.fromkeys((vote.how.route, vote.net) for vote in votes))
     filled = [0] * len(keys)
     out = []
@@ -303,7 +335,7 @@ def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:
 
 
 def parts_of(votes: Sequence[Vote]) -> list[Part]:
-    """Return the parts of a bucket; column n of the sidecar is that of vote n."""
+    """Return a bucket's parts to submit, see `places`; column n of the sidecar is of vote n."""
     placed = list(enumerate(places(votes)))
     parts = []
     for part in range(1 + max((place[1] for _, place in placed), default=-1)):
@@ -316,13 +348,16 @@ def parts_of(votes: Sequence[Vote]) -> list[Part]:
 
 
 def fp32_part(gradients: Sequence[torch.Tensor]) -> Part:
-    """Gradients that are to be added in the order of workers, each from a new line."""
+    """Return the part of FP32 gradients that the reducer adds in the order of workers.
+
+    Each gradient starts on a new line.
+    """
     lines = [pack(values_of(one), Route.FP32).lines for one in gradients]
     return Part(Route.FP32, False, np.concatenate(lines))
 
 
 def put_means(gradients: Sequence[torch.Tensor], sums: Any, workers: int) -> None:
-    """Write the mean of each gradient from lines of sums, uint8[n, 64]."""
+    """Write the mean to each gradient, from sum lines uint8[n, 64] in the order of `fp32_part`."""
     first = 0
     for one in gradients:
         size = lines_of(one.numel(), Route.FP32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of the network as they are measured, and what capacity says of a profile beforehand."""
+"""Tests of measured network times, of the capacity check of a profile, of observed conditions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from neuron_fabric.capacity.link_times import FRESH, KEPT, LinkTimes
 from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import LINE, Route, lines_of
 from neuron_fabric.hook.attachment import NO_SUBSTRATE, vet
-from neuron_fabric.hook.conditions import ConditionProbe, optimizer_name, valid_for
+from neuron_fabric.hook.training_conditions import ConditionProbe, optimizer_name, valid_for
 from neuron_fabric.monitor.bench import PHASES, small_profile, small_region
 from neuron_fabric.monitor.job_plan import Cost, Phase, costs_of, plan_of
 from neuron_fabric.profile import PhaseRoute, Profile
@@ -33,7 +33,7 @@ OF_VOTES = Device(routes=(Route.FP32, Route.G_BINARY, Route.G_TERNARY))
 
 @dataclass
 class Network:
-    """Network with a clock that the test advances, and futures that it completes."""
+    """Stand-in for futures and a clock: the test advances the clock and completes the futures."""
 
     now: float = 0.0
     ends: list[Callable[[Any], None]] = field(default_factory=list)
@@ -47,7 +47,10 @@ class Network:
 
 
 def test_buckets_under_way_together_share_the_network() -> None:
-    """Two that start at once, of 1 and 2 MiB, end after 1 and 3 s: they took 1 and 2 s."""
+    """Check the times of all-reduces that overlap: each counts from the end of the one before.
+
+    Two of 1 and 2 MiB start at once and end after 1 and 3 s: they took 1 and 2 s.
+    """
     net = Network()
     link = LinkTimes(lambda: net.now)
     assert link.seconds() == {}
@@ -80,7 +83,10 @@ def test_a_late_rank_is_not_the_network() -> None:
 
 
 def test_all_reduces_that_end_at_one_time_take_no_less_than_none() -> None:
-    """Found by a killed server: a thread that had read its clock was overtaken by a later one."""
+    """Check that no time is negative if two threads record the end of an all-reduce at once.
+
+    A thread that had read its clock was overtaken by a later one.
+    """
     late: list[threading.Thread] = []
     times = iter((2.0, 3.0))
 
@@ -109,7 +115,7 @@ def test_sizes_that_are_not_seen_any_more_do_not_count() -> None:
 
 
 def profile(*routes: str) -> Profile:
-    """A region of 25 MiB for each route, which is steady and recovery."""
+    """Return a profile with a region of 25 MiB for each route, for steady and recovery phase."""
     return small_profile(
         tuple(
             small_region(
@@ -187,7 +193,7 @@ def test_costs_of_a_device_count_its_commits() -> None:
 
 @pytest.mark.parametrize(("decode", "layers"), [("vote", 2), ("net", 5)])
 def test_costs_by_the_same_network(decode: Literal["vote", "net"], layers: int) -> None:
-    """Without a device: the host's time, and packed bytes by the link that FP32 takes."""
+    """Check the modelled cost without a device: host time, and packed bytes on the FP32 network."""
     known = replace(shipped().coefficients, pack_rate=1e9, unpack_rate=2e9)
     phases = {**PHASES, "steady": PhaseRoute(Route.G_BINARY, decode)}
     asked = small_profile([small_region("r", ELEMENTS, phases)])
@@ -209,7 +215,7 @@ def test_costs_by_the_same_network(decode: Literal["vote", "net"], layers: int) 
 
 
 class Model(nn.Module):
-    """Stand-in for DistributedDataParallel, which knows whether a backward ends in a reduction."""
+    """Stand-in for DistributedDataParallel, with its flag whether a backward reduces."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -220,7 +226,7 @@ class Model(nn.Module):
 
 
 def seen(*passes: tuple[Any, bool], amp: Any = None) -> Conditions:
-    """Return the observed forward passes: inputs, and whether each is reduced."""
+    """Run forward passes, (inputs, whether it is reduced) each; return the observed conditions."""
     model = Model()
     watch = ConditionProbe(model)
     for inputs, sync in passes:

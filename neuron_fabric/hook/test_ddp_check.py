@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command: what it finds over real processes, what it says, what it refuses."""
+"""Tests of the command `nf train exact`: its result over real processes, output and refusals."""
 
 from __future__ import annotations
 

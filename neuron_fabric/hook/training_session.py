@@ -16,8 +16,8 @@ from neuron_fabric.calibration.calibration_job import checked_metrics
 from neuron_fabric.codec import Route
 from neuron_fabric.ddp import CaptureState
 from neuron_fabric.errors import AttachError
+from neuron_fabric.hook.attach_checks import warn
 from neuron_fabric.hook.bucket_hook import BucketRouter
-from neuron_fabric.hook.refusal import warn
 from neuron_fabric.monitor import ReducerCounters, StepReport
 from neuron_fabric.monitor.consensus import reduced
 from neuron_fabric.profile import PhaseRoute
@@ -28,19 +28,21 @@ VERSION = 1
 
 
 class Controls(Protocol):
-    """Interface of the controller that decides on routes, see `monitor.Controller`; by default all
-    is in FP32, without samples and without a state."""
+    """Interface of the controller that decides on routes, see `monitor.Controller`.
+
+    The defaults: all regions in FP32, no samples, no state.
+    """
 
     def routes(self) -> Mapping[str, PhaseRoute]:
-        """Return the routes of the next step by region."""
+        """Return the routes of the next step by profile region."""
         return {}
 
     def samples(self) -> frozenset[str]:
-        """Return the regions that are sampled in the next step."""
+        """Return the profile regions to sample in the next step."""
         return frozenset()
 
     def step_end(self, report: StepReport) -> None:
-        """Take in the report of a step."""
+        """Process the report of a step that has been reduced."""
         return
 
     def state_dict(self) -> Mapping[str, Any]:
@@ -48,7 +50,7 @@ class Controls(Protocol):
         return {}
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Go on from a `state_dict`."""
+        """Restore the state that `state_dict` returned."""
         return
 
     def close(self) -> None:
@@ -65,7 +67,14 @@ class TrainingSession:
     """
 
     def __init__(self, router: BucketRouter, controls: Controls, scaler: Any = None) -> None:
-        """``scaler``: the training's GradScaler, whose scale residuals have to follow."""
+        """Create the session.
+
+        Args:
+            router: State of the communication hook.
+            controls: Decides on routes and samples.
+            scaler: GradScaler of the training, whose scale residuals have to follow; None without
+                one.
+        """
         self.capture: CaptureState | None = None
         """Capture of the same training, if NF_CAPTURE_DIR requests one."""
         self._router, self.controls, self._scaler = router, controls, scaler
@@ -90,7 +99,7 @@ class TrainingSession:
 
     @property
     def routes(self) -> Mapping[str, PhaseRoute]:
-        """Return the routes of that step by region."""
+        """Return the routes of the step `step`, by profile region."""
         return self._router.routes
 
     @property
@@ -109,7 +118,7 @@ class TrainingSession:
         return self._router.reducer.counters
 
     def observe(self, loss: Any) -> None:
-        """Report the loss of this rank: a number or a tensor of one element.
+        """Record the loss of this rank's step: a number or a tensor of one element.
 
         Raises:
             AttachError: it is something else.
@@ -130,7 +139,7 @@ class TrainingSession:
     def report(self, **metrics: Any) -> None:
         """Report the metrics of the training once, at its end, as ``accuracy=0.95``.
 
-        `nf train calibrate` compares them.
+        `nf train calibrate` compares them; in other trainings the call only checks them.
 
         Raises:
             CalibrationError: a metric is not a number.
@@ -159,8 +168,13 @@ class TrainingSession:
         }
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Go on from a `state_dict`. Residuals of another rank or world size are dropped, with one
-        line. AttachError for a state of another version."""
+        """Restore the state that `state_dict` returned.
+
+        Residuals and momenta of another rank or world size are dropped, with a warning.
+
+        Raises:
+            AttachError: The state has another version.
+        """
         if values.get("version") != VERSION:
             what = f"version {values.get('version')!r}, this program reads {VERSION}"
             raise AttachError("state of the runtime", what, "start without it")
@@ -180,7 +194,7 @@ class TrainingSession:
             warn(f"rank {rank} of {router.workers}: residuals of {whose} are dropped")
 
     def close(self) -> None:
-        """Close session, reducer and log; on every rank, after the last backward."""
+        """Close threads, reducer and monitor log; call it on every rank after the last backward."""
         with ExitStack() as last:  # each of them, whatever the one before it has raised
             last.callback(self._router.reducer.close)
             last.callback(self._router.packer.close)
@@ -200,7 +214,8 @@ class TrainingSession:
     def _last(self) -> None:
         """Queue the report of a step after its last bucket.
 
-        The loss is taken now, so it is that of the step before: the thread may run at any time.
+        Its loss is that observed in the step before: this step's is not known yet, and the thread
+        may run at any time.
         """
         loss, self._loss = self._loss, None
         router, step = self._router, self._router.step
@@ -237,7 +252,7 @@ class TrainingSession:
 
 
 def _totals(router: BucketRouter) -> tuple[dict[str, float], ...]:
-    """Return bytes sent, bytes received, seconds and events."""
+    """Return bytes sent, bytes received, seconds and events of the reducer so far."""
     one = router.reducer.counters
     return dict(one.sent), dict(one.received), dict(one.seconds), dict(one.events)
 
@@ -259,8 +274,11 @@ def _arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
 
 
 def all_reducer(group: OwnGroup) -> Callable[[Any, int], Callable[[], Any]]:
-    """`monitor.consensus.AllReduce` over a group: starts, and gives what waits. All ranks' numbers
-    come to each, which adds them: a ring takes W times the rounds for these few."""
+    """Return a function for `monitor.consensus.AllReduce` over a group.
+
+    It starts a gather of all ranks' numbers and returns a function that waits and adds them: a ring
+    would take W times the rounds for these few.
+    """
 
     def start(vector: Any, sums: int) -> Callable[[], Any]:
         wait = group.start_gather(torch.from_numpy(np.array(vector, np.int64)))

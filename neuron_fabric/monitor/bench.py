@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of the monitor: steps until an injected fault is detected, and the rate of false alarms
-(`monitor bench`).
+"""Benchmark of the monitor (`nf train monitor bench`): detection times and rate of false alarms.
 
-Trainings are synthetic (`Trace`) or recorded. Results of synthetic trainings show the thresholds on
-signals of plausible size, not on the user's training.
+A detection time is the number of steps until an injected fault is detected. Trainings are synthetic
+(`Trace`) or recorded. Results of synthetic trainings show the thresholds on signals of plausible
+size, not on the user's training.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import MonitorError
-from neuron_fabric.hook.sampling import Agreements
+from neuron_fabric.hook.monitor_samples import Agreements
 from neuron_fabric.monitor import log
 from neuron_fabric.monitor.consensus import (
     COUNT_BIT,
@@ -63,15 +63,17 @@ _SECONDS = 20.0
 
 
 class LocalGroup:
-    """Group of ``world`` ranks in one process, each a thread. If a rank is missing in a reduction,
-    the others get a BrokenBarrierError."""
+    """All-reduce among ``world`` ranks in one process, each a thread.
+
+    If a rank is missing in a reduction, the others get a BrokenBarrierError.
+    """
 
     def __init__(self, world: int) -> None:
         self._vectors: dict[int, Vector] = {}
         self._all = threading.Barrier(world, timeout=_SECONDS)
 
     def rank(self, rank: int) -> AllReduce:
-        """Return the all-reduce of one rank."""
+        """Return the all-reduce function of one rank, see `consensus.AllReduce`."""
 
         def start(values: Vector, sums: int) -> Callable[[], Vector]:
             self._vectors[rank] = values.copy()
@@ -100,14 +102,14 @@ def small_region(
     phases: Mapping[str, PhaseRoute] = PHASES,
     measured: Measured | None = None,
 ) -> Region:
-    """Return a region for tests and the bench, with low-bit routes unless ``phases`` has none."""
+    """Return a profile region for tests and the bench; by default low-bit when steady."""
     return Region(name, Kind.REST, (), elements, phases, measured or {})
 
 
 def small_profile(
     regions: Sequence[Region], monitor: Mapping[str, object] | None = None, name: str = "small"
 ) -> Profile:
-    """Return a profile of a few regions without a model."""
+    """Return a profile of the given regions, for no model."""
     return Profile(name, ModelId("", 0), tuple(regions), monitor=monitor or {})
 
 
@@ -125,7 +127,7 @@ REGIONS: Mapping[str, int] = {"head": 9_700, "conv": 32_256, "stem": 11_000}
 
 @dataclass(frozen=True)
 class Fault:
-    """Injected fault.
+    """Fault that the bench injects into a synthetic training.
 
     Attributes:
         words: Description.
@@ -167,12 +169,12 @@ CREEP = 1.01
 
 
 def level(step: int, steps: int) -> float:
-    """Return the mean of a healthy loss."""
+    """Return the mean of a healthy loss in step ``step`` of ``steps``."""
     return float(0.3 + 4.0 * np.exp(-4 * step / steps))
 
 
 class Trace:
-    """Synthetic training in which ``fault`` begins at step ``at``."""
+    """Synthetic training that computes the step reports; ``fault`` begins at step ``at``."""
 
     def __init__(self, seed: int, fault: str = "", at: int = 251, steps: int = 500) -> None:
         self._draw = np.random.default_rng(seed)
@@ -240,8 +242,10 @@ class Trace:
         return drawn / np.sqrt(drawn @ drawn)
 
     def _gradients(self, step: int, name: str) -> F64:
-        """Return float64[workers, DRAWN]. The share of the mean falls from 1.2 to 0.4 times the
-        noise."""
+        """Return the gradients of all workers, float64[workers, DRAWN].
+
+        The share of their mean falls from 1.2 to 0.4 times the noise during the training.
+        """
         turned = self._mean[name] + 0.1 * self._unit()
         mean = self._mean[name] = turned / np.sqrt(turned @ turned)
         noise = self._draw.standard_normal((self.workers, DRAWN)) / np.sqrt(DRAWN)
@@ -259,7 +263,11 @@ class Trace:
         return drawn
 
     def _reduced(self, step: int, name: str, low: bool, net: bool) -> tuple[F64, F64, F64]:
-        """Return the FP32 mean, the decoded vote, and each worker's votes."""
+        """Return FP32 mean, decoded vote (float64[DRAWN] each), and votes float64[workers, DRAWN].
+
+        The fault is injected if it affects this region, and the region is low-bit (``low``).
+        ``net``: decode from counts.
+        """
         drawn = self._gradients(step, name)
         mean: F64 = drawn.mean(axis=0)
         codes = drawn.copy()
@@ -278,7 +286,7 @@ class Trace:
         return mean, scale * vote, votes
 
     def _agree(self, name: str, votes: F64, vote: F64) -> None:
-        """Update the agreements as `sampling.Agreements` does."""
+        """Update each worker's running agreement with the vote, as `sampling.Agreements` does."""
         random = random_margin(self.workers)
         for own, running in zip(votes, self._agreements, strict=True):
             product = own * vote
@@ -326,8 +334,10 @@ _LOSS = list(JOB_FIELDS).index("loss")
 
 
 def name_of(run: Path) -> str:
-    """Return `CHECK-VARIANT-SEED-REDUCER` for a folder of `nf train check`, or the name of a
-    recording."""
+    """Return the name of a run: `CHECK-VARIANT-SEED-REDUCER` for a folder of `nf train check`.
+
+    For a recording it is the file name without the suffix.
+    """
     if run.name.endswith(SUFFIX):
         return run.name.removesuffix(SUFFIX)
     folder = run if run.is_dir() else run.parent
@@ -335,7 +345,12 @@ def name_of(run: Path) -> str:
 
 
 def record(run: Path, folder: Path) -> Path:
-    """Write the recording of a run into ``folder`` and return its path; MonitorError, OSError."""
+    """Write the recording of a run's monitor log into ``folder``; return its path.
+
+    Raises:
+        MonitorError: The log cannot be used, or is too long.
+        OSError: The recording cannot be written.
+    """
     segments, _ = log.read(log.find(run))
     lines = [json.dumps(one, separators=(",", ":")) for one in _records(segments)]
     path = folder / f"{name_of(run)}{SUFFIX}"
@@ -359,7 +374,7 @@ def _records(segments: Sequence[Segment]) -> Iterator[dict[str, object]]:
 
 
 def recordings(folder: Path) -> dict[str, Segment]:
-    """Return the recordings of a folder by name; MonitorError if there is none."""
+    """Return the recordings in a folder by name. Raise MonitorError if there is none."""
     paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     if not paths:
         what = f"holds no recordings (*{SUFFIX})"
@@ -368,15 +383,19 @@ def recordings(folder: Path) -> dict[str, Segment]:
 
 
 def decided(segment: Segment, off: Sequence[Signal] = ()) -> list[Decision]:
-    """Return the decisions of the thresholds of the specification over a recording, with all
-    signals but ``off``."""
+    """Return the decisions that the default thresholds make over a recording.
+
+    All signals except ``off`` are used.
+    """
     plan = replace(segment.run.plan, limits=Thresholds(), off=tuple(off))
     return replay(segment, plan).decisions
 
 
 def with_loss(segment: Segment, at: int, factors: Sequence[float]) -> Segment:
-    """Return a recording that ends with its losses from step ``at`` on multiplied by
-    ``factors``."""
+    """Return a recording with its losses from step ``at`` on multiplied by ``factors``, one each.
+
+    It ends after the last factor.
+    """
     steps = [one for one in segment.steps if one.step < at]
     later = (one for one in segment.steps if one.step >= at)
     for step, factor in zip(later, factors, strict=False):
@@ -388,7 +407,11 @@ def with_loss(segment: Segment, at: int, factors: Sequence[float]) -> Segment:
 
 
 def readings(segment: Segment) -> list[Reading]:
-    """Return the agreed reading of every step; MonitorError if the numbers are of other regions."""
+    """Return the agreed reading of every step of a recording.
+
+    Raises:
+        MonitorError: The log's numbers do not belong to the regions of its plan.
+    """
     codec = Codec(segment.run.plan, segment.run.world, 0)
     if len(segment.run.fields) not in codec.lengths:
         what = "the log's numbers are of other regions than its plan"
@@ -397,15 +420,17 @@ def readings(segment: Segment) -> list[Reading]:
 
 
 def noise_of(segment: Segment) -> float:
-    """Return the relative standard deviation of a loss, from the differences of consecutive
-    losses in the last 100 steps."""
+    """Return the relative standard deviation of a training's loss over the last 100 steps.
+
+    It is computed from the differences of consecutive losses; 0.0 if there are too few.
+    """
     found = [one.loss for one in readings(segment)[-100:] if one.loss is not None]
     steps = [(b - a) / ((a + b) / 2) for a, b in itertools.pairwise(found) if a + b > 0]
     return statistics.pstdev(steps) / math.sqrt(2) if len(steps) > 1 else 0.0
 
 
 def signal_values(segment: Segment) -> dict[tuple[str, Signal], list[float]]:
-    """Return the values of every measured signal of every region over a run."""
+    """Return the values of each measured signal over a run, by (region, signal)."""
     found: dict[tuple[str, Signal], list[float]] = {}
     every = readings(segment)
     for number, region in enumerate(segment.run.plan.regions):
@@ -428,8 +453,10 @@ def signal_values(segment: Segment) -> dict[tuple[str, Signal], list[float]]:
 
 
 def signal_lines(name: str, segment: Segment) -> list[str]:
-    """Return the signals of a run as a table with their limits; with the agreement, the worker
-    that agrees least in most steps."""
+    """Return the signals of a run as lines of a table: number, least, median, most, limit.
+
+    With the agreement, the worker is named that agrees least in most steps.
+    """
     run, limits = segment.run, segment.run.plan.limits
     ends = {
         Signal.COSINE: f">= {limits.drop:g}",
@@ -475,14 +502,17 @@ _FP32 = dict.fromkeys(PHASES, FULL)
 
 @dataclass(frozen=True)
 class Found:
-    """First alarm after a fault, and the number of steps until it."""
+    """First alarm after an injected fault; ``after``: number of steps from fault to alarm."""
 
     decision: Decision
     after: int
 
 
 def profile(low_bit: bool = True) -> Profile:
-    """Return three regions with low-bit routes, or none; the stem is decoded from counts."""
+    """Return a profile with the three regions of `REGIONS`, with low-bit routes or all in FP32.
+
+    The region "stem" is decoded from counts.
+    """
     return small_profile(
         [
             small_region(name, size, _PHASES.get(name, PHASES) if low_bit else _FP32, _MEASURED)
@@ -500,8 +530,9 @@ def trained(
     steps: int = STEPS,
     folder: Path | None = None,
 ) -> list[Decision]:
-    """Return the decisions of a synthetic training; a run that the monitor ends has a last one,
-    `ended`.
+    """Run a synthetic training with a controller; return all decisions.
+
+    If the monitor ends the run, the last decision is one with the target `ended`.
 
     Args:
         seed: Seed of the training.
@@ -517,7 +548,11 @@ def trained(
     codecs = [Codec(plan, trace.workers, rank) for rank in range(1, trace.workers)]
 
     def beside(values: Vector, sums: int) -> Callable[[], Vector]:
-        """Return rank 0's sums, and the minima over all ranks."""
+        """Return a function that returns rank 0's sums, and the minima over all ranks.
+
+        The bench passes this as the all-reduce of the controller of rank 0. ``sums`` + 2 leading
+        numbers are left as they are; the others are the minima of the synthetic ranks.
+        """
         told = [one.least(its) for one, its in zip(codecs, trace.others, strict=True)]
         own, least = np.split(values, [sums + 2])  # after both ends of the digest
         values = np.concatenate([own, np.max([least, *told], axis=0)])
@@ -537,7 +572,7 @@ def trained(
 
 
 def found(decisions: Sequence[Decision]) -> Found | None:
-    """Return the first alarm from `AT` on."""
+    """Return the first alarm from step `AT` on, at which faults begin; None if there is none."""
     after = [one for one in alarms(decisions) if one.step >= AT]
     return Found(after[0], after[0].step - AT) if after else None
 
@@ -549,8 +584,9 @@ def bench_lines(
     fault: str | None = None,
     seeds: int = 3,
 ) -> tuple[list[str], bool]:
-    """Return the table of detections, and whether all faults were detected in time with few enough
-    false alarms.
+    """Inject faults into synthetic trainings; return the table of detections and the verdict.
+
+    The verdict is True if all faults were detected in time, with few enough false alarms.
 
     Args:
         seed: First seed.
@@ -590,12 +626,12 @@ def bench_lines(
 
 
 def alarms(decided: Sequence[Decision]) -> list[Decision]:
-    """Return the decisions that a healthy training must not cause."""
+    """Return the decisions that a healthy training must not cause, see `ALARMS`."""
     return [one for one in decided if one.target in ALARMS]
 
 
 def false_alarms(run: str, decided: Sequence[Decision]) -> list[str]:
-    """Return a line for each alarm of a healthy run."""
+    """Return a line of text for each alarm among the decisions of a healthy run called ``run``."""
     return [
         f"  false alarm: {run} step {one.step} {one.region or 'job'} {one.signal} "
         f"{one.value:.3g}, limit {one.limit:.3g}"
@@ -604,15 +640,19 @@ def false_alarms(run: str, decided: Sequence[Decision]) -> list[str]:
 
 
 def _judged(runs: int, steps: int, wrong: Sequence[str]) -> tuple[str, bool]:
-    """Return a line about healthy runs, and whether their false alarms are within the accepted
-    rate."""
+    """Return a line about healthy runs, and whether they have few enough false alarms.
+
+    Accepted are `MOST_FALSE` per step, and one in any case.
+    """
     line = f"  {runs} healthy runs, {steps:,} steps: {len(wrong)} false alarms"
     return line, len(wrong) <= max(1.0, MOST_FALSE * steps)
 
 
 def non_rising(means: Sequence[float]) -> list[float]:
-    """Return the non-increasing sequence with the least squared distance from ``means``, by the
-    pool-adjacent-violators algorithm."""
+    """Return the non-increasing sequence with the least squared distance from ``means``.
+
+    It is computed by the pool-adjacent-violators algorithm.
+    """
     pools: list[tuple[float, int]] = []
     for mean in means:
         pool = (mean, 1)
@@ -648,7 +688,7 @@ def soonest(noise: float, before: Callable[[int], float] | None = None) -> int:
 
 
 def _fault_line(name: str, runs: Sequence[Found | None]) -> tuple[str, bool]:
-    """Return the line of a fault, and whether it was detected in time in each of its trainings."""
+    """Return the table row of a fault, and whether it was detected in time in all its trainings."""
     its, seen = FAULTS[name], [one for one in runs if one is not None]
     missed = len(runs) - len(seen)
     in_time = not missed and all(one.after <= its.within for one in seen)
@@ -684,9 +724,12 @@ rises by 1 % a step with the noise of the training."""
 def recorded_lines(
     runs: Mapping[str, Segment], off: Sequence[Signal] = ()
 ) -> tuple[list[str], bool]:
-    """Return a line for each false alarm and for the faults of each training, and whether there
-    are few enough false alarms. Detection times are not judged: they depend on the noise of
-    a training."""
+    """Test the default thresholds on recorded trainings; return lines of text and the verdict.
+
+    The lines name each false alarm, and for each training the detection times of faults injected
+    into its losses. The verdict is True if there are few enough false alarms; detection times are
+    not judged, since they depend on the noise of a training.
+    """
     out = [f"{len(runs)} recorded trainings, by the thresholds of now"]
     out += [f"without {', '.join(off)}"] * bool(off)
     wrong: list[str] = []
@@ -725,7 +768,7 @@ def _faults(segment: Segment, off: Sequence[Signal]) -> str:
 
 
 def levels_of(segment: Segment) -> list[float]:
-    """Return the mean of the neighbouring losses for each step."""
+    """Return for each step the mean of up to 21 losses around it; 1.0 if none was observed."""
     known = [one.loss for one in readings(segment)]
     out = []
     for n in range(len(known)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agreement of the ranks on one reading a step (spec: runtime section 4.3).
+"""Agreement of the ranks on one reading per step (spec: runtime section 4.3).
 
 Each rank encodes its measurements as int64 fixed-point numbers, which are summed over the ranks. A
 sum of integers does not depend on the order, so that every rank reads the same numbers by
@@ -62,20 +62,22 @@ _MOST_LEAST = 1 << (62 - _RANK_BITS - 1)
 
 
 def reduced(every: Vector, sums: int) -> Vector:
-    """Return the reduction of all ranks' numbers, int64[ranks, n]: the first ``sums`` are added, of
-    the others the maximum is taken."""
+    """Reduce the vectors of all ranks, int64[ranks, n], to int64[n].
+
+    The first ``sums`` numbers are added; of the others the maximum is taken.
+    """
     return np.concatenate([every[:, :sums].sum(axis=0), every[:, sums:].max(axis=0)])
 
 
 def field_names(plan: Plan) -> list[str]:
-    """Return the names of the numbers of a step, in order: sums, then minima."""
+    """Return the names of the numbers in a step's vector, in order: sums, then minima."""
     sums = [*JOB_FIELDS, *(f"{r.name}.{one}" for r in plan.regions for one in REGION_FIELDS)]
     return sums + [f"{r.name}.{one}" for r in plan.regions for one in LEAST_FIELDS]
 
 
 @dataclass(frozen=True)
 class Codec:
-    """Encoder and decoder between the measurements of a rank and the agreed reading.
+    """Encoder of a rank's measurements to a vector, and decoder of the reduced vector to a reading.
 
     Args:
         plan: Plan of the job.
@@ -98,12 +100,17 @@ class Codec:
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Return the lengths that `decode` accepts: sums alone, as in older logs, and sums with
-        minima."""
+        """Return the vector lengths that `decode` accepts: without and with minima.
+
+        Older logs have vectors without minima.
+        """
         return self.length, self.length + len(LEAST_FIELDS) * len(self.plan.regions)
 
     def least(self, report: StepReport) -> Vector:
-        """Return this rank's numbers whose least counts, negated: int64[regions]."""
+        """Return this rank's encoded values of `LEAST_FIELDS`, int64[regions].
+
+        They are negated, as the reduction takes the maximum.
+        """
         keys = []
         for region in self.plan.regions:
             value = report.agreements.get(region.name)
@@ -115,7 +122,7 @@ class Codec:
         return -np.array(keys, dtype=np.int64)
 
     def encode(self, report: StepReport) -> Vector:
-        """Return this rank's vector, int64[length].
+        """Return this rank's vector of sums, int64[length].
 
         NaN, infinity and missing values count as absent; a loss that is NaN or infinite counts as
         non-finite. Values are clipped such that the sum over all ranks cannot reach the count.
@@ -178,7 +185,7 @@ class Codec:
 
 
 def unpacked(number: int) -> tuple[int, int]:
-    """Return the number of ranks that a field counts, and the sum of their fixed-point values."""
+    """Return the two parts of a reduced number: count of ranks, and sum of fixed-point values."""
     count = (number + (1 << (COUNT_BIT - 1))) >> COUNT_BIT
     return count, number - (count << COUNT_BIT)
 
@@ -189,7 +196,7 @@ def _mean(number: int, bits: int) -> float | None:
 
 
 def least_of(number: int) -> tuple[float | None, int]:
-    """Return the least value and its rank; None and -1 if no rank has measured it."""
+    """Decode a reduced minimum: return value and rank; None and -1 if no rank measured it."""
     if number <= -_NOBODY:
         return None, -1
     key = -number
@@ -197,7 +204,10 @@ def least_of(number: int) -> tuple[float | None, int]:
 
 
 def region_reading(report: StepReport, region: str, world: int) -> RegionReading:
-    """Return one rank's measurements of a region in the units of the signals."""
+    """Return one rank's measurements of a profile region, in the units of the signals.
+
+    ``world`` is the number of ranks; None for signals that were not measured.
+    """
     norm = report.norms.get(region)
     return RegionReading(
         cosine=_cosine(report.cosines.get(region)),
@@ -209,7 +219,10 @@ def region_reading(report: StepReport, region: str, world: int) -> RegionReading
 
 
 def _cosine(sums: tuple[float, float, float] | None) -> float | None:
-    """Return <m, d> / (|m| |d|): 0 for a decoded gradient of zeros, None for a mean of zeros."""
+    """Return the cosine <m, d> / (|m| |d|) from <m, d>, <m, m>, <d, d>.
+
+    0 for a decoded gradient d of zeros; None for a mean m of zeros, or without finite sums.
+    """
     if sums is None or not all(map(math.isfinite, sums)) or sums[1] <= 0:
         return None
     dot, mean, decoded = sums
@@ -225,13 +238,19 @@ def _log2_norm(square: float | None) -> float | None:
 
 
 def random_margin(world: int) -> float:
-    """Return the mean of abs(2c - W) / W for random signs, 0.2734 for W = 8."""
+    """Return the mean of abs(2c - W) / W for random signs of W = ``world`` workers.
+
+    c is the number of + signs. It is 0.2734 for W = 8.
+    """
     total = sum(abs(2 * c - world) * math.comb(world, c) for c in range(world + 1))
     return total / (world << world)
 
 
 def _margin(sums: tuple[int, int] | None, world: int) -> float | None:
-    """Return the margin, scaled to 0 for random signs and 1 for unanimous votes."""
+    """Return the vote margin, scaled to 0 for random signs and 1 for unanimous votes.
+
+    ``sums`` are the sum of abs(plus - minus) and the number of elements; None if there are none.
+    """
     if sums is None or sums[1] <= 0 or world < 2:
         return None
     least = random_margin(world)
@@ -239,15 +258,14 @@ def _margin(sums: tuple[int, int] | None, world: int) -> float | None:
 
 
 def digest_of(*values: object) -> int:
-    """Return 63 bits of a digest of ``values``: dataclasses of numbers, texts and tuples."""
+    """Return a 63-bit digest of ``values``: dataclasses of numbers, texts and tuples."""
     data = repr(tuple(map(_flat, values))).encode()
     digest = hashlib.blake2b(data, digest_size=8).digest()
     return int.from_bytes(digest, "big") >> (64 - DIGEST_BITS)
 
 
 def _flat(value: Any) -> Any:
-    """Return nested tuples: their `repr` takes a tenth of the time of that of nested
-    dataclasses."""
+    """Return a value as nested tuples, whose `repr` is ten times faster than of dataclasses."""
     kind: type = type(value)
     if kind in _PLAIN:
         return value
@@ -275,13 +293,15 @@ def both_ends(digest: int) -> Vector:
 
 
 def agreed(ends: Vector) -> bool:
-    """Return whether the maxima of the digest and of its negative come from one digest."""
+    """Return whether all ranks had the same digest, by the maxima of digest and negative digest."""
     return int(ends[0]) == -int(ends[1])
 
 
 def minority_ranks(digests: Sequence[int]) -> tuple[int, ...]:
-    """Return the ranks whose digest is not the most frequent one; all ranks if there is no
-    majority."""
+    """Return the ranks whose digest is not the most frequent one.
+
+    All ranks are returned if several digests are equally frequent.
+    """
     counts = {one: digests.count(one) for one in digests}
     most = max(counts.values())
     frequent = [one for one, count in counts.items() if count == most]

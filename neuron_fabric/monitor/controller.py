@@ -83,13 +83,12 @@ class Controller:
 
     @property
     def state(self) -> JobState:
-        """Return the state that the next step's routes follow from; wait for a pending
-        reduction."""
+        """Return the state that gives the next step's routes; wait for a pending reduction."""
         self._settle()
         return self._state
 
     def routes(self) -> dict[str, PhaseRoute]:
-        """Return the route of every region in the next step, by region name.
+        """Return the route of every profile region in the next step, by name of region.
 
         Raises:
             MonitorError: The ranks disagree, or results of the reducer are wrong.
@@ -107,16 +106,20 @@ class Controller:
         return phases[phase]
 
     def samples(self) -> frozenset[str]:
-        """Return the regions whose cosine is sampled in the next step. A region in FP32 runs its
-        steady route as a shadow for that."""
+        """Return the profile regions whose cosine is sampled in the next step.
+
+        For a region in FP32 the votes of its steady route are reduced in addition, and only
+        compared.
+        """
         due = states.samples_due(self.plan, self.state)
         return frozenset(self.plan.regions[number].name for number in due)
 
     def step_end(self, report: StepReport) -> None:
-        """Start the reduction of this rank's measurements.
+        """Start the reduction of this rank's measurements of a step over the ranks.
 
         Raises:
             ValueError: The report is not that of the next step.
+            MonitorError: As for `routes`, for the step before.
         """
         self._settle()
         if report.step != self._state.step + 1:
@@ -128,7 +131,7 @@ class Controller:
 
     @property
     def digest(self) -> int:
-        """Return 63 bits of the plan and the state, with the windows of all signals."""
+        """Return a 63-bit digest of the plan and the state, with the windows of all signals."""
         return digest_of(self._plan_digest, self._state)
 
     def _settle(self) -> None:
@@ -149,8 +152,10 @@ class Controller:
             raise self._ended(MonitorError("monitor", what, "the reducer is not to be trusted"))
 
     def _disagreement(self, step: int) -> MonitorError:
-        """Return the error that names the ranks with another state. The digests are gathered by a
-        sum in which each rank fills its own place."""
+        """Return the error that names the ranks with another state, after a gather of all digests.
+
+        The digests are gathered by a sum in which each rank fills its own place.
+        """
         own = np.zeros(self._codec.world, dtype=np.int64)
         own[self._codec.rank] = self.digest
         ranks = minority_ranks([int(one) for one in self._all_reduce(own, own.size)()])
@@ -164,8 +169,10 @@ class Controller:
         return error
 
     def state_dict(self) -> dict[str, Any]:
-        """Return plain data from which `load_state_dict` continues exactly; it is the same on every
-        rank."""
+        """Return the state as plain data, from which `load_state_dict` continues exactly.
+
+        It is the same on every rank.
+        """
         return {
             "version": STATE_VERSION,
             "plan": self._plan_digest,
@@ -173,7 +180,7 @@ class Controller:
         }
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict`, which may be of another number of ranks.
+        """Restore a state of `state_dict`, which may come from another number of ranks.
 
         Raises:
             MonitorError: The state is damaged, or of another version or plan.
@@ -193,7 +200,7 @@ class Controller:
         self._pending, self._state, self._started = None, state, False
 
     def close(self, why: str = "closed") -> None:
-        """Read the last step and end the log; nothing is reduced after that.
+        """Process the reduction of the last step and end the log with the reason ``why``.
 
         Raises:
             MonitorError: As for `routes`.
@@ -249,7 +256,7 @@ class Controller:
             self._write_capacity(got)
 
     def _write_capacity(self, got: Reading) -> None:
-        """Log both modelled times of every region that was judged, changed or not."""
+        """Log T_low and T_fp32 of every region whose capacity was judged, changed or not."""
         assert self._log is not None
         link = got.link_latency or 0.0, got.link_mib or 0.0
         for number in self.plan.eligible:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan of a job: the thresholds, regions and costs that the state machine needs. It is constant
-for a run and the same on every rank."""
+"""Plan of a job: the thresholds, regions and costs that the monitor's state machine needs.
+
+It is constant for a run and the same on every rank.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,15 @@ SHARE_BITS = 24
 
 
 def on_grid(limit: float) -> float:
-    """Return a limit as a reading of exactly that value arrives: rounded to `SHARE_BITS`. Without
-    this a share of exactly 10 % would be above 10 %, and a cosine of 0.7 below 0.7."""
+    """Round a limit to `SHARE_BITS` fraction bits, as readings are.
+
+    Without this a share of exactly 10 % would be above 10 %, and a cosine of 0.7 below 0.7.
+    """
     return round(limit * (1 << SHARE_BITS)) / (1 << SHARE_BITS)
 
 
 class Signal(StrEnum):
-    """Reason of a decision."""
+    """Signal of the monitor, which is the reason of a decision."""
 
     LOSS_SPIKE = "loss_spike"
     LOSS_SLOPE = "loss_slope"
@@ -49,7 +53,11 @@ class Signal(StrEnum):
 
 @dataclass(frozen=True)
 class Thresholds:
-    """All thresholds; times are in steps. ValueError for values that contradict each other."""
+    """Thresholds of the monitor, as in `[monitor]` of a profile; times are in steps.
+
+    Raises:
+        ValueError: A value is out of range, or two values contradict each other.
+    """
 
     spike_in: float = 6.0  # times 1.4826 MAD above the median of `loss_window`
     spike_out: float = 4.0
@@ -67,7 +75,7 @@ class Thresholds:
     mean_window: int = 20
 
     # Trend line through the last losses. The window was chosen on losses of real trainings (`nf
-    # train-check`, seeds 1 to 4) and on constant noise: shorter windows find rises there too often.
+    # train check`, seeds 1 to 4) and on constant noise: shorter windows find rises there too often.
     slope_window: int = 40
     slope_sigma: float = 4.0  # times the standard error of the slope
     slope_in: float = 0.10  # rise within the window, relative to the mean
@@ -94,7 +102,7 @@ class Thresholds:
     saturation_count: int = 1  # the reading itself covers 32 steps
 
     # Least agreement of a worker, below 0. Chosen by shadow votes during real trainings (`nf
-    # train-check`, seeds 1 and 2, 2 to 8 workers), whose lowest was -0.03.
+    # train check`, seeds 1 and 2, 2 to 8 workers), whose lowest was -0.03.
     against_in: float = 0.05
     against_out: float = 0.02
     against_count: int = 4  # the reading itself is a mean over about 12 steps
@@ -140,7 +148,7 @@ class Thresholds:
 
     @property
     def good(self) -> float:
-        """Return the least cosine at which a region may be low-bit again."""
+        """Return the least cosine at which a region may become low-bit again."""
         return self.drop + self.readmit
 
 
@@ -168,10 +176,10 @@ _ORDER = (
 
 
 def thresholds_of(values: Mapping[str, object], base: Thresholds | None = None) -> Thresholds:
-    """Return the thresholds ``values``, as in `[monitor]` of a profile, over those of ``base``.
+    """Return the thresholds of ``base`` with those in ``values`` replaced.
 
     Args:
-        values: Thresholds by name.
+        values: Thresholds by name, as in `[monitor]` of a profile.
         base: Values of the other thresholds; by default those of the specification.
 
     Raises:
@@ -185,7 +193,7 @@ def thresholds_of(values: Mapping[str, object], base: Thresholds | None = None) 
 
 
 class Phase(StrEnum):
-    """Name of a region's routes in a profile."""
+    """Phase of a profile region, by which the profile names its routes."""
 
     WARMUP = "warmup"
     STEADY = "steady"
@@ -217,7 +225,7 @@ class Cost:
     wait: float = 0.0
 
     def network(self, latency: float, mib: float) -> float:
-        """Return T_fp32 in seconds.
+        """Return T_fp32, the time of the region's FP32 all-reduces, in seconds.
 
         Args:
             latency: Latency of an all-reduce on the network, in seconds.
@@ -226,26 +234,29 @@ class Cost:
         return self.buckets * latency + mib * self.fp32_bytes / (1 << 20)
 
     def low(self, latency: float, mib: float) -> float:
-        """Return T_low in seconds; the arguments are those of `network`."""
+        """Return T_low, the time of the low-bit path, in seconds; arguments as of `network`."""
         if not self.low_bytes:
             return self.seconds
         waits = self.buckets * max(self.latencies * latency, self.wait)
         return self.seconds + waits + mib * self.low_bytes / (1 << 20)
 
     def ratio(self, latency: float, mib: float) -> float:
-        """Return T_low / T_fp32; the arguments are those of `network`."""
+        """Return T_low / T_fp32, or 1e9 if the latter is 0; arguments as of `network`."""
         network = self.network(latency, mib)
         return self.low(latency, mib) / network if network > 0 else 1e9
 
 
 @dataclass(frozen=True)
 class RegionPlan:
-    """Plan of one region.
+    """Plan of one profile region.
 
     Attributes:
-        eligible: Whether the profile has a low-bit route for it.
+        name: Name of the region.
+        elements: Number of its elements.
+        eligible: Whether the profile has a low-bit route for it, and the reducer can serve it.
         margin: Least margin of the calibration, None if not measured.
         saturation: Greatest saturation of the calibration, None if not measured.
+        cost: Modelled cost, None if there is none.
     """
 
     name: str
@@ -261,7 +272,9 @@ class Plan:
     """Plan of a job.
 
     Attributes:
+        regions: Plans of the profile's regions, in its order.
         warmup: Steps of the warm-up.
+        limits: Thresholds.
         unverified: Whether every region has to pass PROBE first.
         off: Signals that are ignored.
     """
@@ -274,7 +287,7 @@ class Plan:
 
     @property
     def eligible(self) -> tuple[int, ...]:
-        """Return the numbers of the regions that may be low-bit."""
+        """Return the numbers (positions in ``regions``) of the regions that may be low-bit."""
         return tuple(n for n, region in enumerate(self.regions) if region.eligible)
 
 
@@ -291,7 +304,7 @@ def plan_of(
     costs: Mapping[str, Cost] | None = None,
     refused: Collection[str] = (),
 ) -> Plan:
-    """Return the plan of a job.
+    """Return the plan of a job with a profile.
 
     Args:
         profile: Operating profile.
@@ -325,7 +338,7 @@ def plan_of(
 
 
 def check_monitor(profile: Profile, where: object) -> None:
-    """Check `[monitor]` of a profile; ProfileError, with ``where`` in front."""
+    """Check `[monitor]` of a profile. Raise ProfileError, whose text begins with ``where``."""
     try:
         plan_of(profile)
     except DataError as error:
@@ -341,7 +354,7 @@ def costs_of(
     buckets: Mapping[str, int] | None = None,
     waits: tuple[float, float] = (2.0, 0.0),
 ) -> dict[str, Cost]:
-    """Return the modelled cost of every region whose steady route is a vote.
+    """Return the modelled cost of every region with votes in its steady phase, by name.
 
     On a device the vote returns to all workers (the count planes if decoded from net votes), and
     each bucket of the region is a commit. Otherwise packed lines are exchanged and gathered on the
@@ -375,7 +388,10 @@ def costs_of(
 
 
 def _with_drop(values: dict[str, object], drop: float) -> dict[str, object]:
-    """Return the thresholds with `[rule] drop`, unless `[monitor]` sets its own."""
+    """Add the threshold `drop` from `[rule]` of the profile, unless ``values`` has one.
+
+    ``floor`` is lowered to it if necessary. Returns the changed ``values``.
+    """
     if "drop" not in values:
         values["drop"] = max(drop, _NEVER)
         values.setdefault("floor", min(Thresholds().floor, max(drop, _NEVER)))
@@ -383,12 +399,15 @@ def _with_drop(values: dict[str, object], drop: float) -> dict[str, object]:
 
 
 def steady_route(region: Region) -> PhaseRoute:
-    """Return how the region travels in the steady phase; FP32 if the profile does not say."""
+    """Return the route of a profile region in the steady phase; FP32 if the profile gives none."""
     return region.phases.get(Phase.STEADY, FULL)
 
 
 def _measured(region: Region, name: str, end: int) -> float | None:
-    """Return the least (0) or the greatest (1) of a measured statistic of the steady route."""
+    """Return the least (``end`` 0) or greatest (1) value of a statistic of the steady route.
+
+    It was measured in the calibration; None if not.
+    """
     steady = steady_route(region)
     routes = region.measured.get(Phase.STEADY, {})
     found = routes.get(steady.route, {}).get(steady.decode, {}).get(name)

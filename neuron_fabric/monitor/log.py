@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`monitor.jsonl`: a line a record, appended whole by rank 0 (spec: runtime section 4.4).
+"""`monitor.jsonl`: log with one JSON record per text line, appended whole by rank 0.
+
+Spec: runtime section 4.4.
 
 | kind | when |
 |---|---|
 | run | at the start, and when a checkpoint was loaded: plan, state, names of the numbers |
-| step | every step: the agreed numbers, and what people want to see of them |
+| step | every step: the agreed numbers, and figures for people |
 | sample | cosines of a step that has sampled |
 | decision | every transition, with its reason and the digest of the states after it |
 | capacity | a region's modelled times when they were judged |
-| end | the run is over, and why |
+| end | the run has ended, and why |
 
-`monitor.schema.json` in this folder is the JSON Schema of one line. A reader takes whatever it
-can: a last line that was cut, and kinds that it does not know, are left out.
+`monitor.schema.json` in this folder is the JSON Schema of one record. A reader uses all valid
+records: a last line that was cut, and kinds that it does not know, are left out.
 """
 
 from __future__ import annotations
@@ -55,8 +57,10 @@ _WORD = 1 << 63
 
 
 class Log:
-    """Writer of a run's log. If the folder cannot be written, it warns once and the training
-    continues without a log."""
+    """Writer of a run's log.
+
+    If the log cannot be written, it warns once and the training continues without a log.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
@@ -71,7 +75,7 @@ class Log:
             self._lost(error)
 
     def write(self, kind: str, **values: object) -> None:
-        """Write one line with one system call, so that it is whole or missing."""
+        """Append a record with one system call, so that its line is whole or missing."""
         if self._file is None:
             return
         line = json.dumps({"kind": kind, **values}, separators=(",", ":"), allow_nan=False) + "\n"
@@ -96,8 +100,10 @@ class Log:
 
 
 def _whole(path: Path) -> int:
-    """Return the size of a log up to its last whole line: a killed run may have left half a
-    line."""
+    """Return the size of a log in bytes up to its last whole line.
+
+    A killed run may have left half a line.
+    """
     with open_file(path) as stream:
         end = stream.seek(0, os.SEEK_END)
         while end:
@@ -111,7 +117,7 @@ def _whole(path: Path) -> int:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of the monitor as JSON types: dataclasses as objects, names as texts."""
+    """Return a value of the monitor as JSON types: dataclasses as dicts, enums as texts."""
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     if isinstance(value, Mapping):
@@ -123,8 +129,11 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Run:
-    """A `run` record. ``state`` is that of the loaded checkpoint, None at the start of a
-    training."""
+    """Record of kind `run`: a training started or resumed.
+
+    ``step`` is the first step that it logs; ``state`` is that of the loaded checkpoint, None at the
+    start of a training.
+    """
 
     format: str
     version: int
@@ -138,14 +147,14 @@ class Run:
     about: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the number of ranks; DataError."""
+        """Check the number of ranks. Raise DataError if it is out of range."""
         if not 1 <= self.world <= MOST_RANKS:
             raise DataError(f"world: {self.world} is not 1..{MOST_RANKS}")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A `step` record. ``vector`` is the reduced vector, see `consensus.field_names`."""
+    """Record of kind `step`; ``vector`` is the reduced vector, see `consensus.field_names`."""
 
     step: int
     vector: tuple[int, ...]
@@ -157,7 +166,7 @@ class Step:
 
 @dataclass
 class Segment:
-    """Records of one `run` record up to the next one."""
+    """Records of a log from one `run` record up to the next one."""
 
     run: Run
     steps: list[Step] = field(default_factory=list)
@@ -168,7 +177,7 @@ class Segment:
 
 
 def find(path: Path) -> Path:
-    """Return the path of a run's log: `monitor.jsonl` of a folder, or the file itself.
+    """Return the path of a run's log: `monitor.jsonl` in a folder, or the file itself.
 
     Raises:
         MonitorError: There is no such log.
@@ -180,10 +189,10 @@ def find(path: Path) -> Path:
 
 
 def read(path: Path) -> tuple[list[Segment], list[str]]:
-    """Read a log.
+    """Read a monitor log, or a recording of one (.xz).
 
     Returns:
-        The segments, and a line about each line that was left out (the first 1,000).
+        The segments, and a text about each line that was left out (the first 1,000).
 
     Raises:
         MonitorError: The file cannot be opened, holds no `run` record, or is damaged too much.
@@ -221,8 +230,13 @@ def read(path: Path) -> tuple[list[Segment], list[str]]:
 
 
 def _plain_text(file: BinaryIO, path: Path) -> BinaryIO:
-    """Return the stream of a log; decompress a recording, whose size is limited. MonitorError,
-    LZMAError, EOFError."""
+    """Return the stream of a log; a recording is decompressed into memory up to a size limit.
+
+    Raises:
+        MonitorError: The recording is too large.
+        LZMAError: It is damaged.
+        EOFError: It ends early.
+    """
     if path.suffix != ".xz":
         return file
     decoder = lzma.LZMADecompressor(memlimit=_DECODER_BYTES)
@@ -236,7 +250,18 @@ def _plain_text(file: BinaryIO, path: Path) -> BinaryIO:
 
 
 def _take(segments: list[Segment], line: bytes) -> str:
-    """Add the record of one line; return the reason if it cannot be used, else ""."""
+    """Parse one line of a monitor log and add its record to ``segments``.
+
+    A `run` record starts a segment; other records are added to the last segment.
+
+    Args:
+        segments: Segments read so far; extended in place.
+        line: Text line of the file, with its newline.
+
+    Returns:
+        "" if the record was added, else the reason why the line is left out: cut, too long,
+        invalid, of unknown kind, or before the first `run` record.
+    """
     if not line.endswith(b"\n"):
         return "it is cut" if len(line) <= MOST_LINE else f"it has more than {MOST_LINE:,} bytes"
     try:
@@ -302,8 +327,10 @@ KINDS = ("step", "sample", "decision", "capacity", "end")
 
 @dataclass(frozen=True)
 class Replayed:
-    """Result of a replay. ``differs`` is the first step whose decisions are not the recorded
-    ones."""
+    """Result of a replay: last state and all decisions.
+
+    ``differs`` is the first step whose decisions are not the recorded ones; None if all are equal.
+    """
 
     state: JobState
     decisions: list[Decision]
@@ -355,7 +382,10 @@ _MOST_SHOWN = 40
 
 
 def last_run(segments: Sequence[Segment]) -> list[Segment]:
-    """Return the segments of the last training in a log; each ends where the next one resumes."""
+    """Return the segments of the last training in a log.
+
+    It may have resumed: then records of a segment from the step of the next segment on are removed.
+    """
     first = max(n for n, one in enumerate(segments) if n == 0 or one.run.state is None)
     parts = list(segments[first:])
     for part, following in pairwise(parts):
@@ -367,7 +397,7 @@ def last_run(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def lines(segments: Sequence[Segment]) -> list[str]:
-    """Return the summary of a log for the terminal."""
+    """Return the summary of a log as lines for the terminal."""
     out: list[str] = []
     for segment in segments:
         run, steps = segment.run, segment.steps
@@ -389,7 +419,7 @@ def lines(segments: Sequence[Segment]) -> list[str]:
 
 
 def loss_off(segment: Segment) -> list[str]:
-    """Return the signals of the loss if no loss was passed to `observe`."""
+    """Return a text that names the loss signals if no loss was observed, as a list; else []."""
     if any(one.loss is not None for one in segment.steps):
         return []
     names = f"{Signal.LOSS_SPIKE}, {Signal.LOSS_SLOPE} and {Signal.LOSS_DRIFT}"
@@ -397,7 +427,7 @@ def loss_off(segment: Segment) -> list[str]:
 
 
 def bytes_by_route(steps: Iterable[Step]) -> dict[str, tuple[int, int]]:
-    """Return the bytes sent and received in all steps, by route."""
+    """Return the total (bytes sent, bytes received) of all steps, by route."""
     total: dict[str, tuple[int, int]] = {}
     for one in steps:
         for route, (up, down) in one.bytes.items():
@@ -407,12 +437,12 @@ def bytes_by_route(steps: Iterable[Step]) -> dict[str, tuple[int, int]]:
 
 
 def decision_line(one: Decision) -> str:
-    """Return a decision and its reason in one line."""
+    """Return a decision with step, region, change of state and reason as one line of text."""
     return f"step {one.step:6} {one.region or 'job':12} {one.source} -> {one.target}: {reason(one)}"
 
 
 def reason(one: Decision) -> str:
-    """Return the reason of a decision: the signal, its value and the limit."""
+    """Return the reason of a decision as text: the signal, its value and the limit."""
     if one.signal == Signal.SCHEDULE:
         return f"{one.value:g} steps, {one.limit:g} were to pass" if one.limit else "its turn"
     if one.signal == Signal.NORM:
@@ -422,5 +452,5 @@ def reason(one: Decision) -> str:
 
 
 def _ratio(log2: float) -> str:
-    """Return a ratio of norms; as a power of 2 where a float would overflow."""
+    """Return the text of a ratio of norms from its log2; "2^N" if a float would overflow."""
     return f"{2**log2:.3g}" if abs(log2) < 500 else f"2^{log2:.0f}"

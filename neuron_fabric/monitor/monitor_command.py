@@ -29,7 +29,7 @@ from neuron_fabric.monitor.log import Segment, replay
 from neuron_fabric.output import check_output, write_text
 from neuron_fabric.profile.profile_file import read_profile
 
-HELP = "summarize or replay a monitored run, and measure how well signals detect faults"
+HELP = "print states, signals and decisions of a recorded low-bit training"
 EXAMPLES = """examples:
   nf train monitor runs/x                    decisions, bytes and states on the terminal
   nf train monitor runs/x --html x.html      the same as a page: one file, no network
@@ -45,7 +45,7 @@ REPLAY, BENCH, SIGNALS, RECORD = "replay", "bench", "signals", "record"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of all forms: a run's folder, or a verb with one or several."""
+    """Add the options of all forms of the command: a run's folder, or a verb with runs."""
     parser.usage = (
         "nf train monitor RUN [--html FILE]\n"
         "       nf train monitor replay RUN [--profile FILE] [--set NAME=VALUE] [--without SIGNAL]"
@@ -76,8 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command and return its exit code: 1 if an unchanged replay differs or a fault is
-    missed."""
+    """Run the command and return its exit code.
+
+    It is 1 if an unchanged replay differs from the log, or the bench misses a fault or has too many
+    false alarms with all signals; else 0.
+
+    Raises:
+        MonitorError: A run, a log or an argument is wrong.
+    """
     off = tuple(Signal(one) for one in args.without)
     if args.what == BENCH and not args.of:
         if args.recorded is not None:
@@ -165,8 +171,17 @@ def _replay(
 def _changed(
     plan: Plan, profile: Path | None, settings: dict[str, float], off: Sequence[Signal]
 ) -> Plan:
-    """Return the recorded plan with the regions and thresholds of a profile, then with single
-    settings."""
+    """Return the recorded plan with changes for a replay.
+
+    Args:
+        plan: Recorded plan.
+        profile: Profile whose regions and thresholds replace those of the plan, if any.
+        settings: Thresholds by name.
+        off: Further signals to ignore.
+
+    Raises:
+        MonitorError: A threshold is wrong.
+    """
     try:
         if profile is not None:
             costs = {one.name: one.cost for one in plan.regions if one.cost is not None}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTML report of a run: one file, no script, no network access (spec: runtime section 4.4).
+"""HTML report of a monitored run: one file, no script, no network access.
 
-`page.html.j2` draws the charts as SVG. The meaning of a mark in words is its `<title>`, which
-browsers show and screen readers read. The page is well-formed XML too, so that a test without a
-browser can check it; the template escapes every text that comes from a log.
+Spec: runtime section 4.4. `page.html.j2` draws the charts as SVG. The meaning of a mark in words is
+its `<title>`, which browsers show and screen readers read. The page is well-formed XML too, so that
+a test without a browser can check it; the template escapes every text that comes from a log.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
-from neuron_fabric.errors import one_line
 from neuron_fabric.monitor.consensus import least_of
 from neuron_fabric.monitor.log import Segment, Step, bytes_by_route, last_run, loss_off, reason
 from neuron_fabric.monitor.states import Decision, Mode, Status
+from neuron_fabric.printable import one_line
 
 STYLE, TEMPLATE = (Path(__file__).with_name(name) for name in ("page.css", "page.html.j2"))
 LEFT, RIGHT, TOP, BOTTOM = 54.0, 10.0, 18.0, 22.0
@@ -37,22 +37,22 @@ Band = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart over a range of ``x`` and of ``y``.
+    """Chart over a range of ``x`` and of ``y``, drawn as SVG by the template.
 
     Attributes:
         label: Description for screen readers.
         x: First and last value of the horizontal axis.
-        y: The same of the vertical axis.
-        width: Size in SVG units, with the margins.
-        height: The same.
+        y: First and last value of the vertical axis.
+        width: Width in SVG units, with the margins.
+        height: Height in SVG units, with the margins.
         most_ticks: Greatest number of intervals on the horizontal axis.
         scale: Whether the vertical axis has numbers; False for a chart without values.
-        kind: Class of the line and the dots.
+        kind: CSS class of the line and the dots.
         line: Points of a line, from left to right.
         dots: Points with their value in words.
         bands: States over the whole height.
-        limits: Horizontal lines: value, class, name.
-        boxes: Ranges of x and y, class, words.
+        limits: Horizontal lines: value, CSS class, name.
+        boxes: Ranges of x and y, CSS class, words.
     """
 
     label: str
@@ -70,20 +70,20 @@ class Chart:
     boxes: Sequence[tuple[Point, Point, str, str]] = ()
 
     def across(self, x: float) -> float:
-        """Return the place of a value on the horizontal axis; beyond the range, on the edge."""
+        """Return the horizontal position of a value in SVG units, clipped to the axis."""
         return round(LEFT + _share(x, self.x) * (self.width - LEFT - RIGHT), 1)
 
     def down(self, y: float) -> float:
-        """Return the place of a value on the vertical axis; beyond the range, on the edge."""
+        """Return the vertical position of a value in SVG units, clipped to the axis."""
         return round(TOP + (1 - _share(y, self.y)) * (self.height - TOP - BOTTOM), 1)
 
     def has_room(self, name: str, first: float, last: float) -> bool:
-        """Return whether a band is wide enough for its name."""
+        """Return whether a band from ``first`` to ``last`` is wide enough for its label."""
         return self.across(last) - self.across(first) > CAPITAL_WIDTH * len(name)
 
     @staticmethod
     def ticks(ends: Point, most: int) -> list[float]:
-        """Return at most ``most`` + 1 round numbers between ``ends``.
+        """Return at most ``most`` + 1 round numbers between ``ends``, for the marks of an axis.
 
         The step is 1, 2 or 5 times a power of 10: the least of these that gives few enough
         intervals.
@@ -106,7 +106,7 @@ def _share(value: float, ends: Point) -> float:
 
 
 def short(value: float) -> str:
-    """Return a number with three digits and a unit: 1.2 M, 34 k, 0.35."""
+    """Return the text of a number with three digits and a unit prefix: 1.2 M, 34 k, 0.35."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(value) >= size:
             return f"{value / size:.3g} {unit}"
@@ -114,8 +114,10 @@ def short(value: float) -> str:
 
 
 def thinned(points: Sequence[Point], most: int = 600) -> list[Point]:
-    """Return at most ``most`` points: the least and the greatest of each interval, which keeps
-    every spike."""
+    """Return about ``most`` of the points: the lowest and the highest of each interval.
+
+    This keeps every spike. All points are returned if there are few enough.
+    """
     if len(points) <= most:
         return list(points)
     size = -(-len(points) // max(1, most // 2))
@@ -128,10 +130,10 @@ def thinned(points: Sequence[Point], most: int = 600) -> list[Point]:
 
 
 def spread(values: Sequence[float], room: float = 0.05) -> Point:
-    """Return the ends of an axis for ``values``.
+    """Return the (first, last) value of an axis that shows ``values``, with margins.
 
-    Where the greatest value is more than 8 times as far above the median as the 98th percentile
-    is above the least value, the axis is cut, so that an outlier does not flatten the curve.
+    If the greatest value is more than 8 times as far above the median as the 98th percentile is
+    above the least value, the axis is cut, so that an outlier does not flatten the curve.
     """
     if not values:
         return 0.0, 1.0
@@ -146,7 +148,7 @@ def spread(values: Sequence[float], room: float = 0.05) -> Point:
 
 
 def page(segments: Sequence[Segment]) -> str:
-    """Return the page of the last run of a log."""
+    """Return the HTML text of the report on the last training in a log."""
     parts = last_run(segments)
     run = parts[-1].run
     steps = [step for part in parts for step in part.steps]
@@ -208,7 +210,7 @@ def _loss(steps: list[Step], ends: Steps) -> Chart:
 
 
 def runs_of(values: Iterable[tuple[int, str]]) -> list[Band]:
-    """Return the intervals of equal value."""
+    """Return the intervals of consecutive steps with equal state, from (step, state) pairs."""
     out = []
     for value, group in groupby(values, key=lambda one: one[1]):
         numbers = [step for step, _ in group]
@@ -260,7 +262,10 @@ def _agreements(parts: Sequence[Segment], ends: Steps) -> Iterator[tuple[str, st
 
 
 def _least(parts: Sequence[Segment], field: str) -> Iterator[tuple[float, float, int]]:
-    """Yield step, value and worker of a minimum over the ranks; older logs do not have one."""
+    """Yield (step, value, worker) of a minimum over the ranks, ``field`` of the log.
+
+    Steps without it, as in older logs, are left out.
+    """
     for part in parts:
         if field not in part.run.fields:
             continue
@@ -272,7 +277,7 @@ def _least(parts: Sequence[Segment], field: str) -> Iterator[tuple[float, float,
 
 
 def statuses(region: str, decisions: Iterable[Decision], ends: Steps) -> list[Band]:
-    """Return the states of a region over a run.
+    """Return the states of a profile region over a run, as bands of steps.
 
     A FALLBACK of the job returns all low-bit regions to FP32 without a decision of the region.
     """
@@ -290,8 +295,10 @@ def statuses(region: str, decisions: Iterable[Decision], ends: Steps) -> list[Ba
 
 
 def _traffic(steps: list[Step], ends: Steps, routes: dict[str, str]) -> dict[str, Chart]:
-    """Return charts of the mean bytes a step of rank 0 by route, sent and received, of one
-    scale."""
+    """Return two charts of rank 0's mean bytes per step by route: "sent" and "received".
+
+    Both have the same vertical scale.
+    """
     size = max(1, -(-len(steps) // _BARS))
     parts = [steps[at : at + size] for at in range(0, len(steps), size)]
 

@@ -20,7 +20,7 @@ _FLAT = 1e-3  # share of the median: least noise that is assumed of a constant l
 
 @dataclass(frozen=True)
 class RegionReading:
-    """Agreed reading of one region in one step; None for a value that was not measured.
+    """Values of one profile region in one step, agreed by all ranks; None if not measured.
 
     Attributes:
         cosine: Cosine of the FP32 mean and the decoded gradient, if sampled.
@@ -43,9 +43,14 @@ class RegionReading:
 
 @dataclass(frozen=True)
 class Reading:
-    """Agreed reading of one step; regions are in the order of the plan.
+    """Values of one step, agreed by all ranks; means over the ranks that measured them.
 
     Attributes:
+        step: Number of the step.
+        regions: Values of the regions, in the order of the plan.
+        loss: Mean loss; None if no rank has observed one.
+        nonfinite: Tensors or losses with a NaN or infinity.
+        fallback: FALLBACK bit of the device.
         severe: Share of the answers with DevLoad severe.
         faults: Poison, duplicates and late answers of the reducer.
         lost: Buckets without a result.
@@ -69,14 +74,24 @@ class Reading:
 
 @dataclass(frozen=True)
 class Gate:
-    """Hysteresis: bad after ``count`` consecutive readings beyond the inner threshold, good again
-    after as many within the outer threshold. Readings between the two change nothing."""
+    """Hysteresis of a signal that is good or bad.
+
+    It becomes bad after ``count`` consecutive readings beyond the inner threshold, and good again
+    after as many within the outer threshold. Readings between the two reset the count. ``run`` is
+    the number of consecutive readings that call for a change.
+    """
 
     bad: bool = False
     run: int = 0
 
     def read(self, beyond: bool, within: bool, count: int) -> Gate:
-        """Return the gate after one reading. ``beyond`` and ``within`` exclude each other."""
+        """Return the gate after one reading.
+
+        Args:
+            beyond: Whether the reading is beyond the inner threshold.
+            within: Whether it is within the outer threshold; excludes ``beyond``.
+            count: Consecutive readings that change the state.
+        """
         if not (within if self.bad else beyond):
             return Gate(self.bad, 0)
         run = self.run + 1
@@ -85,8 +100,10 @@ class Gate:
 
 @dataclass(frozen=True)
 class Bad:
-    """Reason of a bad signal: its value, the limit that it has passed, and the rank of the outlier
-    (-1 for none)."""
+    """Reason of a bad signal: its value, the limit that was passed, and the rank of the outlier.
+
+    ``worker`` is -1 if there is no outlier.
+    """
 
     signal: Signal
     value: float
@@ -96,8 +113,7 @@ class Bad:
 
 @dataclass(frozen=True)
 class Loss:
-    """Signal of the loss: spikes above the median, drift above the best mean, and a rising
-    trend."""
+    """Signal of the loss: spikes above the median, drift above the best mean, a rising trend."""
 
     recent: tuple[float, ...] = ()
     spike: Gate = Gate()
@@ -111,7 +127,7 @@ class Loss:
     slope: Gate = Gate()
 
     def read(self, limits: Thresholds, loss: float | None) -> Loss:
-        """Return the signal after the loss of one step."""
+        """Return the signal after the loss of one step; unchanged for None."""
         if loss is None:
             return self
         spike, band, limit = self.spike, self.band + 1, None
@@ -164,13 +180,15 @@ class Loss:
         return replace(self, rise=rise / most if most else 0.0, slope=gate)
 
     def admitted(self) -> Loss:
-        """Return the signal at the start of low-bit: best mean and trend begin anew."""
+        """Return the signal at the start of a low-bit state: best mean and trend start again.
+
+        The recent losses are kept.
+        """
         fresh = replace(self, spike=Gate(), drift=Gate(), best=None, noise=0.0, band=0)
         return replace(fresh, since=0, rise=0.0, slope=Gate())
 
     def falls(self, limits: Thresholds) -> bool:
-        """Return whether the mean loss still falls by more than `warmup_falls` from window to
-        window."""
+        """Return whether the mean loss fell by more than `warmup_falls` in the last two windows."""
         window = limits.mean_window
         if len(self.recent) < 2 * window:
             return False
@@ -178,7 +196,10 @@ class Loss:
         return before - now > limits.warmup_falls * abs(before)
 
     def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
-        """Return the reason why the loss is bad, if it is: spike first, then slope, then drift."""
+        """Return why the loss is bad, or None: spike first, then slope, then drift.
+
+        Signals in ``off`` are ignored.
+        """
         last = self.recent[-1] if self.recent else 0.0
         if self.spike.bad and Signal.LOSS_SPIKE not in off:
             return Bad(Signal.LOSS_SPIKE, last, self.limit or 0.0)
@@ -198,7 +219,13 @@ class NormRatio:
     gate: Gate = Gate()
 
     def read(self, limits: Thresholds, norm: float | None, reference: float | None) -> NormRatio:
-        """Return the signal after a step. ``reference`` is known at samples only."""
+        """Return the signal after a step.
+
+        Args:
+            limits: Thresholds.
+            norm: log2 of the decoded norm, None if not measured.
+            reference: log2 of the FP32 norm, None in steps without a sample.
+        """
         known = reference if reference is not None else self.reference
         if norm is None or known is None:
             return replace(self, reference=known)
@@ -209,14 +236,13 @@ class NormRatio:
 
     @property
     def fresh(self) -> bool:
-        """Return whether the limit was passed in this step, so that a new reference is needed."""
+        """Return whether the limit was first passed in this step: a new sample is needed."""
         return self.gate.run == 1 and not self.gate.bad
 
 
 @dataclass(frozen=True)
 class Cosine:
-    """Signal of the sampled cosine of mean and decoded gradient: its EMA(1/2) and the last
-    sample."""
+    """Signal of the sampled cosine of FP32 mean and decoded gradient: EMA(1/2) and last sample."""
 
     ema: float | None = None
     last: float = 0.0
@@ -224,7 +250,7 @@ class Cosine:
     gate: Gate = Gate()
 
     def read(self, limits: Thresholds, cosine: float | None) -> Cosine:
-        """Return the signal after a step; None means no sample."""
+        """Return the signal after a step; ``cosine`` is None in a step without a sample."""
         if cosine is None:
             return self
         ema = cosine if self.ema is None else (self.ema + cosine) / 2
@@ -234,7 +260,7 @@ class Cosine:
         return Cosine(ema, cosine, self.good + 1 if cosine >= good else 0, gate)
 
     def why(self, limits: Thresholds) -> Bad:
-        """Return the value that was too small and its limit."""
+        """Return the value that was too small, last sample or EMA, with its limit."""
         if self.last < on_grid(limits.floor):
             return Bad(Signal.COSINE, self.last, limits.floor)
         return Bad(Signal.COSINE, self.ema or 0.0, limits.drop)
@@ -242,7 +268,7 @@ class Cosine:
 
 @dataclass(frozen=True)
 class Level:
-    """Signal of a share that is bad on one side of a limit: vote margin, update saturation."""
+    """Signal of a share that is bad on one side of a limit: vote margin or sign saturation."""
 
     value: float = 0.0
     limit: float = 0.0
@@ -251,15 +277,18 @@ class Level:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Signal of the least agreement of a worker with the vote: 0 for random votes, 1 for unanimous
-    votes, below 0 for a worker that votes against the others."""
+    """Signal of the least agreement of a worker with the vote, and that worker's rank.
+
+    It is 0 for random votes, 1 for unanimous votes, below 0 for a worker that votes against the
+    others.
+    """
 
     value: float = 0.0
     worker: int = -1
     gate: Gate = Gate()
 
     def read(self, limits: Thresholds, value: float | None, worker: int) -> Agreement:
-        """Return the signal after a step; None means that no votes were compared."""
+        """Return the signal after a step; ``value`` is None if no votes were compared."""
         if value is None:
             return self
         against, fine = value < on_grid(-limits.against_in), value >= on_grid(-limits.against_out)
@@ -268,7 +297,10 @@ class Agreement:
 
 @dataclass(frozen=True)
 class RegionSignals:
-    """All signals of one region. Margin and saturation are also compared with the profile."""
+    """All signals of one profile region.
+
+    The limits of margin and saturation also depend on the calibrated values.
+    """
 
     norm: NormRatio = NormRatio()
     cosine: Cosine = Cosine()
@@ -279,8 +311,14 @@ class RegionSignals:
     def read(
         self, limits: Thresholds, got: RegionReading, margin: float | None, saturation: float | None
     ) -> RegionSignals:
-        """Return the signals after a step. ``margin`` and ``saturation`` are those of the
-        calibration, None if not measured."""
+        """Return the signals after a step.
+
+        Args:
+            limits: Thresholds.
+            got: Values of the region in the step.
+            margin: Least margin of the calibration, None if not measured.
+            saturation: Greatest saturation of the calibration, None if not measured.
+        """
         return RegionSignals(
             self.norm.read(limits, got.norm, got.reference),
             self.cosine.read(limits, got.cosine),
@@ -290,8 +328,11 @@ class RegionSignals:
         )
 
     def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
-        """Return the reason why the region is bad, if it is: the first of cosine, norm, agreement,
-        margin, saturation."""
+        """Return why the region is bad, or None.
+
+        The first of cosine, norm, agreement, margin, saturation counts; signals in ``off`` are
+        ignored.
+        """
         ratio, margin, full, one = self.norm, self.margin, self.saturation, self.agreement
         if self.cosine.gate.bad and Signal.COSINE not in off:
             return self.cosine.why(limits)
@@ -332,7 +373,7 @@ def _saturation(
 
 @dataclass(frozen=True)
 class Events:
-    """Signal of events that are tolerated if rare."""
+    """Signal of events that are tolerated if rare; ``steps`` are those of recent events."""
 
     steps: tuple[int, ...] = ()
 
@@ -343,14 +384,17 @@ class Events:
         return Events((*kept, step) if happened else kept)
 
     def bad(self, limits: Thresholds) -> bool:
-        """Return whether there are too many events."""
+        """Return whether at least `nonfinite_count` events are in the window."""
         return len(self.steps) >= limits.nonfinite_count
 
 
 @dataclass(frozen=True)
 class JobSignals:
-    """All signals of the job. ``lost`` and ``device`` are kept until the machine has acted
-    on them."""
+    """All signals of the job.
+
+    ``lost`` (a bucket without a result) and ``device`` (the device calls for FP32) stay set until
+    the state machine has acted on them.
+    """
 
     loss: Loss = field(default_factory=Loss)
     nonfinite: Events = Events()
@@ -360,7 +404,7 @@ class JobSignals:
     severe: float = 0.0
 
     def read(self, limits: Thresholds, got: Reading) -> JobSignals:
-        """Return the signals after a step."""
+        """Return the signals after the agreed values of a step."""
         return JobSignals(
             self.loss.read(limits, got.loss),
             self.nonfinite.read(limits, got.step, got.nonfinite > 0),
@@ -371,12 +415,14 @@ class JobSignals:
         )
 
     def settled(self) -> JobSignals:
-        """Return the signals once all of them have been acted on: only the losses are kept."""
+        """Return the signals once all of them have been acted on: only the recent losses stay."""
         return JobSignals(self.loss.admitted())
 
     def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
-        """Return the reason why the job is bad, if it is: the first of reducer, non-finite,
-        loss."""
+        """Return why the job is bad, or None: the first of reducer, non-finite values, loss.
+
+        Signals in ``off`` are ignored.
+        """
         if Signal.REDUCER not in off:
             if self.lost:
                 return Bad(Signal.REDUCER, 1.0, 1.0)
@@ -388,8 +434,10 @@ class JobSignals:
 
 
 def _middle(values: Sequence[float]) -> tuple[float, float]:
-    """Return the median, and the standard deviation estimated from the median absolute
-    deviation."""
+    """Return the median, and the standard deviation estimated from the median absolute deviation.
+
+    The deviation is at least 0.1 % of the median.
+    """
     middle = _median(values)
     spread = _median([abs(one - middle) for one in values])
     return middle, max(_MAD * spread, _FLAT * abs(middle))

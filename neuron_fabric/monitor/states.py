@@ -29,7 +29,7 @@ BY_MODEL = -1
 
 
 class Mode(StrEnum):
-    """State of a job."""
+    """State of a job; in FP32_WARMUP, FALLBACK and LOCKED_FP32 all regions use FP32."""
 
     FP32_WARMUP = "FP32_WARMUP"
     LOWBIT = "LOWBIT"
@@ -40,8 +40,10 @@ class Mode(StrEnum):
 
 
 class Status(StrEnum):
-    """State of a region. In PROBE the region uses FP32 and a low-bit reduction runs in parallel as
-    a shadow."""
+    """State of a profile region; only in LOW it is low-bit.
+
+    In PROBE the region uses FP32 and a low-bit reduction runs in parallel as a shadow.
+    """
 
     FP32 = "FP32"
     PROBE = "PROBE"
@@ -56,7 +58,7 @@ RUNNING = (Mode.LOWBIT, Mode.PARTIAL, Mode.RECOVERY)
 
 @dataclass(frozen=True)
 class RegionState:
-    """State of one region.
+    """State of one profile region in the monitor.
 
     Attributes:
         status: Current state.
@@ -79,18 +81,18 @@ class RegionState:
 
 @dataclass(frozen=True)
 class JobState:
-    """State of the job.
+    """State of the job in the monitor, with those of its regions.
 
     Attributes:
         regions: States of the regions, in the order of the plan.
         step: Last step that was read.
         mode: Current state.
-        since: Step of the last transition.
+        since: Step of the last transition of the job or a region.
         until: End of the cool-down.
         cooldown: Length of the last cool-down in steps.
         fallbacks: Steps of the recent fallbacks.
         judged: Step of the last capacity decision, -1 before the first.
-        link: Time of one MiB on the network at that step, in seconds.
+        link: Latency plus time of one MiB on the network at that step, in seconds.
         moved: Consecutive steps since then in which the network differed by `link_moved` or more.
         signals: Windows of the job's signals.
     """
@@ -110,7 +112,10 @@ class JobState:
 
 @dataclass(frozen=True)
 class Decision:
-    """One transition and its reason. ``region`` is empty for the job."""
+    """One transition of the job or a region from ``source`` to ``target``, and its reason.
+
+    ``region`` is "" for the job. The reason is a signal with its value and limit.
+    """
 
     step: int
     region: str
@@ -128,7 +133,10 @@ def start(plan: Plan) -> JobState:
 
 
 def phase_of(plan: Plan, state: JobState, number: int) -> Phase:
-    """Return the phase whose route a region uses in the next step."""
+    """Return the phase whose route region ``number`` uses in the next step.
+
+    WARMUP (FP32) unless the region may be low-bit now; then RECOVERY or STEADY.
+    """
     region = state.regions[number]
     low = plan.regions[number].eligible and region.status == Status.LOW and not region.rejected
     if not low or state.mode not in RUNNING:
@@ -137,7 +145,7 @@ def phase_of(plan: Plan, state: JobState, number: int) -> Phase:
 
 
 def samples_due(plan: Plan, state: JobState) -> tuple[int, ...]:
-    """Return the regions whose cosine is sampled in the next step.
+    """Return the numbers of the regions whose cosine is sampled in the next step.
 
     In a low-bit state all eligible regions are sampled every `sample_every` steps. A region is also
     sampled at its admission; while it is in PROBE every `probe_every` steps, as are all eligible
@@ -165,7 +173,7 @@ def samples_due(plan: Plan, state: JobState) -> tuple[int, ...]:
 
 
 def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[Decision, ...]]:
-    """Return the state after one step and the decisions of that step.
+    """Return the state after one step with the agreed values ``got``, and that step's decisions.
 
     Raises:
         ValueError: The reading has another number of regions than the plan.
@@ -193,8 +201,10 @@ def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[
 
 
 def _moved(limits: Thresholds, state: JobState, got: Reading) -> int:
-    """Return the number of consecutive steps in which the network has differed from the last
-    capacity decision."""
+    """Return the number of consecutive steps in which the network differs from the last judgement.
+
+    At most `link_count`.
+    """
     if state.link is None or got.link_latency is None or got.link_mib is None:
         return state.moved
     now = got.link_latency + got.link_mib
@@ -203,7 +213,7 @@ def _moved(limits: Thresholds, state: JobState, got: Reading) -> int:
 
 
 def _job_bad(plan: Plan, state: JobState) -> Bad | None:
-    """Return the bad signal of the job, if any.
+    """Return the bad signal of the job, or None.
 
     The norm of the job is bad if regions with a bad norm hold more than half of the low-bit
     elements: then the fault is not local, and demotions one by one would take too long.
@@ -240,8 +250,10 @@ class _Move:
         return state, tuple(self._decisions)
 
     def fall_back(self, why: Bad) -> None:
-        """Use FP32 everywhere for a cool-down that doubles each time; lock after too many
-        fallbacks."""
+        """Put the job into FALLBACK: FP32 in all regions for a cool-down that doubles each time.
+
+        After `lock_fallbacks` fallbacks within `lock_within` steps it is LOCKED_FP32.
+        """
         limits, state = self._limits, self._state
         recent = tuple(one for one in state.fallbacks if one > self._step - limits.lock_within)
         fallbacks = (*recent, self._step)
@@ -262,8 +274,11 @@ class _Move:
         )
 
     def end_warmup(self, got: Reading) -> None:
-        """End the warm-up once it is long enough and the loss has stopped falling fast; admit the
-        regions whose measured cosine is good."""
+        """End the warm-up once it is long enough and the loss has stopped falling fast.
+
+        Regions are then admitted to low-bit if their sampled cosine is good or missing, else
+        demoted; regions of an unverified profile are probed later.
+        """
         plan, limits = self._plan, self._limits
         if self._step + 1 < plan.warmup:
             return
@@ -284,7 +299,7 @@ class _Move:
         self._job(self._by_regions(), Bad(Signal.SCHEDULE, self._step + 1, plan.warmup))
 
     def recover(self) -> None:
-        """Leave FALLBACK after the cool-down, once the loss is back in its band."""
+        """Leave FALLBACK for RECOVERY after the cool-down, once the loss is back in its band."""
         loss, limits = self._state.signals.loss, self._limits
         seen = bool(loss.recent) and Signal.LOSS_SPIKE not in self._plan.off
         if self._step < self._state.until or (seen and loss.band < limits.band_count):
@@ -319,8 +334,11 @@ class _Move:
         return Mode.LOWBIT if low else Mode.PARTIAL
 
     def _one_back(self) -> None:
-        """Admit the region in PROBE after enough good samples; else start to probe the largest
-        waiting region."""
+        """Admit the region in PROBE after enough good samples, or start to probe another one.
+
+        If none is in PROBE, the largest region starts that waits in FP32 or whose demotion has
+        ended.
+        """
         limits, regions = self._limits, self._regions
         probing = [n for n in self._plan.eligible if regions[n].status == Status.PROBE]
         if probing:
@@ -345,8 +363,11 @@ class _Move:
             self._decide(number, Status.PROBE, _TURN)
 
     def _capacity(self, got: Reading) -> None:
-        """Apply section 5.2: obey the device at once, the capacity model every `capacity_every`
-        steps or when the network has changed."""
+        """Apply the device's and the capacity model's decisions (spec: runtime section 5.2).
+
+        A device that calls for FP32 is obeyed at once, the model every `capacity_every` steps or
+        when the network has changed.
+        """
         limits, state, off = self._limits, self._state, self._plan.off
         if state.signals.device and Signal.REDUCER not in off:
             self._state = replace(state, signals=replace(state.signals, device=False))
@@ -387,8 +408,10 @@ class _Move:
         self._set(number, rejected=until)
 
     def _demote(self, number: int, why: Bad) -> None:
-        """Use FP32 for a cool-down that doubles with every demotion; lock the region at the last
-        one."""
+        """Put a region into FP32 for a cool-down that doubles with every demotion.
+
+        After `lock_demotions` demotions it is LOCKED.
+        """
         limits, times = self._limits, self._regions[number].demotions + 1
         locked = times >= limits.lock_demotions
         wait = min(limits.cooldown << (times - 1), limits.cooldown_most)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements of a rank in one step, complete after its last bucket (spec: runtime section
-4.1)."""
+"""Measurements of a rank in one step, complete after its last bucket (runtime section 4.1)."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from neuron_fabric.codec.routes import Route
 
 @dataclass(frozen=True)
 class ReducerCounters:
-    """Counters of the reducer in this step (differences, not totals).
+    """Events at the reducer in one step (differences, not totals).
 
     Attributes:
         fallback: FALLBACK bit of the device.
@@ -37,8 +36,9 @@ class ReducerCounters:
 
 @dataclass(frozen=True)
 class StepReport:
-    """Measurements of one rank in one step. Regions without a measurement are left out of a
-    mapping.
+    """Measurements of one rank in one step.
+
+    Mappings are keyed by profile region, unless stated; regions without a measurement are left out.
 
     | field | holds |
     |---|---|

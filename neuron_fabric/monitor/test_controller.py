@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controller: agreement of several ranks, checkpoints, and the exact steps of transitions.
+"""Tests of the controller: agreement of ranks, checkpoints, and the exact steps of transitions.
 
-Several ranks are threads with a state each; `trained` runs one rank.
+`ranks` runs several ranks as threads; `trained` runs one rank.
 """
 
 from __future__ import annotations
@@ -55,7 +55,18 @@ def single(**given: Any) -> Controller:
 def trained(
     steps: int, words: Words, one: Controller | None = None, first: int = 0, **made: Any
 ) -> Controller:
-    """Run steps of one rank in which all is well, except for ``words`` of the report."""
+    """Run steps ``first`` to ``steps`` - 1 of one rank; return its controller.
+
+    All measurements are good, except for the fields of the report that ``words(controller, step)``
+    gives.
+
+    Args:
+        steps: End of the steps.
+        words: See above.
+        one: Controller to continue with; None for a new one.
+        first: First step.
+        made: Arguments of a new controller.
+    """
     one = one or single(**made)
     for step in range(first, steps):
         cosines = dict.fromkeys(one.samples(), (0.6, 1.0, 1.0))
@@ -67,30 +78,39 @@ def trained(
 
 
 def of(one: Controller, region: str) -> list[tuple[int, str]]:
-    """Return step and target of a region's decisions, or of the job's ("")."""
+    """Return (step, target) of all decisions on a region, or on the job ("")."""
     return [(each.step, each.target) for each in one.decisions if each.region == region]
 
 
 def targets(one: Controller) -> list[str]:
-    """Return the states that the job went through."""
+    """Return the states that the job entered, in order."""
     return [target for _, target in of(one, "")]
 
 
 def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
-    """Return a report that loses a bucket in step 30."""
+    """Return report fields that lose a bucket in step 30, for `trained`."""
     return {"reducer": ReducerCounters(lost=int(step == 30))}
 
 
 def network(mib: float) -> Mapping[str, Any]:
-    """Return a report of a network that takes so many seconds for a MiB."""
+    """Return report fields of a network that takes ``mib`` seconds per MiB, for `trained`."""
     return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
 
 
 def ranks(
     steps: int, change: Change = lambda _: None, folder: Path | None = None
 ) -> tuple[list[Controller], list[str]]:
-    """Run ``steps`` steps on all ranks, with a change of rank 1 at step 5; return their controllers
-    and the error of each."""
+    """Run the controllers of WORLD ranks, a thread each, and return them with their errors.
+
+    Args:
+        steps: Number of training steps; a rank stops at its first MonitorError.
+        change: Called with the controller of rank 1 before its step 5 (the first step is 0), to
+            make it differ from the others.
+        folder: Folder of the monitor log; None for no log.
+
+    Returns:
+        The controllers, and the message of each rank's MonitorError, "" for none.
+    """
     group = LocalGroup(WORLD)
     made = [
         Controller(PROFILE, group.rank(n), rank=n, world=WORLD, folder=folder, plan=PLAN)
@@ -159,7 +179,7 @@ def test_a_rank_that_differs_ends_all_within_two_steps(change: Change) -> None:
 
 
 def test_without_the_digest_it_would_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check the twin: without the digest another window stays undetected for a long time."""
+    """Check that a rank with another state stays undetected without the digest (negative twin)."""
     monkeypatch.setattr("neuron_fabric.monitor.controller.agreed", lambda ends: True)
     made, ends = ranks(20, other_window)
     assert ends == [""] * WORLD
@@ -253,7 +273,7 @@ def test_ten_regions_are_less_than_64_numbers() -> None:
 
 
 def test_the_device_rejects_and_admits_again() -> None:
-    """Check FALLBACK of the device: FP32 from the next step, for 200 steps, then doubled."""
+    """Check the FALLBACK bit of the device: FP32 from the next step for 200 steps, then 400."""
 
     def hit(one: Controller, step: int) -> Mapping[str, Any]:
         assert step != 51 or {each.route for each in one.routes().values()} == {"FP32"}
@@ -264,7 +284,10 @@ def test_the_device_rejects_and_admits_again() -> None:
 
 
 def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> None:
-    """Check the admission of a region 8 steps after the network became slower, not at step 400."""
+    """Check that a region is rejected on a fast network, and admitted once the network is slow.
+
+    It is admitted 8 steps after the change, not at step 400, the next regular judgement.
+    """
     known = shipped().coefficients
     costs = costs_of(PROFILE, known, 8)
     assert costs["body"].seconds == low_seconds(known, Route.G_BINARY, 5000, 8).total
@@ -305,7 +328,10 @@ def test_fallbacks_double_and_the_fourth_is_for_good() -> None:
 
 
 def test_demotions_double_and_the_fourth_is_for_good() -> None:
-    """Demote the head, whose cosine is bad in low-bit and good in FP32."""
+    """Check the cool-downs of a region whose cosine is bad whenever it is low-bit: 50, 100, 200.
+
+    The fourth demotion locks it.
+    """
 
     def bad(one: Controller, step: int) -> Mapping[str, Any]:
         low = one.routes()["head"].route == "G_BINARY" and "head" in one.samples()
@@ -320,7 +346,10 @@ def test_demotions_double_and_the_fourth_is_for_good() -> None:
 
 
 def test_recovery_takes_the_largest_region_first() -> None:
-    """Admit one region at a time, each after two good samples in FP32."""
+    """Check that after a fallback regions return one at a time, the largest first.
+
+    Each is probed in FP32 until two samples are good.
+    """
     used: dict[int, set[str]] = {}
 
     def lost(one: Controller, step: int) -> Mapping[str, Any]:
@@ -336,7 +365,7 @@ def test_recovery_takes_the_largest_region_first() -> None:
 
 
 def test_a_worker_against_the_others_keeps_a_region_out() -> None:
-    """Check that the agreement keeps a region in FP32 although its cosine is good."""
+    """Check that a bad agreement of a worker keeps a region in FP32 although its cosine is good."""
 
     def flipped(one: Controller, step: int) -> Mapping[str, Any]:
         voted = one.routes()["body"].route != "FP32" or "body" in one.samples()
@@ -368,7 +397,7 @@ def test_a_region_is_sampled_at_its_admission() -> None:
 
 
 def test_devload_rejects_as_fallback_does() -> None:
-    """Check the limit of a tenth of a step's answers."""
+    """Check that regions are rejected if over a tenth of a step's answers have DevLoad severe."""
     shares = {40: 9, 50: 11}
     one = trained(
         260,
@@ -378,7 +407,7 @@ def test_devload_rejects_as_fallback_does() -> None:
 
 
 def test_between_admit_and_drop_nothing_changes() -> None:
-    """Check that a ratio of 0.9 changes nothing; one MiB takes 1 ms on the network."""
+    """Check the hysteresis of T_low / T_fp32: 0.9 neither admits nor rejects a region."""
     ratios = {0: 0.5, 100: 0.9, 500: 0.96, 700: 0.9, 900: 0.79}
 
     def link(one: Controller, step: int) -> Mapping[str, Any]:
@@ -392,7 +421,10 @@ def test_between_admit_and_drop_nothing_changes() -> None:
     ("factor", "steps", "judged"), [(0.4, 8, 227), (0.4, 7, 400), (0.6, 99, 400), (2.5, 8, 227)]
 )
 def test_a_network_that_moves_is_judged_at_once(factor: float, steps: int, judged: int) -> None:
-    """Check a change by more than twice for 8 steps; otherwise capacity is judged every 200."""
+    """Check when capacity is judged: after 8 steps of a network more than twice as fast or slow.
+
+    Otherwise it is judged every 200 steps.
+    """
     seen: list[int] = []
 
     def link(one: Controller, step: int) -> Mapping[str, Any]:
@@ -425,7 +457,7 @@ def test_random_signs_have_no_margin() -> None:
 
 
 def test_a_resumed_run_is_replayed_from_its_state(tmp_path: Path) -> None:
-    """Interrupt a cool-down: the state of the checkpoint determines what follows."""
+    """Check that a run resumed from a checkpoint in a cool-down has equal decisions in a replay."""
     first = trained(60, lost_once, folder=tmp_path)
     kept = first.state_dict()
     first.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile logs: the readable part, or one line, in bounded time."""
+"""Tests of damaged and hostile monitor logs: the readable part or one line, in bounded time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LINES: list[str] = []
 
 @pytest.fixture(scope="module", autouse=True)
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Record a short run with a fault, whose lines are changed by the tests."""
+    """Record a log of a short run with a fault, whose lines the tests change; return its folder."""
     folder = tmp_path_factory.mktemp("run")
     bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=STEPS, folder=folder)
     LINES[:] = (folder / monitor_log.NAME).read_text(encoding="utf-8").splitlines()
@@ -37,7 +37,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def used(path: Path) -> None:
-    """Do everything that is done with a log; any other error than MonitorError fails."""
+    """Do all that the package does with a log; an error other than MonitorError fails."""
     with suppress(MonitorError):
         segments, left_out = monitor_log.read(path)
         assert all(len(one.splitlines()) == 1 for one in left_out)
@@ -62,7 +62,10 @@ LARGE = {
 
 
 def bounded(path: Path, name: str, size: int, seconds: float) -> None:
-    """Check the processor time for a recording of ``size`` bytes that is small when compressed."""
+    """Check the processor time for a recording of ``size`` bytes of one repeated record.
+
+    It is small when compressed.
+    """
     first, line = LINES[0] + "\n", LARGE[name]
     text = first + line * ((size - len(first)) // len(line))
     path.write_bytes(lzma.compress(text.encode(), preset=1))
@@ -78,12 +81,15 @@ WHOLE = pytest.param(1, marks=pytest.mark.nightly("20 s; by day an eighth of the
 @pytest.mark.parametrize("part", [8, WHOLE])
 @pytest.mark.parametrize("name", LARGE)
 def test_time_is_bounded(tmp_path: Path, name: str, part: int) -> None:
-    """Read an eighth of the greatest size in an eighth of the time, by night all of it."""
+    """Check that reading a recording of the greatest size takes at most 20 s of processor time.
+
+    The quick run reads an eighth of the size in an eighth of the time.
+    """
     bounded(tmp_path / f"x{SUFFIX}", name, monitor_log.MOST_PLAIN // part, 20 / part)
 
 
 def test_a_recording_that_is_too_large(tmp_path: Path, recorded: Path) -> None:
-    """Check that it is neither read nor written."""
+    """Check that a recording above the size limit is neither read nor written."""
     path = tmp_path / f"x{SUFFIX}"
     path.write_bytes(lzma.compress(b"\n" * (1 << 25), preset=0))
     start = time.process_time()
@@ -118,7 +124,7 @@ def test_many_runs_and_broken_lines(tmp_path: Path) -> None:
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the paths of all values below one."""
+    """Return the paths of all values inside of JSON data, as tuples of keys and indices."""
     below = list(value.items()) if isinstance(value, dict) else []
     below += list(enumerate(value[:3])) if isinstance(value, list) else []
     return [at] * bool(at) + [more for key, one in below for more in places(one, (*at, key))]
@@ -134,7 +140,7 @@ CHANGES = st.lists(
 
 
 def changed(path: Path, changes: list[tuple[int, int, Any]]) -> None:
-    """Replace values of some lines, most often of the first."""
+    """Replace values in some lines of the log, most often in the first line, and use the result."""
     lines = list(LINES)
     for number, place, new in changes:
         row = number % len(lines) if number % 2 else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the monitor, each with a twin that violates it."""
+"""Tests of the laws of the monitor, each with a twin that violates it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def report(draw: np.random.Generator, step: int, samples: Sequence[str]) -> StepReport:
-    """Return random measurements of a rank, most of them plausible."""
+    """Return a report of one rank with random measurements, most of them plausible."""
     rare = draw.random() < 0.05
     scale = 10.0 ** draw.integers(-30, 30) if draw.random() < 0.02 else 1.0
     return StepReport(
@@ -71,7 +71,7 @@ def report(draw: np.random.Generator, step: int, samples: Sequence[str]) -> Step
 
 
 def walk(seed: int, steps: int = 300, plan: Plan = PLAN) -> Walk:
-    """Return the states of one rank and the decisions of each step."""
+    """Run the state machine over random reports; return state and decisions after each step."""
     draw, codec, state = np.random.default_rng(seed), Codec(plan, 4, 0), start(plan)
     out = []
     for step in range(steps):
@@ -105,8 +105,14 @@ Read = Callable[[int, list[int], list[int]], list[int]]
 
 
 def differing_ranks(seed: int, order: Sequence[int], read: Read) -> int:
-    """Return the number of ranks whose state differs from that of rank 0 after a walk; rank r's
-    vector is added in the place ``order[r]``."""
+    """Run four ranks with different reports; return how many end in another state than rank 0.
+
+    Args:
+        seed: Seed of the reports.
+        order: Ranks in the order in which vectors are added; others follow.
+        read: Function (rank, its own vector, the reduced vector) that returns the vector that the
+            rank decodes.
+    """
     draws = [np.random.default_rng((seed, rank)) for rank in range(4)]
     codecs = [Codec(PLAN, 4, rank) for rank in range(4)]
     walked = [start(PLAN)] * 4
@@ -151,7 +157,7 @@ def test_replay_of_another_log_gives_others(tmp_path: Path) -> None:
 
 
 def logged(folder: Path, seed: int) -> monitor_log.Segment:
-    """Return the log of a run of 200 steps, interrupted and resumed in the middle."""
+    """Run 200 steps, interrupted and resumed in the middle; return their log as one segment."""
     draw, group, path = np.random.default_rng(seed), LocalGroup(1), folder / monitor_log.NAME
     path.unlink(missing_ok=True)
     kept: dict[str, Any] = {}
@@ -267,7 +273,10 @@ def test_what_is_not_eligible_or_locked_never_gets_low_bit(seed: int) -> None:
 
 @given(st.integers(1, 64), st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=64))
 def test_the_fixed_point_keeps_the_mean(world: int, losses: list[float]) -> None:
-    """Check the mean within 2^-20; large values are clipped and never reach the count."""
+    """Check that the agreed loss is the ranks' mean within 2^-20; large values are clipped.
+
+    They never reach the count.
+    """
     losses = losses[:world]
     codecs = [Codec(PLAN, world, rank) for rank in range(len(losses))]
     summed = sum(
@@ -283,7 +292,7 @@ def test_the_fixed_point_keeps_the_mean(world: int, losses: list[float]) -> None
 
 @given(st.lists(st.none() | st.floats(-9, 9), min_size=2, max_size=64))
 def test_the_least_and_whose_it_is(values: list[float | None]) -> None:
-    """Check the least value within 2^-24; absent ranks do not count, large values are clipped."""
+    """Check that the agreed minimum is right within 2^-24, with its rank, without absent ranks."""
     told = [{} if one is None else {"head": one, "tail": -1e300} for one in values]
     codecs = [Codec(PLAN, len(values), rank) for rank in range(len(values))]
     reports = [StepReport(0, agreements=one) for one in told]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs: damaged files, folders that cannot be written, commands, and the HTML report."""
+"""Tests of monitor logs: damaged files, unwritable folders, commands, and the HTML report."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def command(*words: str) -> int:
 
 
 def checked_kinds(folder: Path) -> set[str]:
-    """Check every line of a log by the schema; return the kinds of the lines."""
+    """Check every record of a log against the JSON Schema; return the kinds of the records."""
     jsonschema = pytest.importorskip("jsonschema")
     valid = jsonschema.Draft202012Validator(
         json.loads(monitor_log.SCHEMA.read_text(encoding="utf-8"))
@@ -135,7 +135,7 @@ def test_what_can_be_read_is_read(
 
 @pytest.fixture
 def wrong_logs(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make damaged logs in the current folder, and a link to a whole one."""
+    """Create damaged logs in the current folder, a FIFO, and a link "run" to a good log."""
     monkeypatch.chdir(tmp_path)
     Path("run").symlink_to(recorded)
     whole = (recorded / monitor_log.NAME).read_bytes()
@@ -254,7 +254,7 @@ def test_the_page_is_sound_and_offline(recorded: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("states", [Mode, Status])
 def test_every_state_has_a_colour_of_its_own(states: Any) -> None:
-    """Check both palettes."""
+    """Check that states have different colours in the light and in the dark palette of the page."""
     css = monitor_page.STYLE.read_text(encoding="utf-8")
     fills = dict(re.findall(r"\.([A-Z0-9_]+) \{ fill: var\(--(\w+)\) \}", css))
     dark = css.index("prefers-color-scheme")
@@ -264,7 +264,7 @@ def test_every_state_has_a_colour_of_its_own(states: Any) -> None:
 
 
 def drawn(*traffic: dict[str, tuple[int, int]]) -> tuple[str, dict[str, ET.Element]]:
-    """Return the page of a run with these bytes in its steps, and its charts by their label."""
+    """Return the page of a run with these bytes by route in its steps, and its charts by label."""
     steps = [monitor_log.Step(n, (), "LOWBIT", bytes=one) for n, one in enumerate(traffic)]
     run = monitor_log.Run(monitor_log.FORMAT, 1, "p", "", 2, 0, Plan((), 3), ())
     text = monitor_page.page([monitor_log.Segment(run, steps)])
@@ -284,7 +284,7 @@ def test_bytes_sent_and_received_are_two_charts() -> None:
 
 
 def test_no_axes_without_data() -> None:
-    """Check that states have no scale without losses, and that there is no chart without steps."""
+    """Check the page without losses, which has no scale, and without steps, which has no chart."""
     text, found = drawn()
     assert found.keys() <= {"None"}
     for said in ("No step was recorded", "No bytes were counted", "Nothing was sampled"):
@@ -297,8 +297,10 @@ def test_no_axes_without_data() -> None:
 
 
 def test_a_worker_that_stands_out_is_named(tmp_path: Path, capsys: Capture) -> None:
-    """Check an outlier on the terminal, on the page and in a replay; an older log without
-    agreements is replayed with the other signals."""
+    """Check that an outlier among the workers is named on the terminal and on the page.
+
+    An older log without agreements is replayed with the other signals.
+    """
     bench.trained(3, "flipped_of_8", steps=290, folder=tmp_path)
     assert command(str(tmp_path)) == 0
     assert "of worker 0, limit -0.05" in capsys.readouterr().out

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals at their thresholds: bad at the count, not before, and good beyond the outer
-threshold."""
+"""Tests of the signals at their thresholds: bad at the count, good beyond the outer threshold."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def losses(*values: float, loss: Loss | None = None) -> Loss:
 
 
 def steady(steps: int = 100) -> Loss:
-    """Return a loss of 2 whose MAD is 0.05."""
+    """Return the signal after losses around 2 whose median absolute deviation is 0.05."""
     return losses(*(2 + NOISE[n % len(NOISE)] for n in range(steps)))
 
 
@@ -77,13 +76,16 @@ def test_a_drift_takes_forty_steps_of_means() -> None:
 
 
 def rising(share: float, steps: int, noise: float = 1.0) -> list[float]:
-    """Return losses around 2 that rise by ``share`` in 40 steps."""
+    """Return losses around 2 that rise by ``share`` in 40 steps, with noise."""
     shaken = [noise * NOISE[37 * n % 101] for n in range(steps)]
     return [2 * (1 + share * n / 40) + one for n, one in enumerate(shaken)]
 
 
 def test_a_line_that_rises() -> None:
-    """Check a rise of a tenth and 4 standard errors, 3 times; good again below a twentieth."""
+    """Check when a rising loss is bad: more than 10 % in the window and 4 standard errors, 3 times.
+
+    It is good again below 5 %.
+    """
     window, count = LIMITS.slope_window, LIMITS.slope_count
     assert not losses(*rising(0.2, window + count - 2)).slope.bad
     bad = losses(*rising(0.2, window + count - 1))
@@ -100,7 +102,7 @@ def test_a_line_that_rises() -> None:
 
 
 def test_a_line_begins_with_low_bit() -> None:
-    """Check that a difference from the losses before low-bit is no trend."""
+    """Check that a difference between losses before and after the start of low-bit is no trend."""
     step = [*rising(0.0, 60), *(one + 0.5 for one in rising(0.0, 60))]
     assert any(losses(*step[:n]).slope.bad for n in range(61, 90))
     before = losses(*step[:60]).admitted()
@@ -144,7 +146,10 @@ LEVELS: dict[str, Values] = {
 
 @pytest.mark.parametrize("values", LEVELS.values(), ids=LEVELS)
 def test_a_level_is_bad_at_its_count_and_good_beyond_the_outer_limit(values: Values) -> None:
-    """Check that a value between the limits interrupts a row, and that none is no value."""
+    """Check a signal's hysteresis: bad after enough values in a row, good after enough good ones.
+
+    A value between the limits interrupts the row, and a missing value does not.
+    """
     name, beyond, between, good, count, profile = values
 
     def after(*read: float | None, one: RegionSignals | None = None) -> RegionSignals:
@@ -168,7 +173,7 @@ def test_a_level_is_bad_at_its_count_and_good_beyond_the_outer_limit(values: Val
 
 
 def test_what_has_no_reference_is_not_judged() -> None:
-    """Check the norm before the first sample, and the margin of zeros without a calibrated one."""
+    """Check that a norm before the first sample, or a margin without a reference, is not bad."""
     one = RegionSignals()
     for _ in range(10):
         one = one.read(LIMITS, RegionReading(norm=9.0, margin=-0.5), None, None)
@@ -176,8 +181,11 @@ def test_what_has_no_reference_is_not_judged() -> None:
 
 
 def test_a_spike_in_a_loss_that_falls() -> None:
-    """Check a fall to a tenth in 100 steps, as in `nf train check pairs100`: among all these
-    losses, 6 times the last one would be no spike."""
+    """Check that a spike of 6 times is found in a loss that falls to a tenth in 100 steps.
+
+    Among all these losses, 6 times the last one would be no spike. It is so in `nf train check
+    pairs100`.
+    """
     falling = [4.0 * 0.977**n * (1 + NOISE[n] / 4) for n in range(100)]
     loss = losses(*falling)
     assert not loss.spike.bad
@@ -214,8 +222,10 @@ def test_units_of_a_report() -> None:
 
 
 def test_gradients_that_shrink_are_no_fault() -> None:
-    """Check a norm that falls by more than the limit between samples, as in `nf train check
-    digits`: the FP32 norm is sampled again before a region is demoted."""
+    """Check that a norm that falls between samples demotes no region (`nf train check digits`).
+
+    The FP32 norm is sampled again before a region would be demoted.
+    """
     profile = small_profile((small_region("a", 1000),))
     one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
     samples = []
@@ -233,7 +243,7 @@ def test_gradients_that_shrink_are_no_fault() -> None:
 
 
 def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
-    """Check that one bad region is demoted, and that most low-bit elements cause FALLBACK."""
+    """Check that one region of bad norm is demoted, but most low-bit elements cause FALLBACK."""
     profile = small_profile(tuple(small_region(name, 1000) for name in "abc"))
     for wrong, where in (("a", "a"), ("abc", "")):
         one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
@@ -275,7 +285,7 @@ def test_bad_thresholds_are_one_line(values: dict[str, object], words: str) -> N
 @pytest.mark.parametrize("world", [1, 3, 64])
 @pytest.mark.parametrize("tenths", [1, 7, 10**6])
 def test_exactly_a_tenth_severe(world: int, tenths: int) -> None:
-    """Check that a share of exactly 10 % is accepted, and one answer more is not."""
+    """Check that a share of exactly 10 % DevLoad severe is accepted, and one answer more is not."""
     for more, bad in ((-1, False), (0, False), (1, True)):
         counters = ReducerCounters(answers=10 * tenths, severe=tenths + more)
         one = Codec(plan_of(small_profile(())), world, 0).encode(StepReport(0, reducer=counters))
@@ -284,7 +294,7 @@ def test_exactly_a_tenth_severe(world: int, tenths: int) -> None:
 
 
 def test_exactly_the_limit() -> None:
-    """Check every limit of a share or cosine, and one fixed-point unit on either side."""
+    """Check signals at each limit of 1 % to 99 %, and one fixed-point unit below and above it."""
     unit = 1 / (1 << SHARE_BITS)
     for tenth in range(1, 100):
         limit = tenth / 100

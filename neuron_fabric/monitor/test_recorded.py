@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded trainings: their content, the bench over them, and refused input."""
+"""Tests of recorded trainings: their content, the bench on them, and refused input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEPS = 200
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Record a healthy training, and one with an inverted vote from step 251 on."""
+    """Record a healthy training, and one with an inverted vote from step 251; return the folder."""
     runs = tmp_path_factory.mktemp("check")
     out = tmp_path_factory.mktemp("recordings")
     bench.trained(1, steps=STEPS, folder=runs / "healthy")
@@ -47,7 +47,10 @@ def named(folder: Path, word: str) -> log.Segment:
 
 
 def test_numbers_of_other_regions_are_one_line(folder: Path, tmp_path: Path) -> None:
-    """Check a log whose plan and numbers do not fit together."""
+    """Check that a log whose numbers do not fit the regions of its plan is refused in one line.
+
+    A log without fields of the network's times can still be recorded.
+    """
     segment = named(folder, "healthy")
     plan = replace(segment.run.plan, regions=segment.run.plan.regions[:1])
     with pytest.raises(MonitorError, match="signals: the log's numbers are of other regions"):
@@ -136,7 +139,10 @@ SHIPPED = Path(__file__).parents[2] / "captures" / "trainings"
 @pytest.mark.skipif(not SHIPPED.is_dir(), reason="the repository alone has recordings")
 @pytest.mark.parametrize("name", ["digits-fp32-FP32-7-torch", "pairs100-guided-*-7-torch"])
 def test_a_shipped_recording_is_replayed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Check that a recording, which holds no decisions, is compared with its own thresholds."""
+    """Check that the replay of a recording has a reference: decisions by the recorded thresholds.
+
+    A recording holds no decisions itself.
+    """
     (path,) = SHIPPED.glob(f"{name}{SUFFIX}")
     assert __main__.main(["monitor", "replay", str(path)]) == 0
     assert "by its own thresholds: a recording holds none" in capsys.readouterr().out

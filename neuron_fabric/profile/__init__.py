@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operating profiles: the route of each gradient of a model, region by region."""
+"""Operating profiles: the route of each gradient of a model, by regions (sets of parameters)."""
 
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.binding import fingerprint

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binding of a model's parameters to the regions of a profile, and the fingerprint of a model."""
+"""Assignment of a model's parameters to the regions of a profile, and a model's fingerprint."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ LEAST = 1024
 
 @dataclass(frozen=True)
 class Binding:
-    """Regions of the parameters of a model.
+    """Assignment of a model's trainable parameters to the regions of a profile.
+
+    A region of a profile is a set of parameters with one decision on routes, not a region of the
+    device.
 
     Attributes:
-        regions: Region by the name of a parameter, in the order of `named_parameters`; parameters
+        regions: Profile region by name of parameter, in the order of `named_parameters`; parameters
             without a region are left out.
         parameters: All trainable parameters.
-        extra: Trainable parameters without a region; they use FP32.
+        extra: Names of trainable parameters without a region; their gradients use route FP32.
     """
 
     regions: Mapping[str, Region]
@@ -35,7 +38,7 @@ class Binding:
     extra: tuple[str, ...]
 
     def members(self, region: str) -> list[Parameter]:
-        """Return the parameters of a region in this model."""
+        """Return the parameters of this model in the profile region called ``region``."""
         return [
             one
             for one in self.parameters
@@ -44,8 +47,10 @@ class Binding:
 
 
 def sketch_for(profile: Profile, model: Any) -> tuple[Parameter, ...]:
-    """Return the parameters of a torch model, wrapped or not. Its head is what the profile's region
-    of that kind matches."""
+    """Return the parameters of a torch model, wrapped or not, with those of the head marked.
+
+    The head is what the globs of the profile's regions of kind head match.
+    """
     found = sketch(model)
     globs = [one for region in profile.regions if region.kind == Kind.HEAD for one in region.match]
     names = _names(found)
@@ -54,7 +59,7 @@ def sketch_for(profile: Profile, model: Any) -> tuple[Parameter, ...]:
 
 
 def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Binding:
-    """Bind the parameters that `sketch_for` has found.
+    """Assign parameters, as of `sketch_for`, to the regions of a profile.
 
     Globs are applied first, then the kinds of regions without globs.
 
@@ -79,9 +84,13 @@ def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Bindin
 def _matched(
     profile: Profile, parameters: Sequence[Parameter], where: str
 ) -> defaultdict[str, list[Region]]:
-    """Return the regions whose globs match each parameter; ProfileError for a glob without a
-    match. A glob is applied to all names at once, since a profile may have thousands of
-    both."""
+    """Return the regions whose globs match a parameter, by name of parameter.
+
+    A glob is applied to all names at once, since a profile may have thousands of both.
+
+    Raises:
+        ProfileError: A glob matches no parameter.
+    """
     names, matched = _names(parameters), defaultdict[str, list[Region]](list)
     for region in profile.regions:
         own: set[str] = set()
@@ -96,7 +105,7 @@ def _matched(
 
 
 def _names(parameters: Sequence[Parameter]) -> dict[str, str]:
-    """Return the first name of a parameter for each of its names; tied parameters have several."""
+    """Return the main (first) name of a parameter by each of its names; tied ones have several."""
     return {name: one.name for one in parameters for name in one.names or (one.name,)}
 
 
@@ -119,8 +128,10 @@ def _numbered(name: str) -> bool:
 
 
 def fingerprint(parameters: Sequence[Parameter]) -> str:
-    """Return `sha256:` and the digest of name, shape, dtype, trainable, kind and tied names of
-    each parameter, in order."""
+    """Return the fingerprint of a model, "sha256:" and hex digits.
+
+    It covers name, shape, dtype, trainable, kind and tied names of each parameter, in order.
+    """
     digest = hashlib.sha256()
     for one in parameters:
         row = [one.name, list(one.shape), one.dtype, one.trainable, one.kind, list(one.names)]

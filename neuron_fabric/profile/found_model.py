@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model of a training script, without running the training; needs torch."""
+"""Extraction of the model from a training script, without running the training; needs torch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from neuron_fabric.errors import ProfileError
 
 
 class _Found(BaseException):
-    """End of a script at the point where it wraps its model. It is no Exception, so that the
-    script cannot catch it."""
+    """Raised when a script wraps its model, to end the script; ``model`` is the model.
+
+    It is no Exception, so that the script cannot catch it.
+    """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -26,7 +28,7 @@ class _Found(BaseException):
 
 
 def model_of_script(words: Sequence[str], workers: int) -> Any:
-    """Return the model that a script passes to DistributedDataParallel.
+    """Run a script until it passes its model to DistributedDataParallel; return the model.
 
     The script runs as rank 0 of a group without other processes, which reduces nothing.
 
@@ -61,8 +63,13 @@ def model_of_script(words: Sequence[str], workers: int) -> Any:
 
 
 def model_of_name(name: str) -> Any:
-    """Return the model that the function ``MODULE:NAME`` makes on the meta device, which
-    allocates no memory and needs no GPU. ProfileError."""
+    """Call the function ``MODULE:FUNCTION`` on the meta device and return the model that it makes.
+
+    That device allocates no memory and needs no GPU.
+
+    Raises:
+        ProfileError: The function fails or returns no torch.nn.Module.
+    """
     import torch
 
     module, _, function = name.partition(":")
@@ -81,8 +88,10 @@ def model_of_name(name: str) -> Any:
 
 @contextlib.contextmanager
 def _alone(workers: int) -> Iterator[None]:
-    """Patch torch so that a script runs as rank 0 without other ranks: torch's fake process
-    group reduces nothing."""
+    """Patch torch so that a script runs as rank 0 without other ranks.
+
+    Torch's fake process group reduces nothing; DistributedDataParallel raises `_Found`.
+    """
     import torch.distributed as dist
     import torch.multiprocessing as processes
     from torch.nn.parallel import DistributedDataParallel

@@ -42,10 +42,14 @@ _ORDER = (Kind.HEAD, Kind.EMBEDDING, Kind.NORM, *DEEP, Kind.REST)
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter; tied parameters appear once.
+    """One parameter of a model; tied parameters appear once.
 
     Attributes:
         name: First of its names.
+        shape: Its shape.
+        dtype: Its type without "torch.", such as "float32".
+        trainable: Whether it requires a gradient.
+        kind: Kind of the layer that it belongs to.
         depth: Depth group among the parameters of its kind, 0 to DEPTHS - 1.
         names: All names of a tied parameter.
     """
@@ -65,13 +69,14 @@ class Parameter:
 
     @property
     def region(self) -> str:
-        """Return the name of its region in a new profile: the kind, and the depth group for
-        some kinds."""
+        """Return the name of its region in a new profile: the kind, plus depth group for layers."""
         return f"{self.kind}.{self.depth}" if self.kind in DEEP else str(self.kind)
 
 
 def sketch(model: Any, head: Collection[str] = ()) -> tuple[Parameter, ...]:
-    """Return the parameters of a torch model in the order of `named_parameters`, on any device.
+    """Return the parameters of a torch model in the order of `named_parameters`.
+
+    The model may be on any device.
 
     Args:
         model: The model, wrapped or not.
@@ -154,7 +159,10 @@ def last_weight(bare: Any) -> Iterator[list[int]]:
 
 
 def head_of(bare: Any, last: Sequence[int]) -> tuple[str, ...]:
-    """Return the names of the parameters of the modules that own the weight of `last_weight`."""
+    """Return the names of the parameters of the head.
+
+    The head are the modules that own the weight ``last`` of `last_weight`.
+    """
     head = {
         id(parameter)
         for *_, (_, module) in _modules(bare)
@@ -169,7 +177,7 @@ _Chain = tuple[tuple[str, Any], ...]
 
 
 def _modules(module: Any, above: _Chain = (), name: str = "") -> Iterator[_Chain]:
-    """Yield every module; shared modules are yielded at each of their places."""
+    """Yield every module below all modules that contain it; shared modules at each place."""
     path = f"{above[-1][0]}.{name}".removeprefix(".") if above else ""
     chain = (*above, (path, module))
     yield chain
@@ -178,8 +186,11 @@ def _modules(module: Any, above: _Chain = (), name: str = "") -> Iterator[_Chain
 
 
 def _kind_of(chain: _Chain) -> tuple[str, Kind]:
-    """Return the path that counts for the depth of a module's weights, and their kind. The path
-    is that of the module, or of the attention that contains it."""
+    """Return the path that gives a module's depth, and the kind of its parameters.
+
+    ``chain`` leads from the model down to the module. The path is that of the module, or of the
+    attention that contains it.
+    """
     path, module = chain[-1]
     classes = _class_names(module)
     name = type(module).__name__.lower()
@@ -211,8 +222,10 @@ def _class_names(module: Any) -> set[str]:
 
 
 def _depths(places: Iterable[tuple[Kind, str]]) -> dict[tuple[Kind, str], int]:
-    """Return the depth group of each module of a kind: modules in their order, in groups of
-    equal size."""
+    """Return the depth group by (kind, path of module).
+
+    The modules of a kind, in their order, are divided into DEPTHS groups of equal size.
+    """
     modules: dict[Kind, list[str]] = {}
     for kind, place in places:
         of_kind = modules.setdefault(kind, [])

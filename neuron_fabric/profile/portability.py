@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Portability of a profile: used as it is, unverified, or refused for a model and a training."""
+"""Comparison of a profile with a model and a training: accepted, unverified or refused."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of a comparison. If a profile counts as unverified, every region has to pass PROBE in
-    parallel with FP32 first; otherwise it is used as it is.
+    """Result of a comparison of a profile with a model and a training.
+
+    If the profile counts as unverified, every region has to pass PROBE in parallel with FP32 first;
+    otherwise it is used as it is.
 
     Attributes:
+        binding: Assignment of the model's parameters to the profile's regions.
         reasons: Reasons why the profile counts as unverified here, one line each.
-        notes: Facts that a user may not expect.
+        notes: Facts that a user may not expect, one line each.
     """
 
     binding: Binding
@@ -46,7 +49,7 @@ class Fit:
 
     @property
     def unverified(self) -> bool:
-        """Return whether there is a reason to try every region first."""
+        """Return whether there is a reason to probe every region first."""
         return bool(self.reasons)
 
 
@@ -117,14 +120,17 @@ def _check_region(region: Region, members: Sequence[Parameter], where: str) -> N
 
 
 def _other_size(region: Region, members: Sequence[Parameter]) -> str:
-    """Return how many elements a region has here, unless as many were calibrated."""
+    """Return a text if a region has another size here than at its calibration, else ""."""
     elements = sum(one.elements for one in members)
     words = f"region {region.name!r} has {elements:,} elements, {region.elements:,} were calibrated"
     return words if elements != region.elements else ""
 
 
 def _main_kind(members: Sequence[Parameter]) -> Kind:
-    """Return the kind with most elements: globs written by hand often include biases and norms."""
+    """Return the kind with most elements among the parameters of a region.
+
+    Globs written by hand often include biases and norms.
+    """
     sizes: Counter[Kind] = Counter()
     for one in members:
         sizes[one.kind] += one.elements
@@ -144,7 +150,7 @@ def _other_model(
 
 
 def outside(valid_for: ValidFor, here: Conditions) -> Iterator[str]:
-    """Yield a line for each condition of a training outside the calibrated range."""
+    """Yield a line for each known condition of a training outside what a profile is valid for."""
     for name, wanted in _asked(valid_for):
         found = getattr(here, name)
         if found is None:
@@ -157,8 +163,10 @@ def outside(valid_for: ValidFor, here: Conditions) -> Iterator[str]:
 
 
 def _untold(valid_for: ValidFor, here: Conditions) -> tuple[str, list[str]] | None:
-    """Return the first calibrated condition that is unknown here, with its value, and the names
-    of all of them."""
+    """Return the calibrated conditions that are unknown here, or None if there are none.
+
+    The result is the first of them as text, with its value, and the names of all of them.
+    """
     lacking = [(name, wanted) for name, wanted in _asked(valid_for) if getattr(here, name) is None]
     if not lacking:
         return None

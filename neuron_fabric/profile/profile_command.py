@@ -25,10 +25,10 @@ from neuron_fabric.profile.profile_types import (
     Region,
     Rule,
 )
-from neuron_fabric.profile.rule import apply_rule
+from neuron_fabric.profile.route_rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 
-HELP = "show, check or compare operating profiles, or apply the rule of one again"
+HELP = "print, check, compare and derive operating profiles"
 EXAMPLES = """examples:
   nf train profile show p.toml               its regions, their routes, and why
   nf train profile check p.toml -- train.py  does it fit the model of this training
@@ -93,12 +93,15 @@ def _floor(word: str) -> tuple[str, float]:
 
 
 def routes_of(word: str) -> tuple[Route, ...]:
-    """Return the routes of a comma-separated list; ArgumentTypeError."""
+    """Return the routes in a comma-separated list, for argparse. Raises ArgumentTypeError."""
     return _listed(word, [one for one in Route if one != Route.FP32], "no list of routes")
 
 
 def kinds_of(word: str) -> tuple[Kind, ...]:
-    """Return the kinds of a comma-separated list, or none for `none`; ArgumentTypeError."""
+    """Return the kinds in a comma-separated list, () for "none", for argparse.
+
+    Raises ArgumentTypeError for another text.
+    """
     return () if word == "none" else _listed(word, list(Kind), "neither none nor kinds")
 
 
@@ -110,7 +113,13 @@ def _listed(word: str, known: Sequence[Name], what: str) -> tuple[Name, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a subcommand and return its exit code; ProfileError."""
+    """Run a subcommand and return its exit code.
+
+    0: success; 1: `check` finds the profile unverified, or `diff` a difference.
+
+    Raises:
+        ProfileError: A profile is wrong or does not fit.
+    """
     if args.what == "check":
         return _check(args)
     if args.what == "diff":
@@ -126,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def shown(profile: Profile) -> list[str]:
-    """Return a profile as lines of text."""
+    """Return the description of a profile as lines of text, with a table of its regions."""
     verified = "verified" if profile.verified else "not verified"
     lines = [f"{profile.name}: {verified}, {profile.model.parameters:,} elements"]
     if profile.reference is not None:
@@ -194,7 +203,7 @@ def _way(how: PhaseRoute) -> str:
 
 
 def differences(old: Profile, new: Profile) -> Iterator[str]:
-    """Yield a line for each difference between two profiles."""
+    """Yield a line of text for each difference between two profiles; measurements only as such."""
     for field in dataclasses.fields(Profile):
         if field.name not in ("version", "regions"):
             yield from _changes(field.name, getattr(old, field.name), getattr(new, field.name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles as TOML files: strict reader, atomic writer.
+"""Operating profiles as TOML files: strict reader, atomic writer.
 
 `profile.schema.json` in this folder describes the format for other tools. A float is written with
 four digits after the point; below a thousandth with four significant digits.
@@ -55,7 +55,7 @@ GLOB = 512
 
 @dataclasses.dataclass(frozen=True)
 class _RegionTable:
-    """Table `[[region]]`."""
+    """Table `[[region]]` of a profile file."""
 
     name: str
     kind: Kind
@@ -69,8 +69,10 @@ class _RegionTable:
     ] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check elements, ranges, and the length of globs, since `fnmatch` takes time by its
-        square; DataError."""
+        """Check elements, ranges, and the length of globs. Raise DataError if one is wrong.
+
+        The length is limited because `fnmatch` takes time in proportion to its square.
+        """
         if any(len(glob) > GLOB for glob in self.match):
             raise DataError(f"match: a glob has more than {GLOB} characters")
         if self.elements < 0:
@@ -82,7 +84,7 @@ class _RegionTable:
                     raise DataError(f"{name} {[least, most]} is not [least, most]")
 
     def region(self) -> Region:
-        """Return the region with its phases by name."""
+        """Return the table as a `Region`, with its routes by phase."""
         phases = {WARMUP: FULL, STEADY: self.steady}
         if self.recovery is not None:
             phases[RECOVERY] = self.recovery
@@ -92,7 +94,7 @@ class _RegionTable:
 
 @dataclasses.dataclass(frozen=True)
 class _File:
-    """All tables of a file in their order."""
+    """Content of a profile file: its keys and tables in their order."""
 
     format: Literal["neuron-fabric-profile"]
     version: int
@@ -109,7 +111,7 @@ class _File:
 
 
 def read_profile(path: str | Path) -> Profile:
-    """Return the profile of a file.
+    """Read a profile from a TOML file.
 
     Raises:
         ProfileError: The file cannot be read, or is no valid profile.
@@ -125,7 +127,11 @@ def read_profile(path: str | Path) -> Profile:
 
 
 def parse_profile(text: str, where: object) -> Profile:
-    """Return the profile of a TOML text; ``where`` is its name in a ProfileError."""
+    """Return the profile in a TOML text.
+
+    Raises:
+        ProfileError: The text is no valid profile; ``where`` names it in the message.
+    """
     try:
         if text.startswith(BOM):
             raise DataError(
@@ -161,7 +167,11 @@ def _of_this_format(table: Mapping[str, object], where: object) -> None:
 
 
 def write_profile(profile: Profile, path: str | Path) -> None:
-    """Write a profile whole or not at all; ProfileError if the file cannot be written."""
+    """Write a profile to a TOML file, whole or not at all.
+
+    Raises:
+        ProfileError: The file cannot be written, or would be too large to be read.
+    """
     place, text = Path(path), profile_text(profile).encode()
     if len(text) > SIZE:
         what = f"a profile of {len(text):,} bytes, and no more than {SIZE:,} can be read"
@@ -220,8 +230,10 @@ def _pairs(of: object, *names: str) -> Iterator[str]:
 
 
 def _table(name: str, of: Any) -> list[str]:
-    """Return the lines of a dataclass as a table; none if nothing is set. An empty list is
-    written unless it is the default."""
+    """Return the TOML lines of a dataclass as table ``name``; [] if nothing is set.
+
+    None is not written; an empty tuple only if it is not the default.
+    """
     values = {
         one.name: value
         for one in (dataclasses.fields(of) if of is not None else ())
@@ -233,8 +245,10 @@ def _table(name: str, of: Any) -> list[str]:
 
 
 def _changed(how: PhaseRoute) -> dict[str, object]:
-    """Return the fields of a route that matter: `why` for FP32, the signal only if it is
-    momentum."""
+    """Return the fields of a route that are written for it, by name.
+
+    FP32 has no more than `why`; the signal is written only if it is momentum.
+    """
     names = ["route", "why"]
     if how.route.votes:
         names[1:] = ["decode", "scale", "shrink", "feedback", "why"]
@@ -263,7 +277,7 @@ def _value(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Return four digits after the point; below a thousandth, four significant digits."""
+    """Return the TOML text of a float: four decimals, or four significant digits below 0.001."""
     if value == 0 or abs(value) >= 1e-3:
         return f"{value:.4f}"
     return f"{value:.3e}"
@@ -274,5 +288,5 @@ def _key(key: str) -> str:
 
 
 def _text(text: str) -> str:
-    r"""Return a basic string of TOML: JSON has the same escapes, but allows a raw DEL."""
+    r"""Return a TOML basic string: JSON has the same escapes, but allows a raw DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

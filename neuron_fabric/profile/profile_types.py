@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of an operating profile: routes by region and phase, and the measurements that justify
-them.
+"""Types of an operating profile: routes by region and phase, and the measurements for them.
 
-A region is a set of parameters with one decision; a phase is a part of a training. The names are
-those of the published abstracts; the numbers and the format belong to this project.
+A region is a set of parameters with one decision (not a region of the device); a phase is a part of
+a training. The names are those of the published abstracts; the numbers and the format belong to
+this project.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Statistic = Literal[
 
 
 class Kind(StrEnum):
-    """Role of a parameter in its model; a region has one kind."""
+    """Role of a parameter in its model; a profile region has one kind."""
 
     HEAD = "head"
     EMBEDDING = "embedding"
@@ -52,16 +52,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class PhaseRoute:
-    """Encoding of a region's gradients in a phase.
+    """Encoding of a profile region's gradients in a phase.
 
-    Integer codes have no decode, scale or shrink: their scale is the largest of the workers, and
-    their sum is exact.
+    Integer codes have no decode, scale or shrink: all workers share the unit of the largest value,
+    and their sum is exact.
 
     Attributes:
-        route: Encoding.
-        decode: Majority vote, or net of plus and minus votes over the workers.
+        route: Format in which the gradient is sent.
+        decode: For votes: `vote` decodes the majority, `net` the plus minus the minus votes.
         scale: Scale of a worker's tensor: `mean_abs`, `rms` or `fixed:NUMBER`.
-        shrink: The decoded step is this times the mean scale.
+        shrink: Factor on the workers' mean scale when votes are decoded.
         feedback: Whether the error of a worker is added to its next gradient.
         why: Reason of the choice.
         signal: Quantity that a worker votes with: its gradient, or its momentum.
@@ -80,7 +80,7 @@ class PhaseRoute:
     rounding: Literal["stochastic", "nearest"] = "stochastic"
 
     def __post_init__(self) -> None:
-        """Check that the fields fit together; DataError."""
+        """Check that the fields fit together. Raise DataError if they do not."""
         fixed = FIXED.fullmatch(self.scale)
         if self.scale not in ("mean_abs", "rms") and not (fixed and float(fixed[1]) > 0):
             raise DataError(f"scale {self.scale!r} is not one of mean_abs, rms, fixed:NUMBER")
@@ -107,7 +107,7 @@ class PhaseRoute:
 
     @property
     def fixed(self) -> float | None:
-        """Return the scale if it is a constant."""
+        """Return the scale if it is a constant (`fixed:NUMBER`), else None."""
         found = FIXED.fullmatch(self.scale)
         return float(found[1]) if found else None
 
@@ -118,11 +118,13 @@ FULL = PhaseRoute(Route.FP32)
 
 @dataclass(frozen=True)
 class Region:
-    """Parameters with one decision.
+    """Region of a profile: a set of parameters with one decision on routes.
 
     Attributes:
-        match: Globs for their names; without any, all parameters of the kind (for `NAME.N`, its
-            depth group).
+        name: Name of the region.
+        kind: Kind of most of its elements.
+        match: Globs for the names of its parameters; without any, all parameters of the kind (for
+            `NAME.N`, its depth group).
         elements: Elements in the calibrated model.
         phases: Routes by phase; `warmup` is FP32.
         measured: Statistics of the calibration.
@@ -137,13 +139,13 @@ class Region:
 
     @property
     def low_bit(self) -> bool:
-        """Return whether any phase is not FP32."""
+        """Return whether the route of any phase is not FP32."""
         return any(how.route != Route.FP32 for how in self.phases.values())
 
 
 @dataclass(frozen=True)
 class ModelId:
-    """Identity of the calibrated model: its fingerprint and number of elements."""
+    """Identity of the calibrated model: its fingerprint and number of elements (``parameters``)."""
 
     fingerprint: str
     parameters: int
@@ -151,7 +153,10 @@ class ModelId:
 
 @dataclass(frozen=True)
 class ValidFor:
-    """Conditions of the calibration; None for a condition that was not fixed."""
+    """Conditions of a calibration, for which its profile is valid; None for one that was not fixed.
+
+    Ranges are (least, most).
+    """
 
     world_size: tuple[int, int] | None = None
     batch_per_worker: tuple[int, int] | None = None
@@ -161,7 +166,7 @@ class ValidFor:
     amp: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that ranges are not empty; DataError."""
+        """Check that ranges are not empty. Raise DataError if one is."""
         for name in ("world_size", "batch_per_worker"):
             span = getattr(self, name)
             if span is not None and not 1 <= span[0] <= span[1]:
@@ -170,7 +175,7 @@ class ValidFor:
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and standard deviation over the seeds."""
+    """Mean and standard deviation of a metric over trainings with different seeds."""
 
     mean: float
     std: float
@@ -178,8 +183,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Reference:
-    """Metric of trainings in FP32 and with this profile. ``difference`` is the 95 % interval of
-    the mean difference, seed by seed."""
+    """Metric of a verification: trainings in FP32, and trainings with the profile if it passed.
+
+    ``difference`` is the 95 % interval of the mean difference, seed by seed.
+    """
 
     metric: str
     fp32: Spread
@@ -189,8 +196,15 @@ class Reference:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Calibrated training: its seed, its steps, and ``samples`` at intervals of ``every``
-    steps. ``stopped_early`` means that it did not reach its end."""
+    """Training from which a profile was calibrated.
+
+    Attributes:
+        seed: Its seed.
+        steps: Its number of steps.
+        samples: Number of sampled steps.
+        every: Steps between samples.
+        stopped_early: Whether it did not reach its end.
+    """
 
     seed: int
     steps: int
@@ -199,7 +213,7 @@ class Calibration:
     stopped_early: bool = False
 
     def __post_init__(self) -> None:
-        """Check that counts are not negative; DataError."""
+        """Check that counts are not negative. Raise DataError if one is."""
         for name in ("steps", "samples", "every"):
             if getattr(self, name) < 0:
                 raise DataError(f"{name} {getattr(self, name)} is negative")
@@ -207,24 +221,24 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Warmup:
-    """Warm-up in FP32: ``steps`` is a share of the training below 1, else a number of steps."""
+    """Warm-up in FP32: ``steps`` below 1 is a share of the training, else a number of steps."""
 
     steps: float = 0.10
 
     def __post_init__(self) -> None:
-        """Check that the length is not negative; DataError."""
+        """Check that the length is not negative. Raise DataError if it is."""
         if self.steps < 0:
             raise DataError(f"steps {self.steps} is negative")
 
 
 @dataclass(frozen=True)
 class Steady:
-    """Steady phase: the statistics' windows end at these shares of all steps."""
+    """Steady phase: windows, over which statistics are taken, end at these shares of all steps."""
 
     windows: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check that the shares increase within 0..1; DataError."""
+        """Check that the shares increase within 0..1. Raise DataError if not."""
         ends = (0.0, *self.windows)
         if any(b <= a for a, b in itertools.pairwise(ends)) or ends[-1] > 1:
             raise DataError(f"windows {list(self.windows)} do not rise from 0 to 1")
@@ -232,7 +246,7 @@ class Steady:
 
 @dataclass(frozen=True)
 class Phases:
-    """Phases of a training. RECOVERY follows a fallback at any time."""
+    """Phases of a training: warm-up, then steady; a third one, recovery, follows any fallback."""
 
     warmup: Warmup = field(default_factory=Warmup)
     steady: Steady = field(default_factory=Steady)
@@ -240,26 +254,35 @@ class Phases:
 
 @dataclass(frozen=True)
 class Floor:
-    """Least cosine to the mean gradient at which a route is admitted."""
+    """Limits of the route rule: the least cosine at which it admits a route for a region.
+
+    The cosine is that between the gradient decoded from the route's result and the mean gradient of
+    the workers, for the worst parameter of the region.
+
+    Attributes:
+        G_BINARY: Limit of binary votes.
+        G_TERNARY: Limit of ternary votes.
+        other: Limit of all other routes, such as integer codes.
+    """
 
     G_BINARY: float = 0.45
     G_TERNARY: float = 0.55
     other: float = 0.80
 
     def of(self, route: str) -> float:
-        """Return the floor of a route."""
+        """Return the floor of a route by name."""
         named = {"G_BINARY": self.G_BINARY, "G_TERNARY": self.G_TERNARY}
         return named.get(str(route), self.other)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule that chooses the routes.
+    """Rule that chooses the routes of a profile from the calibration's samples.
 
     Attributes:
         floor: Least cosine of each route.
         drop: Cosine below which the monitor demotes a region.
-        zeros: Share of exact zeros from which they are reported, since a zero votes "+".
+        zeros: Share of exact zeros above which they are reported, since a zero votes "+".
         shrink: `fit` scales a vote to the least distance from the mean gradient; `one` keeps the
             scale of the workers.
         routes: Candidates. Integer codes are measured too, but need 6 to 12 times the bits of a
@@ -277,7 +300,7 @@ class Rule:
     protect: tuple[Kind, ...] = (Kind.HEAD, Kind.EMBEDDING)
 
     def __post_init__(self) -> None:
-        """Check that cosines and shares are within 0..1 and the candidates are valid; DataError."""
+        """Check candidates, cosines and shares. Raise DataError if one is wrong."""
         if not self.routes or Route.FP32 in self.routes:
             raise DataError("routes names those to choose from; FP32 is what is left without any")
         shares = {**vars(self.floor), "drop": self.drop, "zeros": self.zeros}
@@ -288,7 +311,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class Profile:
-    """Operating profile; `profile_file` reads and writes it."""
+    """Operating profile: regions with routes, conditions, rule and thresholds of the monitor.
+
+    `profile_file` reads and writes it. ``verified`` means that trainings with it were compared with
+    FP32 and passed.
+    """
 
     name: str
     model: ModelId
@@ -308,7 +335,7 @@ class Profile:
         return self.model.fingerprint
 
     def region(self, name: str) -> Region:
-        """Return a region by name; KeyError."""
+        """Return a region by name. Raise KeyError if there is none."""
         for one in self.regions:
             if one.name == name:
                 return one

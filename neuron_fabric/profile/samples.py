@@ -3,10 +3,10 @@
 
 `NAME.calibration.safetensors` holds for every phase `PHASE/steps`, int64[n], and for every route
 and decode `PHASE/ROUTE/DECODE/STATISTIC`, float64[n, parameters]. Statistics are sums over the
-elements of a parameter, so that those of a region are sums again: `dot` of the mean gradient and
-the decoded gradient, `mean2` and `decoded2` their squared norms, and `zeros`, the mean number of
-exact zeros of a worker. The decoded gradient has shrink 1. The statistics of `MORE` are reported
-and decide nothing (see `calibration.shadow_run`).
+elements of a parameter, so that those of a profile region are sums again: `dot` of the mean
+gradient and the decoded gradient, `mean2` and `decoded2` their squared norms, and `zeros`, the mean
+number of exact zeros of a worker. The decoded gradient has shrink 1. The statistics of `MORE` are
+reported and decide nothing (see `calibration.shadow_run`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _AGAIN = "calibrate again"
 
 @dataclass(frozen=True)
 class Way:
-    """Route with a decode in a phase; routes include Q2 to Q8."""
+    """Route with a decode in a phase, as a key of measurements; routes include Q2 to Q8."""
 
     phase: str
     route: str
@@ -48,12 +48,12 @@ class Way:
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of a training.
+    """Statistics of a training's sampled steps, by phase, route and parameter.
 
     Attributes:
         workers: Number of workers.
         parameters: Names of the parameters.
-        sizes: Their elements.
+        sizes: Number of elements of each.
         steps: Steps of the samples by phase, int64[n].
         sums: By way and statistic, float64[n, parameters]; all of `MORE` may be missing.
     """
@@ -71,12 +71,12 @@ class Samples:
     def statistics(
         self, way: Way, members: Sequence[int], windows: Sequence[NDArray[np.bool_]]
     ) -> dict[str, Range]:
-        """Return [least, most] over the windows for each statistic of a region.
+        """Return the statistics of a profile region: (least, most) over the windows, by name.
 
-        The cosine is that of the worst parameter: each parameter is decoded with a scale of its
-        own, and in a sum over all of them the one with the largest gradients would hide the others.
-        A cosine without a gradient is 0. A margin that is not positive is left out: closed gates
-        and random signs lower it as well, so the monitor could not use it as a reference.
+        The cosine is that of the worst parameter: each parameter is decoded with a separate scale,
+        and in a sum over all of them the one with the largest gradients would hide the others. A
+        cosine without a gradient is 0. A margin that is not positive is left out: closed gates and
+        random signs lower it as well, so the monitor could not use it as a reference.
 
         Args:
             way: Route, decode and phase.
@@ -118,18 +118,18 @@ def _cosine(dot: F64, mean2: F64, decoded2: F64) -> F64:
 
 
 def _ratio(a: F64, b: F64) -> F64:
-    """Return a / b, and 0 where b is 0."""
+    """Return a / b element by element, and 0 where b is not positive."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 
 def samples_path(profile: str | Path) -> Path:
-    """Return the path of a profile's samples."""
+    """Return the path of the samples that belong to the profile file ``profile``."""
     path = Path(profile)
     return path.with_name(f"{path.stem}.calibration.safetensors")
 
 
 def write_samples(samples: Samples, path: Path) -> None:
-    """Write samples whole or not at all; OSError."""
+    """Write samples to a safetensors file, whole or not at all. Raises OSError."""
     tensors: dict[str, NDArray[np.generic]] = {
         f"{phase}/steps": np.asarray(steps, np.int64) for phase, steps in samples.steps.items()
     }
@@ -147,7 +147,11 @@ def write_samples(samples: Samples, path: Path) -> None:
 
 
 def read_samples(path: Path) -> Samples:
-    """Return the samples of a file; ProfileError for anything that is wrong with it."""
+    """Read samples from a safetensors file.
+
+    Raises:
+        ProfileError: The file cannot be read or is damaged.
+    """
     try:
         open_file(path).close()  # refuse a FIFO, which would block
         with safe_open(path, "np") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile profiles: each gives a profile or one line, in bounded time."""
+"""Tests of damaged and hostile profiles: each gives a profile or one line, in bounded time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from neuron_fabric.errors import LineError
 from neuron_fabric.monitor.job_plan import check_monitor, plan_of
 from neuron_fabric.profile import Profile, ProfileError, read_profile, write_profile
 from neuron_fabric.profile.binding import bind_parameters
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.model_sketch import Parameter
 from neuron_fabric.profile.profile_command import shown
 from neuron_fabric.profile.profile_file import SIZE, parse_profile, profile_text
@@ -56,7 +56,11 @@ LARGE = {
 
 
 def used(text: str) -> Profile | None:
-    """Do what precedes a training; return None if the profile is refused in one line."""
+    """Parse a profile text and do all that precedes a training.
+
+    Returns:
+        The profile, or None if it is refused in one line.
+    """
     try:
         profile = parse_profile(text, "p.toml")
         assert parse_profile(profile_text(profile), "again")
@@ -73,7 +77,7 @@ def used(text: str) -> Profile | None:
 
 @pytest.mark.parametrize("name", LARGE)
 def test_time_is_bounded(name: str) -> None:
-    """Check the processor time for the largest file, several hundred times the usual size."""
+    """Check the processor time for texts of the greatest size, hundreds of times the usual one."""
     assert SIZE // 2 < len(LARGE[name]) <= SIZE
     start = time.process_time()
     profile = used(LARGE[name])
@@ -89,7 +93,7 @@ PARAMETERS = tuple(
 
 
 def test_the_largest_profile_is_bound() -> None:
-    """Bind a region for each parameter of a model with billions of elements."""
+    """Check the time to assign each of 600 parameters to a region, as in a very large model."""
     head = "".join(
         f'[[region]]\nname="r{n}"\nkind="linear"\nmatch=["h.{n}.w"]\nsteady={{route="G_BINARY"}}\n'
         for n in range(600)
@@ -101,8 +105,11 @@ def test_the_largest_profile_is_bound() -> None:
 
 
 def test_many_globs_are_bound() -> None:
-    """Bind 6,000 globs, each applied to all names at once (25,000 on 600 took 69 s otherwise).
-    A long glob takes quadratic time: 200,000 brackets would take an hour."""
+    """Check the time to apply 6,000 globs to 600 names; a glob of over 512 characters is refused.
+
+    Each is applied to all names at once (25,000 on 600 took 69 s otherwise). A long glob takes
+    quadratic time: 200,000 brackets would take an hour.
+    """
     region = '[[region]]\nname="r"\nkind="linear"\nsteady={route="FP32"}\nmatch='
     start = time.process_time()
     globs = ",".join(f'"h.{n % 600}.w{"*" * (n // 600)}"' for n in range(6000))
@@ -114,7 +121,7 @@ def test_many_globs_are_bound() -> None:
 
 
 def test_what_is_too_large(tmp_path: Path) -> None:
-    """Check that it is neither read nor written."""
+    """Check that a profile above the size limit is neither read nor written."""
     path = tmp_path / "p.toml"
     path.write_text(LARGE["regions"] + "#" * SIZE, encoding="utf-8")
     with pytest.raises(ProfileError, match=r"has more than 262,144 bytes; give a profile"):
@@ -129,7 +136,10 @@ def test_what_is_too_large(tmp_path: Path) -> None:
 
 
 def test_limits_of_keys_and_integers() -> None:
-    """Check that dots in strings and comments do not count as parts of a key."""
+    """Check the limits on parts of a TOML key and bits of an integer.
+
+    Dots in strings and comments do not count as parts of a key.
+    """
     dots = "." * 3 * PARTS
     text = (
         f"a=\"{dots}\"\nb='{dots}'\nc='''{dots}'''\nd=\"\"\"{dots}\"\"\"\n# {dots}\ne=[1.5, 2.5]\n"
@@ -153,7 +163,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(TOKENS), HOSTILE), min_size=1, max_
 
 
 def changed(changes: list[tuple[tuple[int, int], str]]) -> None:
-    """Replace some tokens of the example."""
+    """Replace some tokens of the example profile and use the result."""
     text = EXAMPLE
     for (first, last), new in sorted(changes, reverse=True):
         text = text[:first] + new + text[last:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds and regions of models, and the comparison of a profile with changed models."""
+"""Tests of kinds and regions of models, and of a profile used for changed models."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from neuron_fabric.profile import (  # noqa: E402
     traced_head,
 )
 from neuron_fabric.profile.binding import Binding, bind_parameters, sketch_for  # noqa: E402
-from neuron_fabric.profile.draft import draft  # noqa: E402
+from neuron_fabric.profile.draft_profile import draft  # noqa: E402
 from neuron_fabric.profile.portability import Conditions, fit  # noqa: E402
 from neuron_fabric.profile.profile_types import FULL, ModelId, ValidFor  # noqa: E402
 
 
 class Block(nn.Module):
-    """Residual block."""
+    """Residual block of the test network."""
 
     def __init__(self, width: int, kernel: int = 3) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """Classifier of images."""
+    """Convolutional classifier of images."""
 
     def __init__(self, width: int = 16, classes: int = 100, blocks: int = 3, kernel: int = 3):
         super().__init__()
@@ -56,7 +56,7 @@ class Net(nn.Module):
 
 
 class Text(nn.Module):
-    """Language model whose head is its embedding, used as a matrix without a module."""
+    """Transformer with an LM head, tied to the embedding; its matrix is used without the module."""
 
     def __init__(self, tied: bool = True) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Text(nn.Module):
 
 
 def low_bit(region: Region) -> Region:
-    """Return the region with G_BINARY if it is a convolution."""
+    """Return the region with G_BINARY in the steady phase if it is of kind conv, else unchanged."""
     if region.kind != Kind.CONV:
         return region
     phases = {"warmup": FULL, "steady": PhaseRoute(Route.G_BINARY)}
@@ -85,7 +85,7 @@ def low_bit(region: Region) -> Region:
 
 
 def profile_of(model: nn.Module, *inputs: Any) -> Profile:
-    """Return a profile as from a calibration, verified for W 4 to 16 and SGD."""
+    """Return a profile as from a calibration of this model, verified for W 4 to 16 and SGD."""
     valid = ValidFor((4, 16), (8, 32), 1, "SGD(momentum=0.9)", False, "off")
     profile = draft("net", sketch(model, traced_head(model, *inputs)), valid)
     regions = tuple(low_bit(region) for region in profile.regions)
@@ -93,7 +93,7 @@ def profile_of(model: nn.Module, *inputs: Any) -> Profile:
 
 
 def bind(profile: Profile, model: nn.Module) -> Binding:
-    """Bind the parameters of a model to the regions of a profile."""
+    """Assign the parameters of a model to the regions of a profile."""
     return bind_parameters(profile, sketch_for(profile, model))
 
 
@@ -132,7 +132,7 @@ def test_a_tied_head_is_one_parameter() -> None:
 
 
 def of_class(name: str, **shapes: tuple[int, ...]) -> nn.Module:
-    """Return a module of a class with this name and parameters of these shapes."""
+    """Return a module whose class has this name, with parameters of these shapes."""
     made: nn.Module = type(name, (nn.Module,), {})()
     for parameter, shape in shapes.items():
         made.register_parameter(parameter, nn.Parameter(torch.ones(shape)))
@@ -172,7 +172,10 @@ def test_binding_in_the_order_of_the_parameters() -> None:
 
 
 def test_binding_by_kind_where_there_is_no_glob() -> None:
-    """Bind by kind and, for a numbered region, by depth; frozen parameters are left out."""
+    """Check the assignment to regions without globs: by kind, and by depth for a numbered region.
+
+    Frozen parameters are left out.
+    """
     regions = tuple(
         Region(name, kind, (), 0, {"steady": FULL})
         for name, kind in (("conv.2", Kind.CONV), ("norm", Kind.NORM), ("all", Kind.LINEAR))
@@ -188,7 +191,7 @@ def test_binding_by_kind_where_there_is_no_glob() -> None:
 
 
 def bound(*regions: tuple[str, str]) -> Callable[[], object]:
-    """Return a function that binds a net by regions (name, glob)."""
+    """Return a function that assigns a Net's parameters to regions given by (name, glob)."""
     made = tuple(Region(name, Kind.CONV, (glob,), 0, {"steady": FULL}) for name, glob in regions)
     return lambda: bind(Profile("p", ModelId("", 0), made), Net())
 
@@ -201,7 +204,7 @@ def test_bad_globs() -> None:
 
 
 def altered(change: Callable[[Net], object]) -> Callable[[], Net]:
-    """Return a function that makes a net with a change."""
+    """Return a function that makes a Net and applies ``change`` to it."""
 
     def made() -> Net:
         net = Net()
@@ -252,7 +255,7 @@ def test_the_same_model_is_used() -> None:
 
 @pytest.mark.parametrize("name", [one.name for one in dataclasses.fields(ValidFor)])
 def test_strict_asks_for_every_condition(name: str) -> None:
-    """Check that an unknown condition is refused."""
+    """Check that strict refuses a training with an unknown condition that the profile lists."""
     here = dataclasses.replace(HERE, **{name: None})
     with pytest.raises(ProfileError, match=rf"calibrated for {name} .*, and this .* is not told"):
         fit(NET, Net(), here, strict=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line of profiles."""
+"""Tests of the command `python -m neuron_fabric profile`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from neuron_fabric import __main__
 from neuron_fabric.codec import Route
 from neuron_fabric.profile import PhaseRoute, parse_profile, read_profile, sketch, write_profile
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.found_model import model_of_name
 from neuron_fabric.profile.profile_types import FULL
 from neuron_fabric.profile.samples import Samples, Way, samples_path, write_samples
@@ -24,7 +24,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def nf(*words: object) -> int:
-    """Return the exit code of `python -m neuron_fabric profile WORDS`."""
+    """Run `python -m neuron_fabric profile WORDS` and return its exit code."""
     try:
         return __main__.main(["profile", *map(str, words)])
     except SystemExit as end:
@@ -33,7 +33,10 @@ def nf(*words: object) -> int:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Write the example profile, and one with an unknown threshold next to it."""
+    """Write the example profile and, next to it, `drop.toml` with an unknown threshold.
+
+    Returns the path of the example.
+    """
     place = tmp_path / "p.toml"
     place.write_text(EXAMPLE, encoding="utf-8")
     head = EXAMPLE.partition("[[region]]")[0]
@@ -114,7 +117,7 @@ def test_diff(path: Path, tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_rule(path: Path, tmp_path: Path, capsys: Capture) -> None:
-    """Try other floors without a training."""
+    """Check `profile rule`: routes change with floors, shrink and protect, without a training."""
     sums = {
         Way("steady", "G_BINARY", "vote"): {
             "dot": np.array([[0.0, 48.0]]),
@@ -170,7 +173,7 @@ if __name__ == "__main__":
 
 
 def test_check_of_a_script(tmp_path: Path, capsys: Capture) -> None:
-    """Run a script until it wraps its model, without other workers."""
+    """Check `profile check` with a script, which runs alone until it wraps its model."""
     torch = pytest.importorskip("torch")
     net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     place, script = tmp_path / "p.toml", tmp_path / "train.py"
@@ -214,7 +217,7 @@ def test_check_of_what_has_no_model(path: Path, tmp_path: Path, capsys: Capture)
 def test_check_of_a_function(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check a model of any size on the meta device."""
+    """Check `profile check` with a function that makes a model of 10^10 elements (meta device)."""
     pytest.importorskip("torch")
     source = """
         import torch

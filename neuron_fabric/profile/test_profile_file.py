@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profile files: strict reader, and a writer whose output gives the same profile."""
+"""Tests of profile files: strict reader, and a writer whose output gives the same profile."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ PROFILE = st.builds(
 
 
 def validator() -> Any:
-    """Return the validator of the package's schema."""
+    """Return a JSON Schema validator with the package's schema of profiles."""
     jsonschema = pytest.importorskip("jsonschema")
     return jsonschema.Draft202012Validator(read_object(SCHEMA))
 
@@ -297,7 +297,10 @@ def test_what_is_written_is_valid_and_read_again(profile: Profile) -> None:
 
 
 def test_no_kind_is_protected() -> None:
-    """Check that an empty list differs from a missing list, which protects heads and embeddings."""
+    """Check that `protect = []` of a profile protects no kind of layer, also after write and read.
+
+    Without `protect`, heads and embeddings are protected: they get no votes (see `Rule`).
+    """
     profile = parse_profile(EXAMPLE, "p")
     assert profile.rule.protect == (Kind.HEAD, Kind.EMBEDDING)
     changed = dataclasses.replace(profile, rule=dataclasses.replace(profile.rule, protect=()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rule: choice by the cosine of samples, with reasons."""
+"""Tests of the rule: routes chosen by the cosine of samples, with reasons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from neuron_fabric.profile.profile_types import (
     Spread,
     Steady,
 )
-from neuron_fabric.profile.rule import apply_rule, bits_both_ways
+from neuron_fabric.profile.route_rule import apply_rule, bits_both_ways
 from neuron_fabric.profile.samples import (
     Samples,
     Way,
@@ -58,8 +58,10 @@ WAYS = list(COSINES)
 
 
 def sample(steps: int = 4) -> Samples:
-    """Return samples of body, head and norm whose cosines rise by 0.01 a step; the gradients of the
-    body are the largest."""
+    """Return samples of the regions body, head and norm whose cosines rise by 0.01 a step.
+
+    The gradients of the body are the largest.
+    """
     mean2 = np.tile([100.0, 1.0, 1.0], (steps, 1))
     sums = {
         way: {
@@ -78,7 +80,10 @@ SAMPLES = sample()
 
 
 def test_codes_cost_their_sums_too() -> None:
-    """Check bits in both directions: 4-bit codes of more than 16 workers return as 16-bit sums."""
+    """Check the costs in bits sent and received: codes return as sums, of 16 bits above 16 workers.
+
+    Sums of 8-bit codes always have 16 bits.
+    """
     costs = {
         (route, workers): bits_both_ways(workers)(Way("steady", route, "vote"), 100)
         for route in ("G_BINARY", "G_TERNARY", "G_INT4", "G_INT8")
@@ -90,8 +95,10 @@ def test_codes_cost_their_sums_too() -> None:
 
 
 def test_cosine_decides() -> None:
-    """Check that the head, whose vote is orthogonal to the mean gradient, uses no vote, and the
-    body the cheapest route."""
+    """Check that the body uses the cheapest route that passes, and the head no majority vote.
+
+    The head's vote is nearly orthogonal to its mean gradient.
+    """
     body, head, norm = (region for region in apply_rule(PROFILE, SAMPLES).regions)
     steady = body.phases["steady"]
     assert (steady.route, steady.decode) == (Route.G_BINARY, "vote")
@@ -109,7 +116,10 @@ def test_cosine_decides() -> None:
 
 
 def test_heads_and_embeddings_get_no_votes() -> None:
-    """Check that the cosine is measured and named, and that other protected kinds can be chosen."""
+    """Check that a protected kind gets no vote even if its cosine passes, for the stated reason.
+
+    Other kinds can be protected instead.
+    """
     regions = (dataclasses.replace(PROFILE.regions[0], kind=Kind.EMBEDDING), *PROFILE.regions[1:])
     profile = dataclasses.replace(PROFILE, regions=regions)
     found = apply_rule(profile, SAMPLES).regions[0]
@@ -129,7 +139,7 @@ def test_heads_and_embeddings_get_no_votes() -> None:
 
 
 def test_codes_are_for_protected_kinds_too() -> None:
-    """Check codes of protected kinds: an exact sum expresses what votes cannot."""
+    """Check that integer codes are admitted for protected kinds: sums express what votes cannot."""
     way = Way("steady", "G_INT4", "vote")
     samples = dataclasses.replace(SAMPLES, sums={way: SAMPLES.sums[WAYS[0]]})
     rule = Rule(Floor(other=0.0), routes=(Route.G_BINARY, Route.G_INT4))
@@ -138,8 +148,11 @@ def test_codes_are_for_protected_kinds_too() -> None:
 
 
 def test_the_least_cosine_of_a_region_is_its_own() -> None:
-    """Check body and head as one region: the sum over both is near the body's, whose gradients
-    are larger, and would admit the head's vote."""
+    """Check that the cosine of a region is that of its worst parameter, not of the sum.
+
+    Of body and head as one region, the sum is near the body's, whose gradients are larger, and
+    would admit the head's vote.
+    """
     members, way, whole = [0, 1], WAYS[0], [np.ones(4, bool)]
     found = SAMPLES.statistics(way, members, whole)
     alone = [SAMPLES.statistics(way, [one], whole)["cosine"][0] for one in members]
@@ -159,7 +172,7 @@ def test_the_least_cosine_of_a_region_is_its_own() -> None:
 
 
 def test_each_window_has_its_own_least_parameter() -> None:
-    """Check that a parameter that is bad in one window fails, whatever its mean."""
+    """Check that the least cosine is taken per window: a parameter bad in one window fails."""
     way = WAYS[0]
     sums = {name: one.copy() for name, one in SAMPLES.sums[way].items()}
     sums["dot"][:, 1] = 0.9 * np.sqrt(sums["mean2"][:, 1] * sums["decoded2"][:, 1])

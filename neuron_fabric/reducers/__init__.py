@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reducers of packed gradients with one interface."""
+"""Reducers, which reduce packed gradients over the ranks: by torch, or by a reducer server."""

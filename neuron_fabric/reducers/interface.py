@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface between the hook and a reducer; nothing here needs torch."""
+"""Interface between the communication hook and a reducer of packed gradients, without torch."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ F32 = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Part:
-    """Tensors of a bucket that travel alike, each from a new line.
+    """Packed tensors of one bucket with the same route and decoding; each starts on a new line.
 
-    ``lines``: uint8[n, 64] of this worker. ``net``: the counts come back, else the votes alone; of
-    integer codes it is their sums, in FP32 the worker-ordered sum. ``starts``: first line of every
-    tensor; ``columns``: its place in the sidecar, which says whether this worker has a vote on it
-    (not looked at in FP32, where zeros add nothing).
+    Attributes:
+        route: Route of the tensors.
+        net: Whether counts are returned instead of votes. Integer codes always return sums, FP32
+            the worker-ordered sum.
+        lines: Lines of this worker, uint8[n, 64].
+        starts: First line of each tensor.
+        columns: Position of each tensor in the sidecar, which says whether this worker has a vote
+            on it (ignored in FP32, where zeros add nothing).
     """
 
     route: Route
@@ -37,11 +41,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A bucket, the same on every rank: its parts as submitted, and of each tensor of the sidecar
-    the sum over workers in their order: scales and number of those present, float32[T] each.
+    """Reduced bucket, the same on every rank.
 
-    A part is uint8[L, n, 64]: one layer of votes or of FP32 sums; the count planes of ``net``
-    (`neuron_fabric.codec.count`); or the layers of sums of integer codes (`add_codes`).
+    Attributes:
+        parts: Results of the parts, in the order in which they were submitted, uint8[L, n, 64]: one
+            layer of votes or of FP32 sums; the count planes of ``net``
+            (`neuron_fabric.codec.count`); or the layers of sums of integer codes (`add_codes`).
+        scales: Sum of the workers' scales for each tensor of the sidecar, in their order,
+            float32[T].
+        present: Number of workers with a vote on each tensor, float32[T].
     """
 
     parts: Sequence[U8]
@@ -50,18 +58,21 @@ class Outcome:
 
 
 class BucketLost(Exception):
-    """A bucket has no outcome, on no rank; why, in one line. Its gradients are where they were, and
-    the ranks reduce them in FP32."""
+    """A bucket could not be reduced, on any rank; one line says why.
+
+    Its gradients are unchanged, and the ranks reduce them in FP32.
+    """
 
 
 @dataclass
 class Counters:
-    """Counters of a reducer since it was opened.
+    """Counters of a reducer since it was opened, on one rank.
 
     Attributes:
+        buckets: reduced buckets.
         events: counts of `monitor.ReducerCounters` by field.
         sent: bytes that this rank has sent, by route; sidecars count as FP32.
-        received: bytes that it has received.
+        received: bytes that this rank has received, by route.
         seconds: time by part of the work.
     """
 
@@ -73,15 +84,18 @@ class Counters:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def moved(self, route: Route, sent: int = 0, received: int = 0) -> None:
-        """Add bytes; called by several threads."""
+        """Add bytes sent and received by a route; thread-safe."""
         with self._lock:
             self.sent[route.value] += sent
             self.received[route.value] += received
 
 
 class Reducer(Protocol):
-    """`submit` is called in the same order on every rank and does not wait; `wait` is called in
-    the order of the submits, from one other thread."""
+    """Interface of a reducer of packed gradients over the ranks.
+
+    `submit` is called in the same order on every rank and does not wait; `wait` is called in the
+    order of the submits, from one other thread.
+    """
 
     counters: Counters
 
@@ -91,20 +105,29 @@ class Reducer(Protocol):
     """`OwnGroup` of the waiting thread, for other reductions."""
 
     def open(self, group: Any) -> None:
-        """Open it, once, on every rank of ``group``. Raise LineError on every rank alike."""
+        """Open the reducer for the ranks of ``group``; a collective call, once.
+
+        An error is a LineError, the same on every rank.
+        """
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Any:
-        """Start the reduction of a bucket; a handle for `wait`. ``sidecar``: float32[2, T], this
-        worker's scale and presence (1.0, or 0.0: it abstains) of each tensor; a NaN in either is
-        for all."""
+        """Start the reduction of a bucket; return a handle for `wait`.
+
+        Args:
+            step: Training step.
+            bucket: Number of the bucket in the step.
+            parts: Lines of this worker.
+            sidecar: float32[2, T]: this worker's scale and presence (1.0, or 0.0 if it abstains)
+                for each tensor. The result for all is NaN if one is NaN.
+        """
 
     def wait(self, handle: Any) -> Outcome:
-        """Return the outcome of a bucket, on every rank alike.
+        """Wait for the reduction of a bucket and return the result, the same on every rank.
 
         Raises:
-            BucketLost: it has none.
-            LineError: the training cannot go on.
+            BucketLost: it could not be reduced.
+            LineError: the training cannot continue.
         """
 
     def close(self) -> None:
-        """Let go of what `open` has taken."""
+        """Release all that `open` has acquired."""

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages between the ranks of a training and a reducer server (`nf serve`).
 
-A Unix socket of kind SOCK_SEQPACKET: it keeps messages apart, tells who is at the other end, and
-shows at once that the other end has died. A message is a JSON object of less than 4 KiB; the lines
-themselves lie in shared memory (`shared_lines`), whose descriptor comes with WELCOME.
+A Unix socket of kind SOCK_SEQPACKET is used: it keeps messages apart, identifies the peer, and
+shows at once that the peer has died. A message is a JSON object of less than 4 KiB; the lines
+themselves are in shared memory (`SharedLines`), whose descriptor comes with WELCOME.
 
-    rank                         server
-    HELLO                   ->           every rank of a job, once
-                            <-  WELCOME  to all, when the last has come and all have said the same
-    SUBMIT                  ->           my lines of a bucket are in the shared memory
-                            <-  DONE     to all: its outcome, which is a word of the shared memory
-    SKIP                    ->           I do not submit buckets up to this one
-    ASK                     ->           I have waited long: what of this bucket?
-                            <-  PENDING  still at work, or DONE
-    BYE                     ->
-    STATUS                  ->           from anybody
-                            <-  REPORT
-                            <-  REFUSED  in place of any answer: one line; the connection ends
+  rank                                  server
+  HELLO                   ->           every rank of a job, once
+                          <-  WELCOME  to all, when the last has come and all have said the same
+  SUBMIT                  ->           my lines of a bucket are in the shared memory
+                          <-  DONE     to all: its outcome, which is a word of the shared memory
+  SKIP                    ->           I do not submit buckets up to this one
+  ASK                     ->           I have waited long: what of this bucket?
+                          <-  PENDING  still at work, or DONE
+  BYE                     ->
+  STATUS                  ->           from anybody
+                          <-  REPORT
+                          <-  REFUSED  in place of any answer: one line; the connection ends
 
 A session is the connections of all ranks of a job. It ends for all when it ends for one; ranks that
-go on make a new one, by HELLO.
+continue make a new one, by HELLO.
 
-Both sides look at the user of the other end before they say anything: gradients go to, and come
-from, this user alone, and users that --allow-uid of the server and NF_ALLOW_UID of a rank name.
+Both sides check the user of the peer before they send anything: gradients go to, and come from,
+this user alone, and users that --allow-uid of the server and NF_ALLOW_UID of a rank name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from typing import Any, get_args
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, DataLimits, as_object, encodable, parse_json
-from neuron_fabric.errors import InputError, one_line
+from neuron_fabric.errors import InputError
+from neuron_fabric.printable import one_line
 from neuron_fabric.private_folder import NAME, make_private, private_temporary, who_else
 from neuron_fabric.typed import typed
 
@@ -69,15 +70,22 @@ _TEXTS = {"job": 64, "fingerprint": 128}
 
 
 class ServerError(InputError):
-    """A reducer server that cannot be used, or refuses: the same line on every rank."""
+    """A reducer server cannot be used, or refuses; the same error on every rank."""
 
 
 # -- messages -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Hello:
-    """``job`` names the training; ``fingerprint`` is of all that its ranks have to agree on;
-    ``lines``: the most lines that a rank will have in a bucket; ``routes``: those that buckets may
-    have in addition to FP32, which every sidecar uses."""
+    """Message of a rank that joins a job at the server.
+
+    Attributes:
+        job: Name of the training.
+        rank: Rank of the sender.
+        world: Number of ranks.
+        fingerprint: Digest of all that the ranks have to agree on.
+        lines: Most lines that a rank will have in a bucket.
+        routes: Routes that buckets may have in addition to FP32, which every sidecar uses.
+    """
 
     job: str
     rank: int
@@ -89,7 +97,12 @@ class Hello:
 
 @dataclass(frozen=True)
 class Welcome:
-    """``device``: what it is, by name; ``routes``: those that it has."""
+    """Answer to HELLO once all ranks have joined; the descriptor of the shared memory is with it.
+
+    Attributes:
+        device: Properties of the device by name.
+        routes: Routes that the device supports.
+    """
 
     device: Mapping[str, int | str]
     routes: tuple[Route, ...]
@@ -97,8 +110,10 @@ class Welcome:
 
 @dataclass(frozen=True)
 class PartShape:
-    """A part of a bucket: ``lines`` of each worker, of so many ``tensors``; ``net``: its counts
-    come back."""
+    """Shape of a part of a bucket: route, number of lines of each worker, and number of tensors.
+
+    ``net``: whether its counts are returned.
+    """
 
     route: Route
     net: bool
@@ -108,9 +123,17 @@ class PartShape:
 
 @dataclass(frozen=True)
 class Submit:
-    """Bucket ``seq`` of the job, counted from 0: the lines of this rank are there. ``columns``:
-    tensors in its sidecar; of these this rank has votes on ``present``, and ``poison`` are not
-    finite here."""
+    """Message that this rank's lines of a bucket are in the shared memory.
+
+    Attributes:
+        seq: Number of the bucket in the job, counted from 0.
+        step: Training step.
+        bucket: Number of the bucket in the step.
+        parts: Shapes of its parts.
+        columns: Tensors in its sidecar.
+        present: How many of them this rank has votes on.
+        poison: How many of them are not finite on this rank.
+    """
 
     seq: int
     step: int
@@ -123,16 +146,20 @@ class Submit:
 
 @dataclass(frozen=True)
 class Skip:
-    """Notice that this rank submits no further bucket up to this one, because it had no session
-    then, so that the others need not wait for it."""
+    """Message that this rank submits no bucket up to ``seq``, because it had no session then.
+
+    The others need not wait for it.
+    """
 
     seq: int
 
 
 @dataclass(frozen=True)
 class Done:
-    """The outcome of a bucket is in the shared memory. ``counters``: what the device has counted
-    for it."""
+    """Message that bucket ``seq`` has an outcome in the shared memory.
+
+    ``counters`` are the counts of the device for it.
+    """
 
     seq: int
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -140,14 +167,14 @@ class Done:
 
 @dataclass(frozen=True)
 class Ask:
-    """Question for the outcome of a bucket."""
+    """Question of a rank for the outcome of bucket ``seq``."""
 
     seq: int
 
 
 @dataclass(frozen=True)
 class Pending:
-    """It has no outcome yet: ``why``."""
+    """Answer to ASK: bucket ``seq`` has no outcome yet; ``why`` is a text."""
 
     seq: int
     why: str
@@ -160,19 +187,19 @@ class StatusRequest:
 
 @dataclass(frozen=True)
 class StatusReport:
-    """Lines for a person."""
+    """Status of the server, as lines of text for a person."""
 
     lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Bye:
-    """This rank is done."""
+    """Message that this rank ends its session."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """One line for a person."""
+    """Answer that ends the connection; ``why`` is one line of text for a person."""
 
     why: str
 
@@ -198,15 +225,15 @@ _KINDS: dict[str, Any] = {word: kind for kind, word in _WORDS.items()}
 
 
 class WireError(Exception):
-    """A message that is none; one line."""
+    """Received data is no valid message; the text is one line."""
 
 
 class OtherVersion(WireError):
-    """A message of another version of this format."""
+    """A received message has another version of this format."""
 
 
 def encode(message: Message) -> bytes:
-    """Encode a message. Raise ValueError if it is too long."""
+    """Return the bytes of a message. Raise ValueError if it is too long."""
     words = {"nf": VERSION, "say": _WORDS[type(message)], **encodable(asdict(message))}
     data = json.dumps(words, separators=(",", ":"), ensure_ascii=False).encode()
     if len(data) >= MOST_BYTES:
@@ -215,7 +242,12 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """Decode a message. Raise WireError, or OtherVersion for another version."""
+    """Return the message in received bytes.
+
+    Raises:
+        OtherVersion: It has another version.
+        WireError: It is no valid message.
+    """
     try:
         words = as_object(parse_json(data, _LIMITS))
         version = words.pop("nf", None)
@@ -232,7 +264,7 @@ def decode(data: bytes) -> Message:
 
 
 def _check(message: Any) -> None:
-    """Raise WireError for a number out of range, or a text that is empty or too long."""
+    """Check the ranges of a message's numbers and the lengths of its texts. Raise WireError."""
     for name in (one.name for one in fields(message)):
         value = getattr(message, name)
         if name in _NUMBERS and isinstance(value, int) and not 0 <= value <= _NUMBERS[name]:
@@ -251,7 +283,11 @@ def cut(text: str, size: int) -> str:
 
 # -- sockets --------------------------------------------------------------------------------------
 def address(text: str) -> Path:
-    """Return the socket that `unix:PATH` names, or `unix`, the default one. ServerError."""
+    """Return the path of the socket that `unix:PATH` names, or of the default one for `unix`.
+
+    Raises:
+        ServerError: The text names no possible socket.
+    """
     if text == DEFAULT:
         return default_socket()
     path = text.removeprefix(PREFIX)
@@ -262,9 +298,14 @@ def address(text: str) -> Path:
 
 
 def default_socket() -> Path:
-    """Return the socket of this user's server where none is named, in a folder that nobody else can
-    enter: below XDG_RUNTIME_DIR, or where that is not of this user alone, below the folder for
-    temporary files. ServerError."""
+    """Return the path of the default socket of this user's server, in a private folder.
+
+    Only this user can enter the folder. It is below XDG_RUNTIME_DIR, or below the folder for
+    temporary files if that is not private.
+
+    Raises:
+        ServerError: No such folder can be created.
+    """
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     try:
         mine = os.path.isdir(runtime) and runtime.stat().st_uid == os.getuid()
@@ -280,7 +321,11 @@ def default_socket() -> Path:
 
 
 def allowed_users() -> frozenset[int]:
-    """Return the users that NF_ALLOW_UID names, whose server a rank may join. ServerError."""
+    """Return the user ids in NF_ALLOW_UID, whose servers a rank may join.
+
+    Raises:
+        ServerError: The variable is no list of numbers.
+    """
     text = os.environ.get(ALLOW, "")
     words = [word.strip() for word in text.split(",")] if text.strip() else []
     if not all(word.isascii() and word.isdecimal() and len(word) < 11 for word in words):
@@ -289,7 +334,7 @@ def allowed_users() -> frozenset[int]:
 
 
 def peer_of(sock: socket.socket) -> tuple[int, int]:
-    """Return process and user at the other end of a connection, as the kernel knows them."""
+    """Return (process id, user id) of the peer of a connection, as the kernel reports them."""
     size = struct.calcsize("3i")
     pid, uid, _ = struct.unpack("iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return pid, uid
@@ -304,20 +349,22 @@ def check_path(path: Path) -> None:
 
 
 def new_socket() -> socket.socket:
-    """Return a socket of the kind that both sides use."""
+    """Return a new Unix socket of kind SOCK_SEQPACKET."""
     return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def readable(sock: socket.socket, within_s: float) -> bool:
-    """Return whether something can be read within this time. A process may have more than the 1024
-    files that `select` takes."""
+    """Return whether a socket can be read within ``within_s`` seconds.
+
+    `poll` is used: a process may have more than the 1024 files that `select` supports.
+    """
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(max(0.0, within_s) * 1000))
 
 
 def connect(path: Path, allowed: Collection[int] = ()) -> socket.socket:
-    """Connect to the server at ``path``, without blocking.
+    """Connect to the server at ``path``; return the socket, which does not block.
 
     Raises:
         ServerError: there is no server, or it belongs to a user other than this one, ``allowed``
@@ -349,7 +396,7 @@ def connect(path: Path, allowed: Collection[int] = ()) -> socket.socket:
 
 
 def send(sock: socket.socket, message: Message, files: Sequence[int] = ()) -> bool:
-    """Send a message; return False if the other end has died or does not read."""
+    """Send a message with file descriptors; return False if the peer has died or does not read."""
     right = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))] if files else []
     try:
         sock.sendmsg([encode(message)], right, socket.MSG_NOSIGNAL)
@@ -359,10 +406,10 @@ def send(sock: socket.socket, message: Message, files: Sequence[int] = ()) -> bo
 
 
 def receive(sock: socket.socket) -> tuple[Message, list[int]] | None:
-    """Receive a message with its files; None if the other end is gone.
+    """Receive a message with its file descriptors; None if the peer has gone.
 
     Raises:
-        WireError: it is no message.
+        WireError: it is no valid message.
         BlockingIOError: there is none yet.
     """
     room, how = socket.CMSG_SPACE(4 * 4), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
@@ -394,6 +441,6 @@ def receive(sock: socket.socket) -> tuple[Message, list[int]] | None:
 
 
 def close_all(files: Iterable[int]) -> None:
-    """Close files that came with a message."""
+    """Close the file descriptors that came with a message."""
     for file in files:
         os.close(file)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages and shared memory of a reducer server; and a rank whose server is silent, dead, or says
-what it should not: the test plays the server."""
+"""Tests of the messages, shared memory and client side of a reducer server.
+
+The test plays the server, which may be silent, dead, or send wrong messages.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route
-from neuron_fabric.reducers import server_session
+from neuron_fabric.reducers import server_client
 from neuron_fabric.reducers import server_wire as wire
 from neuron_fabric.reducers.interface import BucketLost, Part
-from neuron_fabric.reducers.server_session import (
+from neuron_fabric.reducers.server_client import (
     BucketShape,
     ServerSession,
     SharedLines,
@@ -39,7 +41,7 @@ SIDE = np.ones((2, 1), np.float32)
 
 
 class Server:
-    """Messages that the test sends as a server of one rank."""
+    """Server side of a connection with one rank, played by the test."""
 
     def __init__(self, sock: socket.socket, shared: SharedLines) -> None:
         self.sock, self.shared = sock, shared
@@ -82,8 +84,8 @@ def welcomed(
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_session, "SILENCE_S", 0.4)
-    monkeypatch.setattr(server_session, "LOOK_S", 0.05)
+    monkeypatch.setattr(server_client, "SILENCE_S", 0.4)
+    monkeypatch.setattr(server_client, "LOOK_S", 0.05)
 
 
 def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
 
 
 def test_a_device_that_lacks_a_route_is_refused(tmp_path: Path) -> None:
-    """Check that they are named before the first bucket: nothing changes its width silently."""
+    """Check that a rank refuses a device that lacks one of its routes, which it names, at join."""
     sentence = r"the device lacks G_INT4: it has FP32, G_BINARY; choose other"
     routes = (Route.G_BINARY, Route.G_INT4)
     with pytest.raises(wire.ServerError, match=sentence), welcomed(tmp_path, routes=routes):
@@ -120,7 +122,7 @@ def test_a_device_that_lacks_a_route_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_silent_server_is_asked_and_given_up(tmp_path: Path) -> None:
-    """Check that a bucket that a rank has given up is never DONE when the server wakes up."""
+    """Check that a rank asks a silent server, then gives the bucket up, which never gets DONE."""
     with welcomed(tmp_path) as (rank, server):
         ticket = rank.submit(0, 0, PARTS, SIDE)
         start = time.monotonic()
@@ -137,16 +139,16 @@ def test_who_answers_is_waited_for(tmp_path: Path) -> None:
         ticket = rank.submit(0, 0, PARTS, SIDE)
         end = time.monotonic() + 1.5
 
-        def look(session: server_session.Session, within_s: float) -> bool:
+        def look(session: server_client.Session, within_s: float) -> bool:
             if within_s:
                 wire.send(server.sock, wire.Pending(0, "at work"))
                 if time.monotonic() > end:
                     server.shared.decide(0, Word.DONE)
             return hears(session, within_s)
 
-        hears = server_session.Session._hears
+        hears = server_client.Session._hears
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(server_session.Session, "_hears", look)
+            patch.setattr(server_client.Session, "_hears", look)
             assert rank.wait(ticket).present[0] == 0  # nothing was put there
         assert time.monotonic() >= end
 
@@ -209,7 +211,7 @@ def test_another_version_is_told_whatever_it_says() -> None:
 
 @given(st.lists(st.integers(1, 40), max_size=40), st.integers(0, 9))
 def test_a_bucket_has_room(sizes: list[int], more: int) -> None:
-    """Tensors of these lines in any parts take no more than was said at HELLO."""
+    """Check that a bucket of tensors of these sizes needs no more lines than most_lines says."""
     half = len(sizes) // 2
     parts = (
         wire.PartShape(Route.G_BINARY, False, sum(sizes[:half]), half),
@@ -249,7 +251,7 @@ def test_an_outcome_is_written_once() -> None:
 
 GIVES_UP = """
 import sys
-from neuron_fabric.reducers.server_session import SharedLines, Word
+from neuron_fabric.reducers.server_client import SharedLines, Word
 rank = SharedLines(int(sys.argv[1]), 1, 1)
 print(flush=True)
 given = [rank.give_up(seq) for seq in range(60)]
@@ -258,7 +260,7 @@ sys.exit(any(rank.outcome(seq) not in (Word.NONE, given[seq]) for seq in range(6
 
 
 def test_a_race_has_one_outcome() -> None:
-    """A rank in another process gives up while the server decides: both say the same."""
+    """Check that server and rank agree on each outcome if one decides while the other gives up."""
     server = SharedLines.create(1, 1)
     command = [sys.executable, "-c", GIVES_UP, str(server.file)]
     with subprocess.Popen(command, pass_fds=[server.file], stdout=subprocess.PIPE) as rank:

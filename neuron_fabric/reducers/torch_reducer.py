@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduces packed gradients by torch's own collectives: every rank counts a share of the lines.
+"""Reducer that uses collectives of torch: every rank counts a share of the lines.
 
 A bucket takes two: an all_to_all, by which each rank gets its share of the lines of all workers
-with their sidecars, and an all_gather of what was counted. At any W that is 1/32 (G_BINARY) of the
-bytes of an FP32 ring; gathering all lines everywhere would grow with W. FP32 lines go the same
-way, added in the order of workers, and integer codes, whose sums have no order.
+with their sidecars, and an all_gather of the counted results. At any W that is 1/32 (G_BINARY) of
+the bytes of an FP32 ring; gathering all lines everywhere would grow with W. FP32 lines are sent the
+same way, added in the order of workers, and integer codes, whose sums have no order.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ _GROUPS: WeakSet[OwnGroup] = WeakSet()
 
 
 def _keep_groups() -> None:
-    """Never destroy a group in a forked process (a worker of a DataLoader): the destructor waits
-    for gloo's threads, which the process does not have. Garbage of the parent is collected there
-    too, and an exit clears all modules, so the reference is one that Python does not know of."""
+    """Keep all groups alive in a forked process, such as a worker of a DataLoader.
+
+    The destructor of a group waits for gloo's threads, which that process does not have. Garbage of
+    the parent is collected there too, and an exit clears all modules, so the reference is one that
+    Python does not know of.
+    """
     for group in tuple(_GROUPS):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(group._gloo))
 
@@ -49,7 +52,7 @@ os.register_at_fork(after_in_child=_keep_groups)
 
 
 class OwnGroup:
-    """Second gloo group over the ranks of a process group, for one thread; tensors are on the host.
+    """Separate gloo group over the ranks of a process group, for one thread and CPU tensors.
 
     Collectives of a group must start in one order on every rank, so two threads need two groups.
     `dist.new_group` cannot create it: the whole world must call it, not only the ranks of the
@@ -58,9 +61,9 @@ class OwnGroup:
     """
 
     def __init__(self, group: Any, timeout_s: float) -> None:
-        """Create the group, on every rank of ``group``.
+        """Create the group; every rank of ``group`` must call it.
 
-        A wait for a rank of more than ``timeout_s`` seconds is an error.
+        A collective that waits for a rank longer than ``timeout_s`` seconds raises an error.
         """
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         name = [os.urandom(8).hex()]
@@ -73,15 +76,18 @@ class OwnGroup:
         _GROUPS.add(self)
 
     def exchange(self, inbox: torch.Tensor, sent: torch.Tensor) -> Any:
-        """Start an exchange in which row n of ``sent`` is sent to rank n; return its work."""
+        """Start an all-to-all in which row n of ``sent`` is sent to rank n; return its work.
+
+        Row n of ``inbox`` receives what rank n has sent to this one.
+        """
         return self._gloo.alltoall_base(inbox, sent, [], [])
 
     def gather(self, own: torch.Tensor) -> torch.Tensor:
-        """Return ``own`` [n] of every rank, [ranks, n]."""
+        """Gather ``own`` [n] of every rank; wait and return [ranks, n]."""
         return self.start_gather(own)()
 
     def start_gather(self, own: torch.Tensor) -> Callable[[], torch.Tensor]:
-        """Start a gather; return a function that waits for it and returns its result."""
+        """Start a gather of ``own`` [n]; return a function that waits and returns [ranks, n]."""
         everything = torch.empty((self.size, own.numel()), dtype=own.dtype)
         if everything.nbytes <= AT_ONCE:
             sent = own.expand(self.size, -1).contiguous()
@@ -97,7 +103,7 @@ class OwnGroup:
         return wait
 
     def latencies(self, runs: int = 17) -> tuple[float, float]:
-        """Measure an exchange and a gather of a few bytes.
+        """Measure the time of one exchange and one gather of a few bytes.
 
         The ratio depends on ranks and cores: 0.4 with eight ranks on two cores, 2 / (2 W - 2) with
         a core for each and a slow network. So it is measured, by the lower quartile as for
@@ -124,7 +130,10 @@ class OwnGroup:
         return ratio, seconds
 
     def all_reduce(self, values: torch.Tensor, op: str = "sum") -> Callable[[], torch.Tensor]:
-        """Start an all-reduce in place; return a function that waits and returns ``values``."""
+        """Start an all-reduce in place; return a function that waits and returns ``values``.
+
+        ``op`` is "sum" or "max".
+        """
         options = dist.AllreduceOptions()
         options.reduceOp = OPS[op]
         work = self._gloo.allreduce([values], options)
@@ -142,7 +151,7 @@ MAX_WORKERS = 255
 
 @dataclass(frozen=True)
 class _Share:
-    """A part, as its shares travel: ``size`` lines for each rank, from byte ``at`` of a message."""
+    """Part of a bucket as it is exchanged: ``size`` lines per rank, at byte ``at`` of a message."""
 
     part: Part
     size: int
@@ -151,7 +160,7 @@ class _Share:
 
 @dataclass(frozen=True)
 class _Handle:
-    """A bucket under way."""
+    """Bucket whose exchange has started."""
 
     shares: Sequence[_Share]
     tensors: int
@@ -161,7 +170,10 @@ class _Handle:
 
 
 class TorchReducer:
-    """See `Reducer`. Lines are on the host, so its groups are of gloo, whatever DDP's is."""
+    """Reducer (see `Reducer`) by collectives of gloo, whatever backend DDP uses.
+
+    Lines are on the CPU.
+    """
 
     def __init__(self, timeout_s: float = 60.0) -> None:
         """Set the time-out in seconds after which a missing rank ends the training."""
@@ -169,12 +181,15 @@ class TorchReducer:
         self._timeout_s = timeout_s
 
     def open(self, group: Any) -> None:
-        """See `Reducer`. Two groups: `submit` and `wait` are called by two threads."""
+        """Create two groups over the ranks of ``group``, as two threads call `submit` and `wait`.
+
+        A collective call.
+        """
         self.first_group, self.second_group = (OwnGroup(group, self._timeout_s) for _ in range(2))
         self._workers, self._rank = self.first_group.size, self.first_group.rank
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> _Handle:
-        """See `Reducer`."""
+        """Start the exchange of a bucket's lines; return a handle for `wait` (`Reducer.submit`)."""
         start = time.perf_counter()
         shares, at = [], sidecar.nbytes
         for part in parts:
@@ -197,7 +212,10 @@ class TorchReducer:
         return _Handle(shares, sidecar.shape[1], sent, inbox, work)
 
     def wait(self, handle: _Handle) -> Outcome:
-        """See `Reducer`."""
+        """Count this rank's share of a bucket, gather all shares and return the result.
+
+        See `Reducer.wait`.
+        """
         handle.work.wait()
         start = time.perf_counter()
         inbox = handle.inbox.numpy()
@@ -218,11 +236,17 @@ class TorchReducer:
         return Outcome(parts, total[0], total[1])
 
     def close(self) -> None:
-        """See `Reducer`."""
+        """Release the groups."""
         del self.first_group, self.second_group
 
     def _count(self, inbox: U8, share: _Share, here: Any) -> U8:
-        """Count the share of this rank of a part: uint8[P, v or 1, size, 64]."""
+        """Count this rank's share of a part, over the workers: uint8[layers, size, 64].
+
+        Args:
+            inbox: Received messages, uint8[W, bytes].
+            share: Place of the part in a message.
+            here: Presence of each worker for each tensor, bool[W, T].
+        """
         part = share.part
         shape = (self._workers, share.size, LINE)
         lines = inbox[:, share.at : share.at + share.size * LINE].reshape(shape)
@@ -243,7 +267,7 @@ class TorchReducer:
 
 
 def _put(message: U8, share: _Share, lines: U8) -> None:
-    """Copy the lines of a part into the messages [rank, bytes], a share for each rank."""
+    """Copy the lines of a part into the messages uint8[rank, bytes], a share for each rank."""
     size = share.size * LINE
     whole, rest = divmod(lines.nbytes, size) if size else (0, 0)
     flat = lines.reshape(-1)
@@ -253,7 +277,7 @@ def _put(message: U8, share: _Share, lines: U8) -> None:
 
 
 def _whole(gathered: U8, share: _Share, layers: int) -> U8:
-    """Join the shares of all ranks, uint8[W, bytes], into the result of a part."""
+    """Join all ranks' shares, uint8[W, bytes], to the result of a part, uint8[layers, n, 64]."""
     shape = (len(gathered), layers, share.size, LINE)
     layered = gathered.reshape(shape).transpose(1, 0, 2, 3).reshape(layers, -1, LINE)
     return layered[:, : len(share.part.lines)]

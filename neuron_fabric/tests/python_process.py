@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python processes that tests start."""
+"""Helper of tests that run Python in another process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_python(*words: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with ``words``, with this package in its path and one thread a process.
+    """Run Python with the arguments ``words`` and return the completed process.
 
-    ``variables`` are added to the environment.
+    Any exit code is accepted. This package is on its path, and torch and numpy use one thread. The
+    time-out is 900 seconds.
+
+    Args:
+        *words: Arguments of the interpreter.
+        **variables: Added to the environment.
     """
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
     return subprocess.run(

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure capacity measure`: coefficients of the capacity model, from clocks of the RTL and the
-speed of this host's codec, into a substrate file."""
+"""`nf measure capacity measure`: measures the coefficients of the capacity model.
+
+They come from clocks of the RTL and the speed of this host's codec, and are written to a substrate
+file.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print and write."""
+    """Measure the coefficients, print them and write the substrate file; return exit code 0."""
     check_output(args.out, "--out")
     memory = memory_of(args, args.memory_latency)
     with benches(args.sim) as bench:
@@ -80,10 +83,13 @@ def run(args: argparse.Namespace) -> int:
 def fitted(
     at: Callable[[MemoryTiming], MissBench], memory: MemoryTiming, flit_s: float
 ) -> Coefficients:
-    """Fit the coefficients of a device with that memory, each to a load that it bounds.
+    """Fit the coefficients of the capacity model, each to a load whose speed it limits.
 
     Args:
-        at: the loads with a memory. Link and engine are measured with one that bounds nothing.
+        at: Returns the loads (`MissBench`) on a device with a memory timing. Link and engine are
+            measured with a memory that limits nothing.
+        memory: Memory of the device.
+        flit_s: Duration of a flit in seconds.
     """
     fast = at(MemoryTiming(FAST))
     lines, votes, planes = fast.lines, (0,), (0, PLANE_SELECTOR, PLANE_SELECTOR + 1)
@@ -122,7 +128,10 @@ def _digits(value: float) -> float:
 
 
 def host_rates() -> tuple[float, float]:
-    """float32 bytes a second that this host packs and unpacks as G_BINARY; the best of some."""
+    """Return the float32 bytes per second that this host packs and unpacks as G_BINARY.
+
+    The best of five runs counts.
+    """
     values = np.random.default_rng(1).standard_normal(_ELEMENTS).astype(np.float32)
     lines = pack(values, Route.G_BINARY).lines
     packs = _seconds(lambda: pack(values, Route.G_BINARY))
@@ -132,7 +141,7 @@ def host_rates() -> tuple[float, float]:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """The shortest of some runs."""
+    """Return the shortest duration of five calls, in seconds."""
     took = []
     for _ in range(_RUNS):
         start = time.perf_counter()

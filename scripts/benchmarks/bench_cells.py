@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure capacity table --measure`: does the capacity model choose what is faster.
+"""`nf measure capacity table --measure`: checks that the capacity model chooses the faster way.
 
-Buckets x workers x networks, both ways measured in turn; then the times of the model,
-its decision, and the regret: time lost against the better way. The reducer is `torch`, by the same
-network; and a device, whose buckets take the clocks that they take in the RTL, at a stated flit
-time, and on this host the times of packing and unpacking alone.
+The two ways of reducing a bucket are FP32 and low-bit. Both are measured in turn for all buckets,
+numbers of workers and networks (cells); printed are the times, those of the model, its decision,
+and the regret: time lost against the faster way. The reducer is `torch`, by the same network; and a
+device, whose buckets take the clocks that they take in the RTL, at a stated flit time, and on this
+host the times of packing and unpacking alone.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ RIGHT, REGRET, APART = 0.95, 0.05, 0.20
 
 @dataclass(frozen=True)
 class Cell:
-    """Seconds of both ways of one bucket, as measured and as modelled."""
+    """Times in seconds of one bucket by both ways, FP32 and low-bit, as measured and as modelled.
+
+    `elements` is the size of the bucket, `network` a rate ("1gbit") or "loopback".
+    """
 
     network: str
     workers: int
@@ -67,12 +71,12 @@ class Cell:
 
     @property
     def regret(self) -> float:
-        """Time lost against the better way."""
+        """Measured seconds lost by the choice of the model against the faster way."""
         return (self.low if self.chosen else self.fp32) - min(self.low, self.fp32)
 
     @property
     def apart(self) -> bool:
-        """True if the two times differ by more than APART."""
+        """True if the measured times of the two ways differ by more than APART (20 %)."""
         return abs(self.low - self.fp32) > APART * min(self.low, self.fp32)
 
 
@@ -84,8 +88,22 @@ def measure(
     flit_ns: float,
     memory: MemoryTiming,
 ) -> int:
-    """Measure and print all cells; 1 when the model has chosen badly. NfError where it cannot be
-    tried."""
+    """Measure and print all cells.
+
+    Args:
+        workers: Numbers of ranks.
+        sizes_kib: FP32 sizes of buckets in KiB.
+        networks: "loopback" or rates of links.
+        runs: Measurements of each way.
+        flit_ns: Flit time of the device in ns.
+        memory: Memory of the device.
+
+    Returns:
+        Exit code: 1 when the model has chosen badly, else 0.
+
+    Raises:
+        NfError: torch is missing, or a bucket does not fit the device.
+    """
     if importlib.util.find_spec("torch") is None:
         raise NfError("capacity: torch is not installed (requirements-torch.txt).")
     run_folders.tree()
@@ -127,7 +145,7 @@ def _nodes(network: str, count: int) -> Iterator[Nodes | None]:
 def device_clocks(
     workers: Sequence[int], elements: Sequence[int], memory: MemoryTiming
 ) -> dict[tuple[int, int], int]:
-    """Return the clocks in the RTL of each bucket by workers and elements.
+    """Return the clocks that each bucket takes in the RTL, by (workers, elements).
 
     Contributions are in step, then each worker reads the votes, G_BINARY, on a device that has just
     been reset. A bucket larger than a region takes a full region's clocks in each of its rounds.
@@ -151,18 +169,18 @@ def cells_of(
     known: Coefficients,
     clocks: Mapping[tuple[int, int], int],
 ) -> list[Cell]:
-    """Return both ways of each bucket, by the reducer `torch` and by a device.
+    """Return two cells for each bucket: with the reducer `torch` and with a device.
 
-    The model has the host's rates and a line through the FP32 times, of each size what it usually
-    takes, as a training would have it. T_low of a device is the host's packing and unpacking by
-    their rates, the bucket's clocks and a commit.
+    The model has the host's rates and a line fitted through the FP32 times, of each size what it
+    usually takes, as a training would have it. The low-bit time of a device is the host's packing
+    and unpacking by their rates, the bucket's clocks and a commit.
 
     Args:
-        network: name of the network.
-        workers: number of ranks.
-        found: measurements of the ranks (`cell_ranks`).
-        known: coefficients of the device.
-        clocks: clocks of a bucket by workers and elements.
+        network: Name of the network.
+        workers: Number of ranks.
+        found: Measurements of the ranks (`cell_ranks`).
+        known: Coefficients of the device.
+        clocks: Clocks of a bucket by workers and elements.
     """
     known = replace(
         known, pack_rate=float(found["pack_rate"]), unpack_rate=float(found["unpack_rate"])
@@ -201,8 +219,10 @@ def _line(cell: Cell) -> str:
 
 
 def shares(cells: Sequence[Cell]) -> tuple[float, float]:
-    """Decisions that are right among the cells where it matters; summed regret over the time of
-    the better ways."""
+    """Return the share of right decisions, and the regret as a share of the faster ways' time.
+
+    Decisions count only in cells whose two ways are apart; the regret is summed over all cells.
+    """
     matter = [cell for cell in cells if cell.apart]
     right = sum(cell.chosen == (cell.low < cell.fp32) for cell in matter)
     best = sum(min(cell.low, cell.fp32) for cell in cells)
@@ -211,13 +231,13 @@ def shares(cells: Sequence[Cell]) -> tuple[float, float]:
 
 
 def good(cells: Sequence[Cell]) -> bool:
-    """Tell if the model has chosen well in these cells."""
+    """Return whether the model has chosen well in these cells, by the goals RIGHT and REGRET."""
     right, regret = shares(cells)
     return bool(cells) and right >= RIGHT and regret <= REGRET
 
 
 def summary(cells: Sequence[Cell], which: str) -> list[str]:
-    """One line of some cells."""
+    """Return the line that summarizes some cells, as a list; `which` names them."""
     matter = sum(cell.apart for cell in cells)
     right, regret = shares(cells)
     return [

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure capacity clocks`: clocks of random buckets in the RTL against the capacity model.
+"""`nf measure capacity clocks`: compares clocks of random buckets in the RTL with the model.
 
 Every route is driven by contributions alone, with its results, with everything that can be read of
-a line (count planes, all views of sums), and worker after worker, so that each access misses. The
-coefficients are those of a substrate file; no bucket of this command was used to fit them.
+a line (count planes, all views of sums), and worker after worker, so that each access misses the
+on-chip slots. The coefficients are those of a substrate file; no bucket of this command was used to
+fit them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ fewer wait for their own stores, and take up to 1.8 times as long."""
 
 
 class BucketLoad(StrEnum):
-    """Kind of traffic of a bucket."""
+    """Kind of traffic of a bucket: what is read, and in which order workers write."""
 
     CONTRIBUTIONS = "contributions"
     RESULTS = "with results"
@@ -56,7 +57,10 @@ class BucketLoad(StrEnum):
 
 @dataclass(frozen=True)
 class RandomBucket:
-    """A bucket, and the memory latency at which it is driven."""
+    """A bucket of random size, and the memory latency in clocks at which it is driven.
+
+    `lines` is per worker.
+    """
 
     route: Route
     load: BucketLoad
@@ -66,7 +70,7 @@ class RandomBucket:
 
     @property
     def read(self) -> tuple[int, ...]:
-        """Selectors that each worker reads of a line."""
+        """Selectors that each worker reads of each line; () for none."""
         if self.load in (BucketLoad.CONTRIBUTIONS, BucketLoad.APART):
             return ()
         config = RegionConfig(0, 0, 0, self.workers, Mode[self.route])
@@ -77,7 +81,7 @@ class RandomBucket:
         return every[-count:] if self.route.codes else every[:count]
 
     def modelled(self, known: Coefficients) -> float:
-        """Return the clocks of the model."""
+        """Return the clocks that the capacity model predicts for the bucket."""
         low = low_seconds(
             replace(known, flit_s=1.0, memory_latency=self.latency),
             self.route,
@@ -90,7 +94,7 @@ class RandomBucket:
         return low.device
 
     def driven(self, bench: MissBench) -> int:
-        """Return the clocks of the RTL."""
+        """Drive the bucket in the RTL and return the clocks that it takes."""
         mode = Mode[self.route]
         if self.load == BucketLoad.APART:
             return bench.bucket(mode, self.workers, (), tile=self.lines)
@@ -114,7 +118,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Drive and print; 1 when the model is off by more than `WITHIN` for a bucket."""
+    """Drive all buckets and print the comparison.
+
+    Returns:
+        Exit code: 1 when the model is off by more than `WITHIN` (10 %) for a bucket, else 0.
+    """
     substrate = read_substrate(args.substrate) if args.substrate else shipped()
     known = substrate.coefficients
     say(f"{substrate.name} ({substrate.measured})")
@@ -136,7 +144,14 @@ def run(args: argparse.Namespace) -> int:
 def drawn(
     count: int, seed: int, latencies: list[int] | tuple[int, ...], known: Coefficients
 ) -> Iterator[RandomBucket]:
-    """Draw buckets: every load of every route in turn, small ones as often as large ones."""
+    """Yield `count` random buckets: every load of every route in turn, sizes log-uniform.
+
+    Args:
+        count: Number of buckets.
+        seed: Seed of the choices.
+        latencies: Memory latencies to choose from.
+        known: Coefficients, which limit buckets to about `CLOCKS` clocks.
+    """
     draw = random.Random(seed)
     kinds = [
         (route, load)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure bench hook`: what the runtime's hook costs and brings in a step, against plain DDP.
+"""`nf measure bench hook`: compares steps with the runtime's DDP hook with plain DDP.
 
-Real gloo workers, all ways in turn, medians; by loopback, and where there is root by links of a
-rate. What backward itself takes is measured without communication, and left out of a bucket's time.
+Real gloo workers, all ways in turn, medians; on loopback and, with root rights, over links of a
+limited rate. The time of backward itself is measured without communication, and subtracted from a
+bucket's time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print the table; 1 when a goal is missed. NfError when it cannot be tried."""
+    """Measure, and print medians and the table of goals.
+
+    Returns:
+        Exit code: 1 when a goal is missed, else 0.
+
+    Raises:
+        NfError: torch is missing.
+    """
     if importlib.util.find_spec("torch") is None:
         raise NfError("bench hook: torch is not installed (requirements-torch.txt).")
     run_folders.tree()
@@ -64,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def shown(network: str, found: Mapping[str, Any]) -> list[str]:
-    """All medians, in milliseconds."""
+    """Return lines with all medians in milliseconds, as found by `hook_ranks`."""
     return [
         f"{network:9} {what:7}"
         + "".join(f"{name} {1e3 * median(took):8.1f} ms  " for name, took in found[what].items())
@@ -73,12 +81,12 @@ def shown(network: str, found: Mapping[str, Any]) -> list[str]:
 
 
 def _less(ways: Mapping[str, Sequence[float]], name: str) -> float:
-    """Return the time that communication adds to backward, at least 0."""
+    """Return the seconds that communication adds to backward by one way, at least 0."""
     return max(median(ways[name]) - median(ways["alone"]), 0.0)
 
 
 def at_home(found: Mapping[str, Any]) -> list[SpeedGoal]:
-    """Return goals on loopback: loss of FP32, gain of votes, and memory."""
+    """Return the goals on loopback: cost of FP32 with the hook, gain of votes, and memory."""
     step, bucket, memory = found["step"], found["bucket"], found["memory"]
     more = max(memory["low"] - memory["plain"], 0) / found["gradients"]
     return [
@@ -91,7 +99,7 @@ def at_home(found: Mapping[str, Any]) -> list[SpeedGoal]:
 
 
 def by_links(rate: str, found: Mapping[str, Any]) -> list[SpeedGoal]:
-    """Return goals on a network that limits a step."""
+    """Return the goals on links of a rate that limits a step: bucket and step with votes."""
     step, bucket = found["step"], found["bucket"]
     whole = _ratio(median(step["low"]), median(step["plain"]))
     return [
@@ -105,8 +113,11 @@ def by_links(rate: str, found: Mapping[str, Any]) -> list[SpeedGoal]:
 
 
 def hidden(network: str, found: Mapping[str, Any]) -> list[SpeedGoal]:
-    """The share of communication that a backward of four times its length hides, in buckets of a
-    layer: the last one of twelve is there when backward ends."""
+    """Return the goal for the share of communication that a long backward hides.
+
+    Backward takes four times as long as the communication, with buckets of one layer: the last one
+    of twelve is there when backward ends.
+    """
     all_of_it, left = _less(found["fine"], "low"), _less(found["long"], "low")
     share = 1 - _ratio(left, all_of_it)
     return [

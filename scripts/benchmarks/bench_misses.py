@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure bench misses`: clocks of accesses that hit and miss the on-chip slots, by latency of
-device memory, and what one host's misses cost another (spec: controller-2 §2).
+"""`nf measure bench misses`: measures clocks of accesses that hit and miss the on-chip slots.
 
-Traffic goes through the whole controller at the packing limit of the link, with full credits, by
-the C++ host of bulk replay. Everything is counted in clocks: the same command gives the same
-figures. Answers and lines are checked elsewhere; here each access has to be answered clean.
+Figures are by latency of device memory; others tell how the misses of one host slow down another
+(spec: controller-2 §2).
+
+Traffic is driven through the whole controller at the packing limit of the link, with full credits,
+by the C++ host of bulk replay. Everything is counted in clocks: the same command gives the same
+figures. Answers and lines are checked elsewhere; here each access must be answered without poison.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print; the exit code is 1 when a target is missed."""
+    """Measure and print all rows; return 1 when a target is missed, else 0."""
     rows = {name: figure for name, figure in ROWS.items() if args.only in name}
     if not rows:
         what, todo = "no row's name has that", f"rows are like {next(iter(ROWS))!r}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf measure bench replay`: cost of the bulk transport compared with the bare model and pyuvm.
 
-(a) the same model without checks and without Python at work, its traffic ready in memory
-(b) bulk replay of the same lines, which lie packed in memory: ordered, driven, judged
+(a) the verilated model without checks and without Python code per line, its traffic in memory
+(b) bulk replay of the same lines, which are packed in memory: ordered, driven, judged
 (c) the signal-level replay of a capture
 
 Medians of several runs that take turns; a line is one worker's contribution of 64 bytes.
@@ -39,12 +39,12 @@ from verif.host.bulk_device import VerilatedDevice, VerilatedModel
 from verif.mem.memory_timing import LATENCIES, MemoryTiming
 from verif.replay.bulk.bulk_transport import stream
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
+from verif.replay.gradient_source import HeldLines, SyntheticSource
+from verif.replay.line_check import judge
 from verif.replay.options import EPOCH_LINES_LOG2
 from verif.replay.plan import Plan, plan_step
 from verif.replay.runner import peak_mebibytes
-from verif.replay.source import HeldLines, SyntheticSource
 
 HELP = "bulk replay against the model alone and against signal level: speed, start, memory"
 WORKERS = 8
@@ -60,7 +60,7 @@ _LINES_LOG2 = DeviceParams().mem_lines_log2
 
 @dataclass(frozen=True)
 class ReplayLoad:
-    """Packed lines of every worker by one route."""
+    """Packed lines of every worker for a replay of one tensor by one route."""
 
     source: HeldLines
     plan: Plan
@@ -68,7 +68,7 @@ class ReplayLoad:
 
     @staticmethod
     def of(mode: Mode, lines: int) -> ReplayLoad:
-        """Return a synthetic tensor of ``lines`` lines a worker."""
+        """Return the load of a synthetic tensor with ``lines`` lines a worker."""
         tensor = TensorSpec("bench", (lines * elements_per_line(mode),))
         routes = {tensor.name: mode}
         drawn = SyntheticSource("bench", (tensor,), WORKERS, routes, 0.7, SEED)
@@ -80,7 +80,7 @@ class ReplayLoad:
         return ReplayLoad(source, plan, mode)
 
     def blocks(self) -> Iterator[EpochBlock]:
-        """Yield every epoch, made when it is asked for."""
+        """Yield the operations of every epoch, computed on demand."""
         for number in range(self.plan.epochs):
             work = EpochLines.read(self.source, self.plan, (0, number), 1 + number)
             yield EpochBlock.of(work, SEED)
@@ -94,7 +94,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> int:
-    """Measure and print; the exit code is 1 when a goal is missed."""
+    """Measure and print; return 1 when a goal is missed, else 0.
+
+    `files` is the folder for the runs.
+    """
     os.environ.pop("NF_BULK_QUICK", None)  # the speed of what was compiled for speed
     simulators = Simulators(files=files, command="nf measure bench")
     model = simulators.bulk(registry.names()[0], {})
@@ -123,7 +126,10 @@ def _compare(
     args: argparse.Namespace,
     at: tuple[MemoryTiming, Mode],
 ) -> list[SpeedGoal]:
-    """Print lines a second of (a), (b) and (c) by one route; return the goals of their ratios."""
+    """Print lines per second of (a), (b) and (c) by one route; return the goals of their ratios.
+
+    `at` is the memory timing and the route.
+    """
     memory, mode = at
     load = ReplayLoad.of(mode, args.lines)
     blocks = [made.block for made in load.blocks()]
@@ -136,7 +142,7 @@ def _compare(
             return time.perf_counter() - start
 
     def signal_level() -> float:
-        """Time the replay of some lines, less that of a single line: start-up is off."""
+        """Return the seconds of a replay of some lines, less those of one line (start-up)."""
         whole, one = (_replay(simulators, folder, at, n) for n in (SIGNAL_LINES, 1))
         return whole - one
 
@@ -157,7 +163,7 @@ def _compare(
 
 
 def _bulk(model: VerilatedModel, folder: Path, load: ReplayLoad, memory: MemoryTiming) -> float:
-    """Return the seconds of a bulk replay. Raise AssertionError for a wrong line."""
+    """Return the seconds of a bulk replay; raise AssertionError for a wrong line."""
     with closing(model.open(folder, _LINES_LOG2, SEED, memory)) as device:
         start = time.perf_counter()
         for block, _ in stream(device, load.blocks()):
@@ -170,7 +176,10 @@ def _bulk(model: VerilatedModel, folder: Path, load: ReplayLoad, memory: MemoryT
 def _replay(
     simulators: Simulators, folder: Path, at: tuple[MemoryTiming, Mode], lines: int
 ) -> float:
-    """Return the seconds of a signal-level replay. Raise AssertionError when it fails."""
+    """Return the seconds of a signal-level replay of `lines` lines a worker.
+
+    AssertionError is raised when it fails.
+    """
     memory, mode = at
     capture = folder / f"capture-{mode.name}-{lines}"
     if not capture.exists():

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure bench runner`: cost of running tests besides simulating, as ratios of one session."""
+"""`nf measure bench runner`: measures the overhead of the test runner over the simulations.
+
+All figures are ratios or times of one session.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print the table; 1 when a goal is missed."""
+    """Measure, and print the table of goals; return 1 when a goal is missed, else 0."""
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
@@ -74,7 +77,7 @@ def _specs(args: argparse.Namespace, sims: list[str]) -> list[RunSpec]:
 
 
 def _jobs(specs: list[RunSpec]) -> list[SpeedGoal]:
-    """Two jobs against one, and one job against the bare simulator processes."""
+    """Measure two jobs against one, and one job against the bare simulator processes."""
     say(f"building for {len(specs)} runs")
     for spec in {spec.build: spec for spec in specs}.values():
         build_cache.build(spec.build)
@@ -93,7 +96,10 @@ def _jobs(specs: list[RunSpec]) -> list[SpeedGoal]:
 
 
 def _wall(specs: Sequence[RunSpec], jobs: int) -> tuple[float, list[RunRecord]]:
-    """Seconds of a whole invocation, from no server to the report, and its records."""
+    """Run specs; return the wall-clock seconds and the records.
+
+    It starts without fork servers and includes the report. NfError is raised if a run fails.
+    """
     forkserver.close_all()
     start = time.monotonic()
     records = run_all(specs, jobs, lambda record: None, _run)
@@ -107,12 +113,12 @@ def _wall(specs: Sequence[RunSpec], jobs: int) -> tuple[float, list[RunRecord]]:
 
 
 def _run(spec: RunSpec) -> RunRecord:
-    """Runs of a measurement must not look like results."""
+    """Execute a run in a folder of measurements, so that it does not look like a result."""
     return simulate.run(spec, runs=FOLDER / "runs")
 
 
 def _rebuild(sim: str) -> SpeedGoal:
-    """Seconds to find out, in a new process, that nothing has to be compiled."""
+    """Measure the seconds to find out, in a new process, that nothing has to be compiled."""
     code = (
         "from scripts.build import build_cache; from scripts.plan import testplan; "
         f"build_cache.build(testplan.build_spec(testplan.read(), 'default', '{sim}'))"
@@ -129,7 +135,17 @@ def _timed(action: Callable[[], object]) -> float:
 
 
 def _empty(sim: str) -> SpeedGoal:
-    """Wall time of 200 empty tests, two jobs, over that of one."""
+    """Measure the overhead of the runner for many short tests, as a ratio of wall-clock times.
+
+    The ratio is the time to run 200 empty tests, divided by the time to run a single one (median of
+    three). Both are measured with two jobs, after the build.
+
+    Args:
+        sim: Simulator.
+
+    Returns:
+        The ratio, with 6 as its upper limit.
+    """
     folder = _empty_project(FOLDER / "empty")
     spec = RunSpec(BuildSpec(sim, "empty", "empty.f", root=folder, opt="-O1"), "empty_bench")
     build_cache.build(spec.build)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure bench runtime`: packing, votes and decoding of one bucket, on one core.
+"""`nf measure bench runtime`: measures packing, votes and decoding of one bucket, on one core.
 
 Each figure is a ratio to `numpy.copyto` of the same float32 array, taken in turn in the same run:
 1.0 is as fast as memory is copied. Processor time, of which the median counts.
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print the table; 1 when a goal is missed."""
+    """Measure, and print the table of goals; return 1 when a goal is missed, else 0."""
     choice = chosen()
     say(f"loops: {choice.why}")
     native = choice.engine is not numpy_engine
@@ -91,7 +91,7 @@ def _pack(x: codec.F32, route: Route, lines: codec.U8, scale: bool) -> None:
 def _ratio(
     name: str, work: Callable[[], object], x: codec.F32, runs: int, least: float
 ) -> SpeedGoal:
-    """Return the speed of the work as a multiple of a copy of ``x``."""
+    """Measure the speed of ``work`` as a multiple of a copy of ``x``; `least` is the goal."""
     copy = np.empty_like(x)
     ways = {"copy": lambda: _seconds(lambda: np.copyto(copy, x)), "work": lambda: _seconds(work)}
     took = {way: median(seconds) for way, seconds in in_turn(ways, runs).items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure capacity`: buckets that fit a reducer, and where low-bit is faster than FP32."""
+"""`nf measure capacity`: prints which buckets fit a reducer, and where low-bit beats FP32."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m scripts.benchmarks.cell_ranks FOLDER RANK WORLD MASTER RUNS SIZE ...`: a rank of
-`nf measure capacity table --measure`.
+"""Rank of `nf measure capacity table --measure`, a process of a gloo group.
 
-SIZE: elements of a bucket. FOLDER/cells.json by rank 0: of each bucket the seconds of both ways in
+Call: `python -m scripts.benchmarks.cell_ranks FOLDER RANK WORLD MASTER RUNS SIZE ...`; SIZE is the
+elements of a bucket. Rank 0 writes FOLDER/cells.json: of each bucket the seconds of both ways in
 turn, FP32 by an all-reduce and G_BINARY by the `torch` reducer, packing and decoding included; and
 the inputs of the model: the rates of this host, and the latencies of its collectives.
 """
@@ -33,7 +33,7 @@ MOST_MORE = 8
 
 
 def main(rank: Rank, runs: int, sizes: list[int]) -> None:
-    """Measure, and leave."""
+    """Measure all buckets in step with the other ranks; rank 0 writes the results."""
     reducer = TorchReducer(600.0)
     reducer.open(dist.group.WORLD)
     waits, cells = reducer.first_group.latencies(), []
@@ -68,7 +68,7 @@ def _low(reducer: TorchReducer, step: int, x: F32, out: F32) -> None:
 
 
 def _rates(runs: int) -> dict[str, float]:
-    """float32 bytes a second that are packed and unpacked."""
+    """Return the float32 bytes per second that this process packs and unpacks."""
     x = np.random.default_rng(1).standard_normal(RATED).astype(np.float32)
     lines = pack(x, HOW.route).lines
     packs = min(_seconds(lambda: pack(x, HOW.route)) for _ in range(runs))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m scripts.benchmarks.cluster_ranks FOLDER RANK WORLD MASTER STEPS TIMEOUT [FILE]`: a
-node of `nf train nodes`; FILE is its substrate.
+"""Node of `nf train nodes`, a process that trains a small net with low-bit gradients.
 
-FOLDER/progress-RANK: the number of steps done; FOLDER/rank-RANK.json: what was decided, or the
-error that ended it. Only capacity decides here: signals of the training are off.
+Call: `python -m scripts.benchmarks.cluster_ranks FOLDER RANK WORLD MASTER STEPS TIMEOUT [FILE]`;
+FILE is its substrate. It writes FOLDER/progress-RANK, the number of steps done, and
+FOLDER/rank-RANK.json, the decisions, or the error that ended it. Only capacity decides here:
+signals of the training are off.
 """
 
 from __future__ import annotations
@@ -36,23 +37,30 @@ _OFF = (
 
 
 def net() -> nn.Module:
-    """A MiB of gradients."""
+    """Return the trained net, which has 1 MiB of gradients."""
     return nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.Tanh(), nn.Linear(2 * WIDTH, WIDTH))
 
 
 def profile_of(model: nn.Module) -> Profile:
-    """All layers by G_BINARY."""
+    """Return a profile of the net in which all linear layers use G_BINARY."""
     limits = {"capacity_every": JUDGED, "sample_every": JUDGED, "off": list(_OFF)}
     return rank_process.profile_of(model, Route.G_BINARY, WARMUP, limits, ("linear",))
 
 
 def gradient_bytes() -> int:
-    """FP32 bytes of the regions that may be low-bit."""
+    """Return the FP32 bytes of the gradients that may be low-bit: those of the weight matrices."""
     return sum(4 * one.numel() for one in net().parameters() if one.dim() > 1)
 
 
 def main(rank: Rank, steps: int, timeout_s: float, substrate: str) -> int:
-    """Train; 1 when it could not be done to the end."""
+    """Train, and write the results or the error; return 1 if it ended by an error, else 0.
+
+    Args:
+        rank: This process.
+        steps: Number of steps.
+        timeout_s: Time to wait for the other ranks, in seconds.
+        substrate: File of the substrate; "" for the default.
+    """
     begin, found = time.monotonic(), {"error": "", "seconds": 0.0}
     try:
         with rank.joined(PORT, timeout_s):

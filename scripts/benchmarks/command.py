@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure bench WHAT`: speed of the tools in one run, against the goals of the project."""
+"""`nf measure bench WHAT`: measures the speed of the tools and compares it with goals."""
 
 from __future__ import annotations
 

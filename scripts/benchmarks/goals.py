@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured figures with their goals, as `nf measure bench` prints them."""
+"""Measured speeds with their goals, as `nf measure bench` prints them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from neuron_fabric.errors import say
 
 @dataclass(frozen=True)
 class SpeedGoal:
-    """One measured figure and what it must reach (``least``) or must not exceed."""
+    """One measured figure with its goal: a lower limit with ``least``, else an upper limit."""
 
     name: str
     value: float
@@ -26,14 +26,14 @@ class SpeedGoal:
 
 
 def in_turn(ways: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:
-    """Measure each way once a round, so that other work of the machine slows all alike.
+    """Measure all ways in turn, several times, so that other work of the machine slows all alike.
 
     Args:
-        ways: functions that return their seconds, by name.
-        runs: number of rounds.
+        ways: Functions that measure once and return their seconds, by name.
+        runs: Number of measurements of each.
 
     Returns:
-        The seconds of every round, by name.
+        The seconds of all measurements, by name.
     """
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(runs):
@@ -43,7 +43,7 @@ def in_turn(ways: Mapping[str, Callable[[], float]], runs: int) -> dict[str, lis
 
 
 def table(goals: Sequence[SpeedGoal]) -> list[str]:
-    """Return a table of figures and goals."""
+    """Return the lines of a table of figures and goals."""
     width = max(len(goal.name) for goal in goals)
     out = [f"{'figure':{width}} {'value':>10} {'goal':>10}"]
     for one in goals:
@@ -54,6 +54,6 @@ def table(goals: Sequence[SpeedGoal]) -> list[str]:
 
 
 def judge(goals: Sequence[SpeedGoal]) -> int:
-    """Print the table; the exit code is 1 when a goal is missed."""
+    """Print the table of goals; return the exit code, 1 when a goal is missed, else 0."""
     say(*table(goals))
     return 0 if all(goal.good for goal in goals) else 1

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m scripts.benchmarks.hook_ranks FOLDER RANK WORLD MASTER RUNS`: a rank of
-`nf measure bench hook`.
+"""Rank of `nf measure bench hook`, a process of a gloo group.
 
-Steps of plain DDP, of the hook with all in FP32, and of the hook with votes, in turn; and
-steps without any communication, which are what backward itself takes. FOLDER/hook.json by rank 0:
-seconds of each; with no RUNS the memory that the hook takes, since a heap whose peaks can be
-compared (bench_hook) is slow: it made a bucket of votes take 0.65 of plain DDP's time, not 0.54.
+Call: `python -m scripts.benchmarks.hook_ranks FOLDER RANK WORLD MASTER RUNS`. It times steps of
+plain DDP, of the hook with all in FP32, and of the hook with votes, in turn; and steps without any
+communication, which give the time of backward itself. Rank 0 writes FOLDER/hook.json: seconds of
+each; with RUNS = 0 the memory that the hook takes, since a heap whose peaks can be compared
+(bench_hook) is slow: it made a bucket of votes take 0.65 of plain DDP's time, not 0.54.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ about the same at 8 times then; at 2, ranks still take the cores from each other
 
 
 class Pause(torch.autograd.Function):
-    """Nothing, which takes a while on the way back: a device that computes, and needs no core."""
+    """Identity function whose backward sleeps: a device that computes, and needs no core."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, seconds: list[float]) -> torch.Tensor:
@@ -61,7 +61,15 @@ class Pause(torch.autograd.Function):
 
 
 class Mlp(nn.Module):
-    """``pause`` holds the seconds that backward through each layer takes in addition."""
+    """Multi-layer perceptron whose backward can sleep in each layer, like a slower device.
+
+    Args:
+        layers: Number of linear layers, each followed by a ReLU.
+        width: Inputs and outputs of each layer.
+
+    Attributes:
+        pause: List of one number: seconds that backward sleeps in each layer; 0.0 for no sleep.
+    """
 
     def __init__(self, layers: int, width: int) -> None:
         super().__init__()
@@ -77,19 +85,27 @@ class Mlp(nn.Module):
 
 
 def profile_of(net: nn.Module, low: bool) -> Profile:
-    """All layers by votes, or none; the monitor only looks."""
+    """Return a profile with votes for all layers, or with none; the monitor decides nothing."""
     off = [str(one) for one in Signal if one != Signal.SCHEDULE]
     route = Route.G_BINARY if low else Route.FP32
     return rank_process.profile_of(net, route, LEAST_WARMUP, {"off": off})
 
 
 class Ways:
-    """One net, a DDP model for each way of reducing its gradients."""
+    """One net with a DDP model for each way of reducing its gradients."""
 
     def __init__(
         self, layers: int, width: int, rows: int, names: tuple[str, ...], mib: int | None = None
     ) -> None:
-        """``mib``: what fills a bucket; DDP's own limit without it."""
+        """Make the models.
+
+        Args:
+            layers: Layers of the MLP.
+            width: Width of a layer.
+            rows: Examples of a worker.
+            names: Ways: PLAIN, FULL, LOW.
+            mib: Size of a bucket in MiB; None for DDP's default.
+        """
         self.x = torch.randn(rows, width)
         self.models: dict[str, DistributedDataParallel] = {}
         self.runtimes: dict[str, Any] = {}
@@ -103,7 +119,10 @@ class Ways:
             self.models[name] = model
 
     def step(self, name: str) -> float:
-        """Seconds of a forward and a backward. `ALONE`: of plain DDP, without communication."""
+        """Return the seconds of a forward and a backward, the longest of all ranks.
+
+        `ALONE` is plain DDP without communication.
+        """
         model = self.models[PLAIN if name == ALONE else name]
         for one in model.parameters():
             if one.grad is not None:
@@ -121,7 +140,7 @@ class Ways:
         return longest.item()
 
     def seconds(self, names: tuple[str, ...], runs: int, warm: int = 0) -> dict[str, list[float]]:
-        """Time each way in turn, without the first ``warm`` steps."""
+        """Return the seconds of ``runs`` steps of each way, in turn, after ``warm`` steps."""
         found: dict[str, list[float]] = {name: [] for name in names}
         for run in range(warm + runs):
             for name in names:
@@ -131,12 +150,15 @@ class Ways:
         return found
 
     def pause(self, seconds: float) -> None:
-        """On the way back through each layer."""
+        """Make backward through each layer take so many seconds longer."""
         for model in self.models.values():
             model.module.pause[0] = seconds
 
     def close(self) -> None:
-        """RuntimeError where what was measured is not what it is called."""
+        """Close the hooks; raise RuntimeError if votes were sent by a way other than LOW.
+
+        Also if LOW sent none.
+        """
         for name, one in self.runtimes.items():
             one.close()
             if (one.sent.get(Route.G_BINARY, 0) > 0) != (name == LOW):
@@ -146,7 +168,11 @@ class Ways:
 
 
 def _seconds(runs: int) -> dict[str, Any]:
-    """Time a bucket, a step, and a step in buckets of one layer with a long backward."""
+    """Time a bucket, a step, and a step in buckets of one layer with a long backward.
+
+    Returns:
+        Seconds by way, of "bucket", "step", "fine" (buckets of one layer) and "long".
+    """
     warm = LEAST_WARMUP + 2
     bucket = Ways(1, BUCKET_WIDTH, 1, (PLAIN, LOW))
     found: dict[str, Any] = {"bucket": bucket.seconds((PLAIN, LOW, ALONE), runs, warm)}
@@ -164,7 +190,7 @@ def _seconds(runs: int) -> dict[str, Any]:
 
 
 def _memory() -> dict[str, Any]:
-    """The most bytes of this process while it trains, by plain DDP and by votes."""
+    """Return the peak bytes of this process while it trains, by plain DDP and by votes."""
     found = {}
     for name in (PLAIN, LOW):
         ways = Ways(LAYERS, WIDTH, ROWS, (name,))
@@ -176,7 +202,7 @@ def _memory() -> dict[str, Any]:
 
 
 def _most(work: Callable[[], object]) -> int:
-    """Return the peak of resident memory during ``work``."""
+    """Return the peak of resident memory in bytes during ``work``."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the most of from now on
     work()
     return peak_memory()

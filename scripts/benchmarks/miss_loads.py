@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loads of `nf measure bench misses`: each on a device that has just been reset."""
+"""Loads of `nf measure bench misses`: each runs on a device that has just been reset."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ _WINDOWS = 1 << 36
 
 @dataclass(frozen=True)
 class MissBench:
-    """Loads over ``lines`` lines a worker, on devices of ``model`` with that memory."""
+    """Loads over ``lines`` memory lines a worker, on simulated devices with a given memory timing.
+
+    Each method makes a device of ``model``, drives one load and returns its clocks or a rate.
+    """
 
     model: BulkModel
     folder: Path
@@ -56,8 +59,11 @@ class MissBench:
     lines: int
 
     def hits(self, write: bool) -> float:
-        """Lines a clock of contributions or votes on lines that are all in their slots: what more
-        workers add, without the first answer's latency and in whole periods of the packing."""
+        """Return lines a clock of contributions (`write`) or votes on lines that are all in slots.
+
+        It is what more workers add: without the first answer's latency, in whole periods of the
+        packing.
+        """
         few, many = (self._hits(write, workers) for workers in HIT_WORKERS)
         return (HIT_WORKERS[1] - HIT_WORKERS[0]) * HIT_LINES / (many - few)
 
@@ -68,12 +74,19 @@ class MissBench:
         return self._clocks(config, _worker(0, HIT_LINES), made)
 
     def stream(self, tile: int = TILE) -> float:
-        """Lines a clock: the workers write a tile of lines in turn, then the next."""
+        """Return lines a clock of contributions: 8 workers write a tile in turn, then the next."""
         return 8 * self.lines / self.bucket(Mode.G_BINARY, 8, (), tile)
 
     def bucket(self, mode: Mode, workers: int, read: Sequence[int], tile: int = TILE) -> int:
-        """Clocks of a bucket: in tiles of lines, its contributions and, after those of the next
-        tile, what each of the workers reads: the selectors ``read`` of each line."""
+        """Return the clocks of a bucket, driven in tiles of lines.
+
+        Args:
+            mode: Mode of the region.
+            workers: Number of workers, which all contribute to each line.
+            read: Selectors of each line that each worker reads after the contributions of the next
+                tile.
+            tile: Lines of a tile.
+        """
         config = self._region(mode, workers, self.lines)
         places = self._tiles(range(workers), tile)
         made = [write_block(config, places)]
@@ -87,32 +100,37 @@ class MissBench:
         return self._clocks(config, [], Block.of(ops, made[0].sent, len(made[-1].got)))
 
     def commit(self) -> int:
-        """Clocks of a commit, its descriptor's registers among them."""
+        """Return the clocks of a commit with the writes of its descriptor's registers."""
         with closing(self._device()) as device:
             before = device.figures().cycles
             commit(device, 0, self._region(Mode.G_BINARY, 8, self.lines), wait=False)
             return device.figures().cycles - before - LATE
 
     def read_once(self) -> float:
-        """Clocks a line of votes over lines that were all written, and are in memory by now."""
+        """Return clocks a line of reading votes of lines that all have been written and evicted."""
         config = self._region(Mode.G_BINARY, 8, self.lines)
         made = read_block(config, _worker(0, self.lines))
         return self._clocks(config, self._tiles(range(8), TILE), made) / self.lines
 
     def plain(self, write: bool) -> float:
-        """Clocks a line of ordinary memory."""
+        """Return clocks a line of writes or reads of ordinary memory."""
         made = (write_block if write else read_block)(None, _worker(0, self.lines))
         return self._clocks(None, [], made) / self.lines
 
     def misses(self, mode: Mode, workers: int, first: bool = False) -> float:
-        """Clocks a line of contributions none of which finds its line on chip; ``first``: nobody
-        has contributed to them in this epoch."""
+        """Return clocks a line of contributions that all miss the slots.
+
+        With ``first`` no worker has contributed to these lines in this epoch.
+        """
         config, before = self._region(mode, workers, self.lines), _worker(0, self.lines)
         made = write_block(config, before if first else _worker(1, self.lines))
         return self._clocks(config, [] if first else before, made) / self.lines
 
     def alone(self, mode: Mode, workers: int, first: bool = False) -> float:
-        """Clocks that a write takes at the link, each after the one before; the median."""
+        """Return the median clocks of a write at the link, one write at a time.
+
+        With ``first`` no worker has contributed to these lines in this epoch.
+        """
         config = self._region(mode, workers, self.lines)
         block = write_block(config, _worker(0 if first else 1, ONES))
         block.ops["after"] = np.arange(ONES)
@@ -120,24 +138,31 @@ class MissBench:
         return float(np.median(block.clocks()))
 
     def plain_read(self, beside: Beside) -> float:
-        """Clocks that the slowest plain read takes, each after the one before."""
+        """Return the clocks of the slowest plain read, one at a time, with another stream.
+
+        The other stream runs in parallel (see `Beside`).
+        """
         return float(self._beside(beside, one_at_a_time=True).clocks()[:ONES].max())
 
     def plain_rate(self, beside: Beside) -> float:
-        """Clocks a line of plain reads with full credits."""
+        """Return clocks a line of plain reads with full credits, parallel to another stream."""
         ended = self._beside(beside, one_at_a_time=False).ended()[:ONES]
         skip = ONES // 4  # the queues fill up
         return float(ended[-1] - ended[skip]) / (ONES - 1 - skip)
 
     def _clocks(self, config: RegionConfig | None, before: list[Place], block: Block) -> int:
-        """Clocks of a block on a new device, after contributions to these places."""
+        """Return the clocks of a block on a new device, after contributions to `before`."""
         with closing(self._device(config)) as device:
             if before:
                 run_block(device, write_block(config, before))
             return run_block(device, block)
 
     def _beside(self, beside: Beside, one_at_a_time: bool) -> Block:
-        """Run plain reads in parallel with another stream; return the clocks of each."""
+        """Run plain reads in parallel with another stream.
+
+        Returns:
+            The block, which begins with the ONES plain reads.
+        """
         reads = read_block(None, _worker(0, ONES), first_line=_PLAIN)
         if one_at_a_time:
             reads.ops["after"] = np.arange(ONES)
@@ -187,8 +212,11 @@ class MissBench:
 
 @contextmanager
 def benches(sim: str) -> Iterator[Callable[[MemoryTiming, int], MissBench]]:
-    """Build the design, and yield a function that returns the bench with a memory and a number of
-    lines a worker."""
+    """Context that builds the design.
+
+    Its value is a function that returns the MissBench for a memory timing and a number of lines a
+    worker.
+    """
     files = BUILD / "bench" / "misses"
     model = Simulators(files=files, command="nf measure").bulk(sim, {})
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
@@ -200,7 +228,7 @@ def _worker(worker: int, lines: int) -> list[Place]:
 
 
 def _addresses(config: RegionConfig | None, places: list[Place], first_line: int) -> NDArray[Any]:
-    """Byte addresses of (selector, line) pairs; of plain memory without a region."""
+    """Return the byte addresses of (selector, line) pairs; without a region in plain memory."""
     pairs = np.array(places, np.uint64)
     if config is None:
         return (np.uint64(first_line) + pairs[:, 1]) * np.uint64(LINE_BYTES)
@@ -211,7 +239,7 @@ def _addresses(config: RegionConfig | None, places: list[Place], first_line: int
 def write_block(
     config: RegionConfig | None, places: list[Place], first_line: int = _PLAIN
 ) -> Block:
-    """A write of one of a few lines of drawn bits to each (worker, line)."""
+    """Return operations that write to each (worker, line), with 64 random lines of data in turn."""
     sent = np.random.default_rng(1).integers(0, 256, (64, LINE_BYTES), np.uint8)
     ops = operations(len(places), Kind.WRITE)
     ops["address"] = _addresses(config, places, first_line)
@@ -227,7 +255,7 @@ def read_block(config: RegionConfig | None, places: list[Place], first_line: int
 
 
 def run_block(device: BulkDevice, block: Block) -> int:
-    """Clocks of a block; each of its accesses has to be answered clean."""
+    """Drive a block and return its clocks; raise AssertionError if an answer is poisoned."""
     before = device.figures().cycles
     device.run(block)
     if (block.answers & POISON).any() and block.ops["kind"][0] <= Kind.READ:
@@ -236,7 +264,7 @@ def run_block(device: BulkDevice, block: Block) -> int:
 
 
 def commit(device: BulkDevice, region: int, config: RegionConfig, wait: bool) -> None:
-    """Commit, and wait for the initialiser."""
+    """Commit a region, and with ``wait`` poll until its records are initialised."""
     device.run(Block.of(commit_ops(region, config, 1)))
     while wait:
         poll = Block.of(register_ops(Kind.REG_READ, [(_STATUS.address, 0)]))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common parts of the rank scripts, which `scripts.run.workers.rank_run` starts as
-`python -m MODULE FOLDER RANK WORLD MASTER WORD...`."""
+"""Common parts of the rank scripts of measurements.
+
+`scripts.run.workers.rank_run` starts them as `python -m MODULE FOLDER RANK WORLD MASTER WORD...`.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ from torch import nn
 
 from neuron_fabric.codec import Route
 from neuron_fabric.profile import PhaseRoute, Profile, sketch
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 
 
 @dataclass(frozen=True)
 class Rank:
-    """One gloo worker of a measurement, and the folder for its results."""
+    """One gloo rank of a measurement: folder for results, number, world size, address of rank 0."""
 
     folder: Path
     number: int
@@ -40,7 +42,7 @@ class Rank:
 
     @contextmanager
     def joined(self, port: int, timeout_s: float = 1800.0) -> Iterator[None]:
-        """Join the process group, on one thread; leave it when every rank is ready."""
+        """Context of the joined gloo process group, on one thread; all ranks leave it together."""
         warnings.simplefilter("ignore")
         torch.set_num_threads(1)
         dist.init_process_group(
@@ -56,7 +58,7 @@ class Rank:
         sys.stdout.flush()
 
     def leave(self, name: str, found: Mapping[str, Any]) -> None:
-        """Write results of rank 0 into a file of the folder."""
+        """Write results as JSON to a file of the folder, in rank 0 only."""
         if self.number == 0:
             (self.folder / name).write_text(json.dumps(found), encoding="utf-8")
 
@@ -68,14 +70,14 @@ def profile_of(
     monitor: Mapping[str, Any],
     kinds: Container[str] = (),
 ) -> Profile:
-    """Return a profile of a net by one route.
+    """Return a profile that gives regions of a net one route.
 
     Args:
-        net: the model.
-        route: route of the regions of these ``kinds`` in the steady and the recovery phase.
-        warmup: steps of the warm-up.
-        monitor: limits of the monitor.
-        kinds: kinds of regions, others keep the route of the draft; empty for all.
+        net: The model.
+        route: Route of the regions of these ``kinds`` in the steady and the recovery phase.
+        warmup: Steps of the warm-up.
+        monitor: Limits of the monitor.
+        kinds: Kinds of regions, others keep the route of the draft; empty for all.
     """
     found, how = draft("bench", sketch(net)), PhaseRoute(route)
     regions = tuple(

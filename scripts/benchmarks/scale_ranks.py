@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m scripts.benchmarks.scale_ranks FOLDER RANK WORLD MASTER MODEL ROUTE CAP`: a rank of
-`nf train scale MODEL --hook`.
+"""Rank of `nf train scale MODEL --hook`, a process of a gloo group.
 
-The hook itself over every bucket that DDP would make of a model, with gradients that are drawn: the
-model is on the meta device, and one bucket's gradients are there at a time. FOLDER/rank-RANK.json:
-seconds, bytes by route, decisions, a digest of all that came back, and the most memory.
+Call: `python -m scripts.benchmarks.scale_ranks FOLDER RANK WORLD MASTER MODEL ROUTE CAP`. The hook
+itself runs over every bucket that DDP would make of a model, with random gradients: the model's
+parameters take no memory, and one bucket's gradients exist at a time. Rank 0 writes
+FOLDER/ranks.json: of every rank the seconds, bytes by route, decisions, a digest of all results,
+and the peak of memory.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
 
 
 class Shapes(DistributedDataParallel):
-    """Stand-in for a DDP model without its gradients."""
+    """Stand-in for a DistributedDataParallel model, without gradients and communication."""
 
     def __init__(self, module: nn.Module, cap: int) -> None:
         nn.Module.__init__(self)
@@ -50,12 +51,15 @@ class Shapes(DistributedDataParallel):
         return {}  # no hook yet
 
     def register_comm_hook(self, state: Any, hook: Any) -> None:
-        """Here nobody calls it but `main`."""
+        """Store the hook in `hook`, for `main` to call."""
         self.hook = partial(hook, state)
 
 
 def without_memory(net: nn.Module) -> nn.Module:
-    """``net`` with parameters on the CPU that all show one number; ties stay."""
+    """Replace the parameters of ``net`` by CPU parameters that all show one number; return it.
+
+    They take no memory. Parameters that are shared between modules stay shared.
+    """
     made: dict[int, nn.Parameter] = {}
     for module in net.modules():
         for name, one in module.named_parameters(recurse=False):
@@ -67,7 +71,7 @@ def without_memory(net: nn.Module) -> nn.Module:
 
 
 class DrawnBucket:
-    """Stand-in for `dist.GradBucket`."""
+    """Stand-in for `dist.GradBucket` with random gradients."""
 
     def __init__(self, place: int, last: bool, members: Sequence[nn.Parameter], flat: Any) -> None:
         self._place, self._last, self._members, self._flat = place, last, members, flat
@@ -93,7 +97,15 @@ class DrawnBucket:
 def buckets(
     parameters: Sequence[nn.Parameter], cap: int, rank: int, step: int, few: bool
 ) -> Iterator[DrawnBucket]:
-    """Every bucket of a step; with ``few``, the first alone, which is small."""
+    """Yield every bucket of a step with random gradients.
+
+    Args:
+        parameters: Parameters of the model.
+        cap: Size of a bucket in bytes.
+        rank: Rank, which determines the gradients.
+        step: Step, which determines the gradients.
+        few: Only the first bucket, which is small.
+    """
     draw = torch.Generator().manual_seed(1_000 * step + rank)
     drawn = SIZE * torch.randn(DRAWN, generator=draw)
     found = assignment(parameters, cap)[: 1 if few else None]
@@ -107,7 +119,7 @@ def buckets(
 
 
 def main(rank: Rank, name: str, route: Route, cap: int) -> None:
-    """Warm up by the first bucket, then one whole step."""
+    """Run the warm-up steps with the first bucket only, then one whole step; gather the results."""
     net, head = model_of(name)
     net = without_memory(net)
     profile = profile_of(name, sketch(net, head), route, Phases(Warmup(LEAST_WARMUP)), _OFF)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure capacity measure` and `clocks`: coefficients fitted to loads, and the model
-compared with the RTL."""
+"""Tests of `nf measure capacity measure` and `clocks`: fitted coefficients, model against RTL."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ OTHER = replace(
 
 
 class Modelled:
-    """A device that takes the clocks of the model with ``known``."""
+    """Fake MissBench whose loads take exactly the clocks of the capacity model with ``known``."""
 
     known = OTHER
 
@@ -74,7 +73,7 @@ class Modelled:
 
 
 class Slower(Modelled):
-    """The twin: a device that takes longer with some workers than the coefficients say."""
+    """Fake MissBench that takes longer than the coefficients predict with some worker numbers."""
 
     known = KNOWN
 
@@ -95,7 +94,7 @@ class NoSimulator:
 
 
 def test_coefficients_are_found_again() -> None:
-    """The fit finds the coefficients of a device that obeys the model."""
+    """Check that the fit finds the coefficients of a device that obeys the model."""
 
     def at(memory: MemoryTiming) -> Any:
         return Modelled(None, Path(), memory, 4096)
@@ -106,7 +105,10 @@ def test_coefficients_are_found_again() -> None:
 
 @pytest.mark.nightly("builds the design and drives it for some minutes")
 def test_the_shipped_file_is_of_this_rtl(tmp_path: Path) -> None:
-    """Within 5 %; else it is to be measured anew (`substrate.SHIPPED` says how)."""
+    """Check that the shipped substrate file agrees within 5 % with a new measurement of the RTL.
+
+    Otherwise it must be measured again (`substrate.SHIPPED` says how).
+    """
     out = tmp_path / "s.toml"
     assert main(["measure", "capacity", "measure", "--device-only", "--out", str(out)]) == 0
     now, was = read_substrate(out), shipped()
@@ -134,7 +136,10 @@ def test_random_buckets_are_within_a_tenth(seed: int) -> None:
 def test_some_buckets_are_within_a_tenth(
     tmp_path: Path, route: Route, load: BucketLoad, workers: int, latency: int
 ) -> None:
-    """Clocks of the RTL: contributions alone, votes, planes, sums of codes, FP32 sums."""
+    """Check that the model predicts clocks of the RTL within 10 % for some buckets.
+
+    Their loads are contributions alone, votes, planes, sums of codes, FP32 sums.
+    """
     one = RandomBucket(route, load, workers, 192, latency)
     bench = MissBench(bulk_build.build("verilator"), tmp_path, MemoryTiming(latency), one.lines)
     assert one.modelled(KNOWN) == pytest.approx(one.driven(bench), rel=WITHIN)
@@ -178,7 +183,10 @@ def test_clocks_against_the_model(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Many buckets, of all numbers of workers: one that is off by more than a tenth counts."""
+    """Check the exit code of `nf measure capacity clocks` on a fake device.
+
+    One bucket of many that is off by more than 10 % fails the command.
+    """
     monkeypatch.setattr(miss_loads, "MissBench", kind)
     monkeypatch.setattr(miss_loads, "Simulators", NoSimulator)
     assert main(["measure", "capacity", "clocks", "--buckets", "200", "--seed", "3"]) == code

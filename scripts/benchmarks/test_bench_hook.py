@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure bench hook` judges the seconds of its ranks."""
+"""Tests of `nf measure bench hook`: goals computed from the seconds of its ranks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ FOUND: dict[str, Any] = {
 
 
 def test_backward_is_left_out_of_a_bucket() -> None:
-    """0.4 s of plain DDP's 0.5 are communication, and 0.1 of the hook's 0.2."""
+    """Check the goals of made-up times, from which the time of backward is subtracted.
+
+    0.4 s of plain DDP's 0.5 s are communication, and 0.1 s of the hook's 0.2 s.
+    """
     home = {one.name: one.value for one in at_home(FOUND)}
     assert home["bucket, votes / plain"] == pytest.approx(0.25)
     assert home["step, all FP32 / plain"] == pytest.approx(1.02)
@@ -45,7 +48,10 @@ def test_backward_is_left_out_of_a_bucket() -> None:
 
 
 def test_goals_are_missed() -> None:
-    """Memory, hiding, and a bucket that votes make slower; no bucket has no ratio but 1."""
+    """Check that goals are missed for too much memory, too little hiding, and a slower bucket.
+
+    The ratio is 1 if plain DDP has no communication time.
+    """
     slow = {**FOUND, "long": {"low": [1.1], "alone": [1.0]}}
     slow |= {"bucket": {"plain": [0.2], "low": [0.3], "alone": [0.2]}}
     slow |= {"memory": {"plain": 0, "low": 16 * MIB}}

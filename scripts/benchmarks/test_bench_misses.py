@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure bench misses`: its rows, and the clocks of misses, which must not slip by 5 %."""
+"""Tests of `nf measure bench misses`: its rows, and clocks of misses, within 5 % of known ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEASURED = {
 
 
 def parsed(*words: str) -> argparse.Namespace:
-    """Options of the command."""
+    """Return the parsed options of the command."""
     parser = argparse.ArgumentParser()
     bench.add_arguments(parser)
     return parser.parse_args(words)
@@ -44,7 +44,10 @@ def test_targets_are_of_rows_and_latencies_that_are_measured() -> None:
 
 
 def test_clocks_do_not_slip(tmp_path: Path) -> None:
-    """Rates are lines a clock, the more the better; all else is clocks, the fewer the better."""
+    """Check that no measured row is more than 5 % worse than its known value.
+
+    Rates in lines a clock must not decrease, clocks must not increase.
+    """
     model = bulk_build.build("verilator")
     slipped = {}
     for (name, latency), wanted in MEASURED.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure bench`: when it is red, options that measure nothing, one small real measurement."""
+"""Tests of `nf measure bench`: exit codes, wrong options, one small real measurement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_goal_that_is_missed_says_so() -> None:
 
 
 def test_the_memory_that_is_printed_is_the_one_that_is_driven() -> None:
-    """At signal level; the C++ memory takes the same three numbers."""
+    """Check that a MemoryTiming configures the signal-level memory model, and its printed text."""
     timing, config = MemoryTiming(48, beat=2, stall=25), MemConfig()
     timing.apply(config)
     assert (config.latency, config.beat) == ((48, 48), 2)
@@ -45,7 +45,7 @@ def test_the_memory_that_is_printed_is_the_one_that_is_driven() -> None:
 def test_options_that_measure_nothing(
     capsys: pytest.CaptureFixture[str], words: str, text: str
 ) -> None:
-    """One line, exit code 2."""
+    """Check one error line and exit code 2 for options that select nothing or are wrong."""
     try:
         code: object = main(["measure", "bench", *words.split()])
     except SystemExit as end:

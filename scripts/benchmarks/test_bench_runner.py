@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner's bench: what it prints, when it is red, and one small real measurement."""
+"""Tests of `nf measure bench runner`: its table, its exit code, and one small measurement."""
 
 from __future__ import annotations
 

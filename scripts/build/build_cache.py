@@ -36,7 +36,13 @@ MADE = ".nf-build"  # it has begun: what `nf clean` may remove
 
 @dataclass(frozen=True)
 class Built:
-    """A finished build; `seconds` is the time that this call waited for it, 0 if it was cached."""
+    """A finished build.
+
+    Attributes:
+        directory: Its folder.
+        seconds: Time that this call spent on it, compiling or waiting; 0 if it was found at once.
+        cached: Whether it was compiled by another call or process.
+    """
 
     directory: Path
     seconds: float
@@ -44,13 +50,23 @@ class Built:
 
 
 def build_directory(spec: BuildSpec, base: Path = SIM_BUILDS) -> tuple[Path, Sources]:
-    """Return the directory that a spec builds into, and its sources."""
+    """Return the folder of the build of a spec, named by a hash of its sources; and these."""
     sources = collect(spec)
     return base / f"{spec.sim}-{spec.top}-{sources.key}", sources
 
 
 def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None) -> Built:
-    """Compile unless it has been done. Raises BuildError (first error line) or NfError."""
+    """Compile a design, unless a build of the same content exists.
+
+    Args:
+        spec: Design to compile.
+        base: Folder of all builds.
+        make_jobs: Parallel jobs of make; by default all cores.
+
+    Raises:
+        BuildError: The design does not compile; the first error line.
+        NfError: A source or the folder cannot be used.
+    """
     directory, sources = build_directory(spec, base)
 
     simulator = registry.get(spec.sim)
@@ -74,17 +90,22 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
 
 
 def under_way() -> list[tuple[BuildSpec, float]]:
-    """Return the builds that threads of this process make or wait for, each with its start."""
+    """Return the builds that threads of this process are compiling or waiting for.
+
+    Each comes with its start on the monotonic clock.
+    """
     return list(_waiting.values())
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """Stamp of a finished build.
+    """Content of `build.json`, which marks a finished build.
 
     Attributes:
-        seconds: duration of the build.
-        products: files that a run loads, each with its size and its SHA-256.
+        seconds: Duration of the build.
+        top: Top module.
+        sim: Simulator.
+        products: Files that a run loads; the value is size and SHA-256.
     """
 
     seconds: float
@@ -109,7 +130,10 @@ def earlier_seconds(spec: BuildSpec, base: Path = SIM_BUILDS) -> float | None:
 
 
 def _lack(directory: Path, products: Sequence[str]) -> str | None:
-    """Return how a build differs from what was built: "" if it does not, None if there is none."""
+    """Return why a build cannot be used: "" if it can, None if there is none.
+
+    Its stamp and its products must be as they were written.
+    """
     try:
         stamp = read_stamp(directory)
     except FileNotFoundError:
@@ -141,11 +165,19 @@ def _hashed(path: Path, size: int, _mtime_ns: int) -> str:
 def once(
     directory: Path, make: Callable[[Path], dict[str, str]], products: Sequence[str] = ()
 ) -> Built:
-    """Fill ``directory`` by ``make`` unless it has been done; what it returns is kept as facts.
+    """Fill ``directory`` by ``make``, unless that was done before.
 
-    ``products`` are the files that a run loads. A build of which one is gone or not as it was made
-    is made again, and a line says so. What an interrupted build has left is removed first. Raises
-    NfError, and what ``make`` raises.
+    A build whose product is missing or modified is made again, and a line is printed. Remains of an
+    interrupted build are removed first. Other processes that want the same directory wait.
+
+    Args:
+        directory: Folder of the build.
+        make: Builds into the given folder, and returns further fields of the stamp.
+        products: Files in the folder that a run loads.
+
+    Raises:
+        NfError: The directory cannot be written or holds something else; also whatever ``make``
+            raises.
     """
     stamp = directory / STAMP
     if directory.is_relative_to(BUILD):
@@ -178,7 +210,11 @@ def once(
 
 
 def _empty(directory: Path) -> None:
-    """Remove the remains of an interrupted build; NfError for files that no build created."""
+    """Remove the remains of an interrupted build from its folder, and mark the folder as a build.
+
+    Raises:
+        NfError: The folder has files that no build created.
+    """
     found = list(directory.iterdir())
     if found and not is_build(directory):
         raise NfError(f"{shown(directory)} holds something else than a build: move it away.")
@@ -190,7 +226,7 @@ def _empty(directory: Path) -> None:
 
 
 def is_build(directory: Path) -> bool:
-    """Return whether a build, complete or not, created that folder."""
+    """Return whether a folder was created by a build, finished or interrupted."""
     if directory.is_symlink() or not directory.is_dir():
         return False
     return (directory / MADE).is_file() or (directory / STAMP).is_file()

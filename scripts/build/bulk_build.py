@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the controller for bulk replay: a library of the verilated RTL and the C++ host, or a
-design for Icarus and the same host as a VPI module.
+"""Compilation of the controller for bulk replay.
 
-The pins of the host and the constants that it shares with Python are made first, from the ports of
-the RTL and from Python modules (`verif/host/generated_sources.py`). The RTL is built with all its
-assertions and without a single public net. The code runs on every machine of the kind that it is
-compiled on, a worker of a farm too: code for this very processor was no faster.
+The result is a library of the verilated RTL with the C++ host, or a design for Icarus and the same
+host as a VPI module.
+
+The pins of the host and the constants that it shares with Python are generated first, from the
+ports of the RTL and from Python modules (`verif/host/generated_sources.py`). The RTL is built with
+all its assertions and without a single public net. The code runs on every machine of this
+architecture, also on cluster workers: code for this very processor was no faster.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from scripts.build.icarus import Icarus
 from scripts.build.simulator import TIMESCALE
 from scripts.build.slang import top_ports
 from scripts.build.sources import Sources, collect, write_copy
-from scripts.common import process, toolchain
+from scripts.common import process, tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, SIM_BUILDS
 from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit
@@ -68,9 +70,22 @@ def build(
     stages: bool = False,
     quick: bool = False,
 ) -> VerilatedModel | IcarusModel:
-    """Compile unless it has been done; BuildError (first error line) or NfError. ``stages``: with
-    the probe that tells when an access passes a stage of the core (Verilator alone). ``quick``:
-    compiled with little optimisation."""
+    """Compile the controller for bulk replay, unless a build of the same content exists.
+
+    Args:
+        sim: "verilator" or "icarus".
+        parameters: Parameters of the top module.
+        edits: Changes made in copies of the sources.
+        dut: Implementation of the modules with a MyHDL twin.
+        base: Folder of all builds.
+        stages: Add the probe that reports when an access passes a stage of the core (Verilator
+            only).
+        quick: Compile with -O1 instead of -O3.
+
+    Raises:
+        BuildError: It does not compile; the first error line.
+        NfError: A source or the simulator is missing.
+    """
     given = tuple(sorted((parameters or {}).items()))
     spec = BuildSpec(sim, TOP, FILELIST, parameters=given, edits=tuple(edits), dut=dut)
     sources = collect(spec, bound=False)  # bulk replay counts no coverage, and is for speed
@@ -90,12 +105,12 @@ def build(
 
 
 def found(sim: str, directory: Path, seconds: float = 0.0) -> VerilatedModel | IcarusModel:
-    """Return a finished build, local or brought from another machine.
+    """Return the model of a finished build, made here or copied from another machine.
 
     Args:
-        sim: name of the simulator.
-        directory: folder of the build.
-        seconds: time that this call spent on building.
+        sim: Name of the simulator.
+        directory: Folder of the build.
+        seconds: Time that this call spent on building.
 
     Raises:
         NfError: Icarus is not installed.
@@ -109,7 +124,7 @@ def found(sim: str, directory: Path, seconds: float = 0.0) -> VerilatedModel | I
 
 
 def directory_of(model: BulkModel) -> Path:
-    """Return the folder of a build."""
+    """Return the folder of the build of a model."""
     if isinstance(model, VerilatedModel):
         return model.library.parent
     assert isinstance(model, IcarusModel)
@@ -117,12 +132,16 @@ def directory_of(model: BulkModel) -> Path:
 
 
 def host_sources(*more: str) -> list[Path]:
-    """Return the source files of the host, and of `more` in the same folder."""
+    """Return the C++ source files of the host, and the files ``more`` of the same folder."""
     return [SOURCES / name for name in (*HOST, *more)]
 
 
 def build_key(start: str) -> str:
-    """Hash everything that goes into a library; ``start`` is the key of the RTL."""
+    """Return a hash, 16 hex digits, of everything that determines a library.
+
+    It covers the C++ host, the generated constants, this module and the machine's architecture.
+    ``start`` is the key of the RTL.
+    """
     digest = hashlib.sha256(f"{start} {platform.machine()}".encode())
     files = [p for p in sorted(SOURCES.iterdir()) if p.suffix in (".cpp", ".h", ".sv", ".j2")]
     files += [Path(__file__), Path(generated_sources.__file__)]
@@ -140,7 +159,7 @@ def _vvp() -> str:
 
 
 class BulkDesign:
-    """The RTL of one build with its edits, the sources generated from it, and its build log."""
+    """One build in progress: the RTL with its edits, the sources generated from it, and its log."""
 
     def __init__(
         self,
@@ -165,13 +184,21 @@ class BulkDesign:
         self._more = verilator.build_environment()
 
     def rtl_under(self, wrapper: str) -> list[Path]:
-        """Return the RTL, its pins, the module that drives them, and the probe if there is one."""
+        """Return the RTL files to compile below a wrapper module.
+
+        These are the RTL, the generated pins, `<wrapper>.sv` which drives them, and the probe with
+        `stages`.
+        """
         pins = self.directory / generated_sources.PINS_MODULE
         probe = [SOURCES / PROBE] if self.stages else []
         return [*self.rtl, pins, SOURCES / f"{wrapper}.sv", *probe]
 
     def run(self, *command: str | Path) -> None:
-        """Run a command of the build; BuildError with the first error line of the log."""
+        """Run a command of the build in its folder, with its output appended to `build.log`.
+
+        Raises:
+            BuildError: It fails; the first error line of the log.
+        """
         words, log = [str(word) for word in command], self.directory / "build.log"
         done = process.run_logged(words, log, cwd=self.directory, more=self._more, append=True)
         if done.returncode:
@@ -221,14 +248,14 @@ def _system(path: Path) -> str:
 
 def _include(program: str) -> Path:
     words = [program, "--getenv", "VERILATOR_ROOT"]
-    root = Path(toolchain.first_line(words, verilator.environment()))
+    root = Path(tool_versions.first_line(words, verilator.environment()))
     if not (root / "include" / "verilated.h").is_file():
         raise BuildError(f"Verilator's headers are not in {root / 'include'}.")
     return root / "include"
 
 
 def _icarus(design: BulkDesign, optimise: tuple[str, ...]) -> None:
-    flags = toolchain.first_line(["iverilog-vpi", "--cflags"]).split()
+    flags = tool_versions.first_line(["iverilog-vpi", "--cflags"]).split()
     system = [_system(Path(flag[2:])) for flag in flags if flag.startswith("-I")]
     common = (*COMPILE, *optimise, *system, design.include)
     design.run(*common, "-shared", *host_sources("vpi_device.cpp"), "-o", f"{VPI_MODULE}.vpi")

@@ -16,15 +16,24 @@ INCLUDED = ("*.svh", "*.vh")
 
 @dataclass(frozen=True)
 class FileList:
-    """Sources in compile order, include directories and control files, relative to the root."""
+    """A parsed file list: sources in compile order, include directories and `.vlt` control files.
+
+    Paths are relative to the root.
+    """
 
     sources: tuple[str, ...]
     includes: tuple[str, ...]
     control: tuple[str, ...] = ()
 
     def with_bound(self, bound: Mapping[str, str], root: Path) -> FileList:
-        """Return the list with those bound modules appended whose target is one of its sources,
-        and with their folders as include directories."""
+        """Return the list with bound modules appended, and their folders added to the includes.
+
+        A bound module is added if it exists and the source of its target is in the list.
+
+        Args:
+            bound: Source of the target by source of the module that is bound to it.
+            root: Root of the project.
+        """
         bound_here = [name for name, source in bound.items() if source in self.sources]
         found = [name for name in bound_here if (root / name).is_file()]
         folders = [str(Path(name).parent) for name in found]
@@ -35,7 +44,7 @@ class FileList:
         )
 
     def headers(self, root: Path) -> list[str]:
-        """Return every header that an `include` could reach."""
+        """Return all headers (`*.svh`, `*.vh`) in the include directories, relative to `root`."""
         found = {
             str(path.relative_to(root))
             for directory in self.includes
@@ -46,8 +55,16 @@ class FileList:
 
 
 def read_filelist(root: Path, filelist: str, above: tuple[str, ...] = ()) -> FileList:
-    """Read a file list: paths, `+incdir+DIR`, `-f OTHER`, comments with `//` or `#`. `above` are
-    the lists that include it."""
+    """Read a file list: paths, `+incdir+DIR`, `-f OTHER`, comments with `//` or `#`.
+
+    Args:
+        root: Root of the project, to which all paths are relative.
+        filelist: Path of the list.
+        above: Lists that include this one, to detect a cycle.
+
+    Raises:
+        NfError: A list or a file in it does not exist, or an option is unknown.
+    """
     path = root / filelist
     if not os.path.isfile(path):
         raise NfError(f"file list {filelist} does not exist.")
@@ -80,7 +97,7 @@ def read_filelist(root: Path, filelist: str, above: tuple[str, ...] = ()) -> Fil
 
 
 def read_source(path: Path, name: str) -> str:
-    """Read a source file; NfError with its `name` when it cannot be read."""
+    """Return the text of a source file; NfError with its `name` if it cannot be read."""
     try:
         return read_text(path)
     except OSError as error:
@@ -90,7 +107,7 @@ def read_source(path: Path, name: str) -> str:
 
 
 def no_design(lines: Iterable[str]) -> frozenset[int]:
-    """Return the numbers, from 1, of lines that describe no hardware.
+    """Return the numbers, from 1, of the lines of an RTL source that describe no hardware.
 
     These are texts for waves (`NF_WAVE_NAME`) and signals for assertions alone (between `ifdef
     NF_CHECKED and its `endif).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Icarus Verilog 11: detection, build and run."""
+"""Backend for Icarus Verilog 11: detection, build and run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cocotb_tools import runner
 
 from scripts.build.filelist import FileList
 from scripts.build.simulator import Simulator, cocotb_identity
-from scripts.common import toolchain
+from scripts.common import tool_versions
 from scripts.common.records import BuildSpec, RunSpec, Waves
-from scripts.common.toolchain import Finding
+from scripts.common.tool_versions import Finding
 
 # cocotb's module that writes waves, and one that can start late and end early.
 _DUMP = Path(__file__).with_name("icarus_dump.v")
@@ -27,11 +27,11 @@ def _version_line() -> str | None:
     path = shutil.which("iverilog")
     if path is None or shutil.which("vvp") is None:
         return None
-    return toolchain.first_line([path, "-V"])
+    return tool_versions.first_line([path, "-V"])
 
 
 class Icarus(Simulator, runner.Icarus):
-    """Interprets the design: builds at once, runs slowly, four-valued."""
+    """Icarus Verilog, an interpreter: builds in a moment, simulates slowly, four-valued."""
 
     name = "icarus"
     missing = "Icarus Verilog is not installed (apt-get install iverilog): Verilator alone runs."
@@ -53,7 +53,7 @@ class Icarus(Simulator, runner.Icarus):
 
     @classmethod
     def version(cls) -> str:
-        return toolchain.version_number(_version_line() or "")
+        return tool_versions.version_number(_version_line() or "")
 
     @classmethod
     def findings(cls) -> list[Finding]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runner of yosys commands with the native wheel (pyosys): `python -m scripts.build.native_yosys
-COMMAND...`.
+"""Runner of yosys commands with the native build in the wheel `pyosys`.
 
-The native build maps several times faster than the WebAssembly build, but cannot read
-SystemVerilog: it starts from the output of `write_rtlil` of the WebAssembly build.
+Call: `python -m scripts.build.native_yosys COMMAND...`. The native build maps several times faster
+than the WebAssembly build, but cannot read SystemVerilog: it starts from the output of
+`write_rtlil` of the WebAssembly build.
 """
 
 from __future__ import annotations
@@ -11,21 +11,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from scripts.common import toolchain
+from scripts.common import tool_versions
 
 
 def version() -> str | None:
-    """Return the version of the native build; None where it is not installed."""
-    return toolchain.package_version("pyosys")
+    """Return the version of the native build (package pyosys); None if it is not installed."""
+    return tool_versions.package_version("pyosys")
 
 
 def program() -> list[str]:
-    """Return the words of a command line to which yosys commands are appended."""
+    """Return the start of a command line that runs this module; append yosys commands to it."""
     return [sys.executable, "-m", "scripts.build.native_yosys"]
 
 
 def main(commands: Sequence[str]) -> int:
-    """Run the commands; yosys ends this process with its exit code at the first that it rejects."""
+    """Run yosys commands on one design and return 0.
+
+    At the first command that fails, yosys ends this process with its exit code.
+    """
     from pyosys import libyosys as library
 
     design = library.Design()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registry of simulators by name. A new backend is one file, and one line at the end of this
-one."""
+"""Registry of simulators by name.
+
+A new backend is one file, and one line at the end of this module.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _known: dict[str, type[Simulator]] = {}
 
 
 def register(simulator: type[Simulator]) -> None:
-    """Register a simulator; those registered first are preferred."""
+    """Add a simulator to the registry, in order of preference."""
     _known[simulator.name] = simulator
 
 
@@ -30,7 +32,7 @@ def names() -> tuple[str, ...]:
 
 
 def choices() -> tuple[str, ...]:
-    """Return the values of `--sim` where several simulators are allowed."""
+    """Return the values of `--sim` where several simulators are allowed: the names, and `both`."""
     return (*_known, ALL)
 
 
@@ -42,18 +44,21 @@ def get(name: str) -> type[Simulator]:
 
 
 def quick() -> type[Simulator]:
-    """Return the simulator with the shortest compile time, for uses where any will do."""
+    """Return the simulator that compiles fastest, for uses where any will do."""
     return min(_known.values(), key=lambda simulator: simulator.compiles_slowly)
 
 
 def choose(wanted: str) -> tuple[list[str], str | None]:
-    """Resolve a name or `both` to installed simulators.
+    """Resolve the value of `--sim`, a name or `both`, to installed simulators.
+
+    Args:
+        wanted: The value.
 
     Returns:
-        The names, and a line to show if one is left out.
+        The names, and a line for the user if `both` leaves one out, else None.
 
     Raises:
-        NfError: the simulator asked for by name, or one that is always required, is missing.
+        NfError: The named simulator, or one that `both` requires, is not installed.
     """
     if wanted != ALL:
         if not get(wanted).available():

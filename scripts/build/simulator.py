@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base class of the simulators: all that the runner asks of one.
+"""Base class of the simulators: the interface that the runner uses.
 
 A backend is one file with one subclass of `Simulator` that also derives from cocotb's runner for
 that simulator (`verilator.py`, `icarus.py`), and its name in `registry.py`. The class answers
-questions (is it installed, what does it need, which flags make waves); an object makes one build
-or one run. Commands run in a separate process group, with a log, and their exit code is kept
-instead of raised.
+questions (is it installed, what does it need, which flags make waves); an object makes one build or
+one run. Commands run in a separate process group, with a log, and their exit code is stored instead
+of raised.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import ClassVar
 from cocotb_tools import config, runner
 
 from scripts.build.filelist import FileList
-from scripts.common import process, tool_environment, toolchain
+from scripts.common import process, tool_environment, tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, by_link
 from scripts.common.plain_names import plain
 from scripts.common.process import Finished
 from scripts.common.records import BuildSpec, RunSpec, Waves
-from scripts.common.toolchain import Finding
+from scripts.common.tool_versions import Finding
 
 TIMESCALE = ("1ns", "1ps")
 _ERROR_LINE = re.compile(
@@ -47,7 +47,7 @@ setattr(runner, "_env", _NOTHING_SET)  # noqa: B010 - private, so mypy does not 
 
 
 class Simulator(runner.Runner):
-    """One simulator: its class attributes are facts, an object makes one build or one run."""
+    """A simulator: class attributes describe it, an object makes one build or one run."""
 
     name: ClassVar[str]
     """Name in `--sim`, records and the history."""
@@ -81,7 +81,13 @@ class Simulator(runner.Runner):
     """Words before FILE:LINE with which a failed assertion without a name is reported."""
 
     def __init__(self, log: Path, overrides: Mapping[str, str], timeout_s: float | None = None):
-        """Prepare a build or a run that writes to `log`; `overrides` win over the environment."""
+        """Prepare one build or one run.
+
+        Args:
+            log: File for the output of all commands.
+            overrides: Variables that win over the environment of tools.
+            timeout_s: Limit of a command in seconds of processor time; None for no limit.
+        """
         super().__init__()
         self.command_log = log
         self.overrides = dict(overrides)
@@ -95,53 +101,74 @@ class Simulator(runner.Runner):
 
     @classmethod
     def available(cls) -> bool:
-        """Return whether builds can be made on this machine."""
+        """Return whether this machine has all that is needed to build with this simulator."""
         raise NotImplementedError
 
     @classmethod
     def identity(cls) -> str:
-        """Return everything about the tools that a build depends on."""
+        """Return the versions of all tools that determine a build, as text for the build's key."""
         raise NotImplementedError
 
     @classmethod
     def version(cls) -> str:
-        """Return the version to show to a person; empty when it is not installed."""
+        """Return the version to show to a user; "" if it is not installed."""
         raise NotImplementedError
 
     @classmethod
     def findings(cls) -> list[Finding]:
-        """Return the lines of `nf doctor` about this simulator."""
+        """Return the rows of `nf doctor` about this simulator."""
         raise NotImplementedError
 
     @classmethod
     def lack_at_run(cls) -> str:
-        """Return what this machine lacks to run a finished build; empty if nothing."""
+        """Return what this machine lacks to run a finished build, as text; "" if nothing."""
         return ""
 
     # ---- building
 
     @classmethod
     def products(cls, top: str) -> list[str]:
-        """Return the files of a build that a run loads."""
+        """Return the names of the files in the folder of a build that a run loads."""
         raise NotImplementedError
 
     @classmethod
     def as_it_builds(cls, spec: BuildSpec) -> BuildSpec:
-        """Return the spec without fields that this simulator ignores, so that equal builds are
-        one."""
+        """Return the spec with fields that this simulator ignores set to their defaults.
+
+        Specs that give the same build become equal.
+        """
         return spec
 
     @classmethod
     def lint_command(
         cls, top: str, parameters: Sequence[tuple[str, int]], files: FileList, waivers: list[str]
     ) -> tuple[list[str], dict[str, str]]:
-        """Return the command that reads the design without building it, and its variables."""
+        """Return the command that checks a design without building it, and additional variables.
+
+        Args:
+            top: Top module.
+            parameters: Its parameters.
+            files: Sources of the design.
+            waivers: Control files with lint waivers.
+        """
         raise NotImplementedError
 
     def compile_design(
         self, spec: BuildSpec, root: Path, files: FileList, directory: Path, make_jobs: int
     ) -> None:
-        """Compile the design below `root` into `directory`. Raises BuildError or NfError."""
+        """Compile a design into `directory`.
+
+        Args:
+            spec: The design.
+            root: Folder that `files` are relative to.
+            files: Sources.
+            directory: Folder of the build.
+            make_jobs: Parallel jobs of make.
+
+        Raises:
+            BuildError: It does not compile; the first error line.
+            NfError: The simulator collects no code coverage, but the spec wants it.
+        """
         if spec.coverage and self.coverage_file is None:
             raise NfError(f"{self.name} collects no code coverage.")
         self.make_jobs, self.opt = make_jobs, spec.opt
@@ -168,17 +195,17 @@ class Simulator(runner.Runner):
     def _control_files(
         self, spec: BuildSpec, root: Path, files: FileList, directory: Path
     ) -> list[Path]:
-        """Return the files that the compiler reads before the sources."""
+        """Return the files that the compiler must read before the sources; none by default."""
         return []
 
     @classmethod
     def says_nothing(cls, line: str) -> bool:
-        """Return whether a line of its output is one of the `harmless` messages."""
+        """Return whether an output line is one of the `harmless` messages, which are no errors."""
         return any(text in line for text in cls.harmless)
 
     @classmethod
     def first_error(cls, log: Path) -> str:
-        """Return the line of a build log that explains the failure."""
+        """Return the first error line of a build log, else its last line."""
         text = log.read_text(errors="replace", encoding="utf-8") if log.is_file() else ""
         lines = text.splitlines()
         for line in lines:
@@ -190,27 +217,30 @@ class Simulator(runner.Runner):
 
     @classmethod
     def run_arguments(cls, spec: RunSpec, folder: Path) -> list[str]:
-        """Return the command-line words for seed, coverage and waves."""
+        """Return the simulator's command-line words for seed, coverage and waves of a run."""
         return []
 
     @classmethod
     def wave_plusargs(cls, spec: RunSpec, folder: Path) -> list[str]:
-        """Return the plusargs that make it write waves to `waves_file`."""
+        """Return the plusargs that a run needs to write waves to `waves_file`; [] for none."""
         return []
 
     @classmethod
     def waves_file(cls, spec: BuildSpec, folder: Path) -> Path:
-        """Return the path of the waves of a run in `folder`."""
+        """Return the path of the waveform file of a run in `folder`."""
         return folder / f"waves.{spec.waves or cls.wave_format}"
 
     # ---- cocotb's runner: environment and commands
 
     def _set_env_common(self) -> None:
-        """Set what cocotb's own method does, on the allow-list instead of the whole environment."""
+        """Set the variables that cocotb sets, but start from the allow-list of `tool_environment`.
+
+        cocotb's own method starts from the whole environment of this process.
+        """
         env = tool_environment.tools(self.env)
         env["PATH"] = os.pathsep.join([env.get("PATH", os.defpath), str(config.libs_dir)])
         env["PYGPI_PYTHON_BIN"] = sys.executable
-        library = self.overrides.get("LIBPYTHON_LOC") or toolchain.libpython()
+        library = self.overrides.get("LIBPYTHON_LOC") or tool_versions.libpython()
         env["GPI_USERS"] = ";".join(filter(None, [library, config.pygpi_entry_point()]))
         self.env = {**env, **self.overrides}
         # The project and what is installed for it, not packages of the caller's PYTHONPATH.
@@ -243,5 +273,5 @@ class Simulator(runner.Runner):
 
 
 def cocotb_identity() -> str:
-    """Return the part of an identity that all simulators share."""
-    return f"cocotb={toolchain.package_version('cocotb')}"
+    """Return the version of cocotb as the part of `identity` that all simulators share."""
+    return f"cocotb={tool_versions.package_version('cocotb')}"

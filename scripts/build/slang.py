@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""slang, the reader of the RTL: a linter (elaboration, driver analysis) and a source of port
-lists."""
+"""Use of slang, a SystemVerilog front end, as linter of the RTL and as source of port lists."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _alive: list[Any] = []
 
 
 class Port(NamedTuple):
-    """A port of the top module; ``width`` in bits."""
+    """A port of the top module: its name, whether it is an input, and its width in bits."""
 
     name: str
     is_input: bool
@@ -39,7 +38,17 @@ def top_ports(
     includes: Sequence[Path],
     parameters: Sequence[tuple[str, int]] = (),
 ) -> list[Port]:
-    """Return the ports of `top` in order, with their widths under ``parameters``."""
+    """Return the ports of `top` in the order of their declaration.
+
+    Args:
+        top: Top module.
+        files: Sources.
+        includes: Include directories.
+        parameters: Parameters of the top, which may determine widths.
+
+    Raises:
+        BuildError: The sources have errors or no such module.
+    """
     import pyslang
 
     instances = elaborate(top, files, includes, parameters).getRoot().topInstances
@@ -57,7 +66,12 @@ def elaborate(
     includes: Sequence[Path],
     parameters: Sequence[tuple[str, int]] = (),
 ) -> Any:
-    """Return the design as slang's compilation; NfError or BuildError when it cannot be read."""
+    """Parse and elaborate a design; return slang's `Compilation`. Arguments as in `top_ports`.
+
+    Raises:
+        BuildError: A source has a syntax error.
+        NfError: slang rejects the command line.
+    """
     words = _words(top, parameters, list(map(str, files)), list(map(str, includes)))
     driver = _driver([*_READ, *words])
     if driver is None:
@@ -71,7 +85,7 @@ def elaborate(
 
 
 def errors(top: str, files: Sequence[Path], includes: Sequence[Path]) -> list[str]:
-    """Return FILE:LINE and code of every error that slang finds in the elaborated design."""
+    """Return "FILE:LINE CODE" for every error that slang finds in the elaborated design."""
     compilation = elaborate(top, files, includes)
     manager = compilation.sourceManager
     return [
@@ -82,9 +96,10 @@ def errors(top: str, files: Sequence[Path], includes: Sequence[Path]) -> list[st
 
 
 def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) -> list[str]:
-    """Return the lines of every error and warning, none if slang accepts the design.
+    """Lint a design with slang, in a child process, since slang prints to stderr.
 
-    slang prints to the stderr of its process, so it runs in a child process.
+    Returns:
+        All output lines if there are errors or warnings; [] if slang accepts the design.
     """
     words = [*_READ, "--timescale", "1ns/1ps", *_QUIET, "-Wextra", "-Wno-unused-result"]
     words += _words(top, parameters, files.sources, files.includes)
@@ -102,7 +117,7 @@ def _words(
 
 
 def _driver(words: Sequence[str]) -> Any:
-    """Return a slang driver with these command-line words; None when it rejects them."""
+    """Return a slang driver configured by command-line words; None if it rejects them."""
     import pyslang
 
     driver = pyslang.driver.Driver()
@@ -113,7 +128,11 @@ def _driver(words: Sequence[str]) -> Any:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run slang on command-line words; 1 when it reports anything."""
+    """Lint the design that command-line words of slang describe; print errors and warnings.
+
+    Returns:
+        Exit code: 1 if anything is reported, else 0.
+    """
     driver = _driver(words)
     if driver is None:
         return 1

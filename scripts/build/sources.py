@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of a build: edits, copies, and the content hash that names the build."""
+"""Sources of a build: edits, modified copies, and the content hash that names the build."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit
 
 
 def apply_edits(texts: dict[str, str], edits: Sequence[Edit]) -> dict[str, str]:
-    """Return `texts` (by path) with every edit applied; NfError for an edit that does not match
-    once."""
+    """Return the texts (by path) after all edits.
+
+    Raises:
+        NfError: The file of an edit is missing, or its old text does not occur exactly once.
+    """
     out = dict(texts)
     for edit in edits:
         if edit.file not in out:
@@ -36,9 +39,12 @@ def apply_edits(texts: dict[str, str], edits: Sequence[Edit]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Sources:
-    """The text that a build compiles, after edits, and its key.
+    """The texts that a build compiles, after edits, and the key of the build.
 
-    ``texts`` also holds the MyHDL twins that modules were converted from.
+    Attributes:
+        files: File list of the design.
+        texts: Text by path; also the MyHDL twins from which modules were converted.
+        key: Hash of texts, options and tools, 16 hex digits.
     """
 
     files: FileList
@@ -49,7 +55,12 @@ class Sources:
 def collect(spec: BuildSpec, bound: bool = True) -> Sources:
     """Read all sources of a spec, apply its edits, and compute the key of the build.
 
-    `bound` adds the modules that count coverage inside the design.
+    Args:
+        spec: Design to compile.
+        bound: Whether to add the modules that count coverage, which are bound into the design.
+
+    Raises:
+        NfError: A source cannot be read, or an edit does not match.
     """
     files = read_filelist(spec.root, spec.filelist)
     if bound:
@@ -75,8 +86,11 @@ def collect(spec: BuildSpec, bound: bool = True) -> Sources:
 
 
 def design_key(edits: Sequence[Edit] = (), dut: Dut = Dut.RTL) -> str:
-    """Hash the text of the controller: equal in every checkout and for every tool, unlike the
-    key of a build. NfError as `collect`."""
+    """Return a hash of the text of the controller, 16 hex digits.
+
+    It is equal in every checkout and for every tool, unlike the key of a build. It raises NfError
+    as `collect` does.
+    """
     spec = BuildSpec("", TOP, FILELIST, edits=tuple(edits), dut=dut)
     return _digest("", _texts(spec, read_filelist(spec.root, spec.filelist)))
 
@@ -99,7 +113,10 @@ def _digest(start: str, texts: Mapping[str, str]) -> str:
 
 
 def _own_text(sim: str) -> str:
-    """Hash the code that makes the compile commands: a change of it changes the build."""
+    """Return a hash of the code that makes the compile commands of a simulator.
+
+    A change of this code changes the key of the build.
+    """
     digest = hashlib.sha256()
     simulator = registry.get(sim)
     places = [Path(inspect.getfile(one)) for one in (simulator, Simulator)]
@@ -109,7 +126,7 @@ def _own_text(sim: str) -> str:
 
 
 def write_copy(sources: Sources, target: Path) -> None:
-    """Write the (edited) design below `target`, in its own layout."""
+    """Write the texts of a design, after edits, below `target`, with the paths of the tree."""
     for name, text in sources.texts.items():
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)

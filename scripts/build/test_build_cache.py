@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A build whose files are not as they were made is made again, and a line says so."""
+"""Tests that a build whose files were damaged is made again, and that a line reports it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SPOIL |= {
 def test_a_damaged_build_is_made_again(
     tmp_path: Path, name: str, spoil: Spoil, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A damaged product or a damaged stamp; one line says which."""
+    """Check that a damaged product or stamp leads to a new build, with one line that names it."""
     made: list[Path] = []
 
     def make(folder: Path) -> dict[str, str]:
@@ -54,7 +54,7 @@ def test_a_damaged_build_is_made_again(
 
 
 def test_what_a_run_loads_is_a_product(toy: Toy) -> None:
-    """The files that the simulator is started with are the ones that are looked at."""
+    """Check that a damaged simulation binary is noticed before a run, and built again."""
     assert toy.run(toy.spec(), "adds_one").passed
     folder = build_directory(toy.spec(), toy.folder / "sim")[0]
     (folder / ("sim.vvp" if QUICK == "icarus" else "toy")).write_bytes(b"")
@@ -62,7 +62,10 @@ def test_what_a_run_loads_is_a_product(toy: Toy) -> None:
 
 
 def test_the_host_library_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bulk replay loads these files into this process: an empty one would be signal 7."""
+    """Check that the libraries of bulk replay are products of their builds, so damage is noticed.
+
+    They are loaded into this process: an empty one would end it by a bus error (signal 7).
+    """
     seen: list[tuple[str, ...]] = []
 
     def watch(_: Path, __: object, products: tuple[str, ...]) -> None:

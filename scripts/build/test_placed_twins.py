@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MyHDL twins as sources of a build: where they stand, and that the build's key knows them."""
+"""Tests of MyHDL twins as sources of a build: where they are placed, and the build's key."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def test_beside_the_hand_written() -> None:
     ("simulator", "option"), [("verilator", "-Wno-fatal"), ("icarus", "-g2012")]
 )
 def test_what_looks_into_the_design_finds_it(tmp_path: Path, simulator: str, option: str) -> None:
-    """Modules that are bound to the design name nets inside it: none of a module with a twin."""
+    """Check that a build with twins elaborates with the modules that are bound into the design.
+
+    These name nets inside modules, so none may be in a module with a twin.
+    """
     reader = registry.get(simulator)
     if not reader.available():
         pytest.skip(f"{simulator} is not installed")
@@ -60,7 +63,7 @@ def test_what_looks_into_the_design_finds_it(tmp_path: Path, simulator: str, opt
 
 
 def test_the_key() -> None:
-    """It hangs on which modules there are, on their parameters, and on the text of the twins."""
+    """Check that the key of a build depends on the choice, parameters and text of the twins."""
     edit = Edit("models/myhdl/nf_vote.py", "if net >= least:", "if net > least:")
     narrow = (("CNT_W", 3),)
     specs = [
@@ -100,7 +103,7 @@ def test_names_of_builds() -> None:
 
 
 def test_the_option_is_for_every_build() -> None:
-    """Each build of a test with its twins, once; the line to paste names it."""
+    """Check that `--dut myhdl` gives each build of a test once, with twins and a rerun command."""
     plan, tests = testplan.read(), select(discover(), ["test_modes::fp32"])
     options = testplan.Options(sims=("icarus",), seeds=[1], dut=Dut.MYHDL)
     specs = testplan.expand(plan, tests, options)

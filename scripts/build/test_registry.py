@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulators are known to their own files and the registry alone."""
+"""Test that only the files of the simulators and the registry name simulators."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ NAMED = re.compile(r"verilator|icarus|iverilog|vvp", re.IGNORECASE)
 
 
 def mentions(source: str) -> list[str]:
-    """Return the simulators that Python code names: whole strings, names and attributes; not
-    prose."""
+    """Return the names of simulators in Python code: whole strings, names and attributes."""
     found: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -52,7 +51,7 @@ def test_no_other_file_names_a_simulator() -> None:
 
 
 def test_a_named_simulator_is_seen() -> None:
-    assert mentions('"""Verilator is fine."""\nif sim == "icarus": toolchain.find_verilator()') == [
+    assert mentions('"""Verilator is fine."""\nif sim == "icarus": x.find_verilator()') == [
         "icarus",
         "find_verilator",
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The counting of toggles that replaces Verilator's own, compiled without a design."""
+"""Tests of the toggle counter that replaces Verilator's own, compiled without a design."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from scripts.common.records import BuildSpec, RunSpec
 
 
 def test_a_toggle_counts_where_it_is(tmp_path: Path) -> None:
-    """Bits above the width of an expression do not count for the signals after it."""
+    """Check that toggles are counted for the right bits.
+
+    Bits above the width of an expression must not count for the signals after it.
+    """
     main = Path(__file__).with_suffix(".cpp")
     found = verilator.find()
     assert found is not None
@@ -29,7 +32,10 @@ def test_a_toggle_counts_where_it_is(tmp_path: Path) -> None:
 
 
 def test_what_is_drawn_at_power_on_is_no_toggle() -> None:
-    """Registers start at drawn values, but not where each such bit would count as reached."""
+    """Check that registers start at random values, but at 0 with code coverage.
+
+    There each random bit would count as a toggle.
+    """
     for coverage, start in ((False, "2"), (True, "0")):
         build = BuildSpec("verilator", "nf_link", "hdl/link/nf_link.f", coverage=coverage)
         spec = RunSpec(build, "test_link_block", seed=7)

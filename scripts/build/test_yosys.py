@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of synthesis: paths, cells, and reading a design once."""
+"""Tests of synthesis: longest paths, cells, and reading a design once for several targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from scripts.common.paths import shown
 
 
 def test_paths_do_not_go_through_rams_and_submodules() -> None:
-    """The row of a RAM that is read and written back is no loop: it once left 13 GB of warnings."""
+    """Check that a RAM whose row is read and written back gives no loop in the longest path.
+
+    It once gave 13 GB of warnings.
+    """
     found = yosys.synthesize(
         *("nf_written", "hdl/nf_controller.f", "generic"), name="test-paths", hierarchy=True
     )
@@ -27,7 +30,10 @@ def test_paths_do_not_go_through_rams_and_submodules() -> None:
 
 @pytest.mark.parametrize("target", ["ecp5", "ecp5_fast", "ecp5_short"])
 def test_paths_end_in_flip_flops_of_ecp5(target: str) -> None:
-    """A LUT of four inputs lies before each of two. Both once were on one path."""
+    """Check that the longest path of two LUTs, each before a flip-flop, is one cell.
+
+    Both once were on one path.
+    """
     listed = yosys.FOLDER / f"two_steps-{target}.f"
     listed.parent.mkdir(parents=True, exist_ok=True)
     listed.write_text(shown(Path(__file__).with_suffix(".v")) + "\n", encoding="utf-8")
@@ -39,7 +45,10 @@ def test_paths_end_in_flip_flops_of_ecp5(target: str) -> None:
 def test_a_design_is_read_once_for_two_targets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both at once; a read that fails leaves nothing that counts, another text is read again."""
+    """Check that concurrent calls of `read_once` read a design once.
+
+    A failed read leaves no file, another key is read again, and old files are removed.
+    """
     monkeypatch.setattr(yosys, "FOLDER", tmp_path)
     done: list[str] = []
 
@@ -68,7 +77,7 @@ def test_a_design_is_read_once_for_two_targets(
 
 
 def test_a_path_that_is_a_loop_has_no_length() -> None:
-    """ltp goes on, and tells the length of another one."""
+    """Check that `depths` returns nothing if ltp has found a loop: its length is meaningless."""
     told = "Longest topological path in a (length=7)\n"
     assert yosys.depths(told) == {"a": 7}
     assert yosys.depths("Detected loop at $x in a\n" + told) == {}
@@ -88,7 +97,10 @@ STOCK = {
 def test_commands_one_by_one_map_as_yosys_does(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A release of yosys with other commands makes the list out of date."""
+    """Check that our list of commands for a target maps like yosys' own synthesis command.
+
+    Another release of yosys may make the list out of date.
+    """
     words = ("nf_fp32_add", "hdl/nf_controller.f")
     ours = yosys.synthesize(*words, target, name=f"test-steps-{target}").cells()
     monkeypatch.setitem(yosys.TARGETS, target, STOCK[target])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MyHDL twins of RTL modules (`models/myhdl`) as sources of a build: in place of the
-hand-written modules, or in addition to them."""
+"""MyHDL twins of RTL modules (`models/myhdl`) as sources of a build.
+
+They replace the hand-written modules or are added to them.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,24 @@ FOLDER = "models/myhdl"
 
 
 def sources(root: Path) -> dict[str, str]:
-    """Return the texts of all twins by path from the root."""
+    """Return the Python texts of all twins, by path from the root."""
     paths = [f"{FOLDER}/{name}.py" for name in convert.names()]
     return {path: read_source(root / path, path) for path in paths}
 
 
 def placed(texts: Mapping[str, str], dut: Dut, parameters: Mapping[str, int]) -> dict[str, str]:
-    """Return new texts of those modules of a design that have a twin in ``texts``; NfError for a
-    twin that MyHDL cannot convert."""
+    """Return the new Verilog texts, by path, of the modules of a design that have a twin.
+
+    With Dut.MYHDL a text is the converted twin alone, with Dut.BOTH also the hand-written module.
+
+    Args:
+        texts: Texts of the design and of the twins, by path.
+        dut: Implementation to use.
+        parameters: Parameters of the top.
+
+    Raises:
+        NfError: MyHDL cannot convert a twin.
+    """
     out: dict[str, str] = {}
     for path, hand_written in texts.items():
         name = PurePosixPath(path).stem

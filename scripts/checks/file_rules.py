@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for every source file: a licence line, class names that are unique in a top folder, an
-encoding for each text, and git through one module.
-"""
+"""Rules for every source file: licence, unique class names, text encoding, git in one module."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ from scripts.common import git
 SUFFIXES = (".py", ".sv", ".svh", ".cpp", ".h", ".sh")
 _NO_TEXT = frozenset({"os", "tarfile", "gzip", "zipfile"})  # whose `open` gives bytes
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
-_GIT = ("scripts/common/git.py", "scripts/common/test_git.py")
-"""The one place, and its test, which holds examples of forbidden calls."""
+_GIT = ("scripts/common/git.py", "scripts/common/test_git.py", "ci/bare-debian.sh")
+"""The one place, its test, which holds examples of forbidden calls, and a script without Python."""
 _STARTS = (
     r"\b(?:run|Popen|call|check_call|check_output|p?open|system|getoutput|getstatusoutput|split"
     r"|which|create_subprocess_\w+|exec[lv]p|spawn[lv]p)\("
@@ -39,7 +37,7 @@ _SHELL_COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 
 
 def without_licence(root: Path) -> list[str]:
-    """Return sources whose head does not name the licence."""
+    """Return an error line for each source without the licence in its first 400 characters."""
     return [
         f"{path.relative_to(root)}: no line '{LICENCE}' at the top"
         for path in tree.files(root, *SUFFIXES)
@@ -48,9 +46,9 @@ def without_licence(root: Path) -> list[str]:
 
 
 def same_class_names(root: Path) -> list[str]:
-    """Return public classes of sources that share their name within a top folder.
+    """Return an error line for each name of several public classes in one top-level folder.
 
-    A reader who searches a class must find one definition.
+    A reader who searches a class must find one definition. Tests are left out.
     """
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for path in tree.files(root, ".py"):
@@ -68,10 +66,10 @@ def same_class_names(root: Path) -> list[str]:
 
 
 def without_encoding(root: Path, files: Iterable[Path]) -> list[str]:
-    """Return calls that leave the encoding to the locale, one line each.
+    """Return an error line for each call that leaves the encoding of a text to the locale.
 
-    With LC_ALL=POSIX a text that is read or written without an encoding would be another text.
-    ruff has a similar rule (PLW1514), which sees neither all `Path` methods nor subprocesses.
+    With LC_ALL=POSIX a text that is read or written without an encoding would be another text. ruff
+    has a similar rule (PLW1514), which sees neither all `Path` methods nor subprocesses.
     """
     return [
         f'{path.relative_to(root).as_posix()}:{line}: text without `encoding="utf-8"`'
@@ -81,7 +79,7 @@ def without_encoding(root: Path, files: Iterable[Path]) -> list[str]:
 
 
 def lines_without_encoding(source: str) -> list[int]:
-    """Return the lines of a source with calls that leave the encoding to the locale."""
+    """Return the line numbers of calls that leave the encoding of a text to the locale."""
     nodes = list(ast.walk(ast.parse(source)))
     # `x.open()` without a word may open anything; after `with` it is a file.
     files = {id(node.context_expr) for node in nodes if isinstance(node, ast.withitem)}
@@ -109,7 +107,7 @@ def _lacks(call: ast.Call, is_file: bool) -> bool:
 
 
 def git_elsewhere(root: Path) -> list[str]:
-    """Return calls of git outside `scripts/common/git.py`, which alone keeps it in order."""
+    """Return an error line for each call of git in code other than `scripts/common/git.py`."""
     out: list[str] = []
     for path in git.files(root):
         name = path.relative_to(root).as_posix()

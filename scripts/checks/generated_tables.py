@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of Markdown that are made from the sources: `nf check` compares, `nf check --fix` writes.
+"""Markdown tables generated from the sources: `nf check` compares, `nf check --fix` writes.
 
 A table stands between `<!-- generated: NAME [ARGUMENT] -->` and `<!-- end -->`; NAME is a key of
-`TABLES`, ARGUMENT a folder. What a row says comes from the source itself: the first sentence of a
+`TABLES`, ARGUMENT a folder. The text of a row comes from the source itself: the first sentence of a
 docstring or of an RTL header, the comment of a parameter, an entry of the testplan.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from neuron_fabric import output
-from scripts.checks import audit, tree
+from scripts.checks import audit, pins, tree, tutorials
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.plan import mutants, package_mutants, testplan
@@ -33,7 +33,10 @@ _SENTENCE = re.compile(r".*?[.?](?=\s|$)|.*")
 
 
 def violations(root: Path, fix: bool = False) -> list[str]:
-    """Tables that are not what their sources say, one line each; `fix` writes them instead."""
+    """Return an error line for each generated table that differs from its sources.
+
+    With `fix` the tables are written instead.
+    """
     out: list[str] = []
     for path in tree.files(root, ".md"):
         text, where = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
@@ -84,7 +87,10 @@ def _package_mutants(root: Path, _: str) -> Rows:
 
 
 def header_sentence(path: Path, mark: str = "//") -> str:
-    """First sentence of the comment under the licence line of a file."""
+    """Return the first sentence of the comment after the licence line of a file.
+
+    `mark` is the start of a comment line.
+    """
     lines = path.read_text(encoding="utf-8").splitlines()[1:15]
     return _first(
         " ".join(line.removeprefix(mark).strip() for line in lines if line.startswith(mark))
@@ -92,7 +98,7 @@ def header_sentence(path: Path, mark: str = "//") -> str:
 
 
 def _rtl(root: Path, _: str) -> Rows:
-    """Modules and packages by folder, each with the first sentence of its header."""
+    """Yield rows of RTL modules and packages by folder, with the first sentences of headers."""
     yield "folder", "module", "what it is"
     before = root / "hdl"
     files = [path for path in tree.files(root, ".sv", ".svh") if path.is_relative_to(before)]
@@ -104,13 +110,13 @@ def _rtl(root: Path, _: str) -> Rows:
 
 
 def _first(text: str) -> str:
-    """The first sentence of a text, on one line, without its full stop."""
+    """Return the first sentence of a text on one line, without its full stop."""
     found = _SENTENCE.match(re.sub(r"\s+", " ", text.strip()).replace("``", "`"))
     return found[0].rstrip(".:") if found else ""
 
 
 def _proofs(root: Path, _: str) -> Rows:
-    """Proofs of the RTL, each with how it is made and how many mutants must break it."""
+    """Yield rows of the proofs of the RTL, with method, purpose and number of mutants."""
     yield "proof", "sets of parameters", "how", "what", "mutants"
     proofs, broken = proof.read(), [mutant.proof.partition("/")[0] for mutant in proof.mutants()]
     for name in dict.fromkeys(one.name for one in proofs):
@@ -132,8 +138,10 @@ def _parameters(root: Path, _: str) -> Rows:
 
 
 def _modules(root: Path, folder: str) -> Rows:
-    """Modules and packages of a folder, tests left out, each with the first sentence of its
-    docstring. NfError where there is none."""
+    """Yield rows of the Python modules and packages of a folder, without tests.
+
+    A row has the first sentence of the docstring. NfError is raised for a module without one.
+    """
     yield "file", "what it is"
     if not (root / folder).is_dir():
         raise NfError(f"there is no folder {folder}.")
@@ -173,7 +181,10 @@ _ROUTES = {
 
 
 def _bytes(root: Path, network: str) -> Rows:
-    """Share of the bytes of FP32 that each route sends, by the accepted figures of traffic."""
+    """Yield rows with the bytes that each route sends for a network, in percent of those of FP32.
+
+    The figures are the accepted ones of `scripts/figures/baseline.json`.
+    """
     yield "route", "a worker's result", "bytes up, % of FP32", "bytes both ways, % of FP32"
     file = root / "scripts" / "figures" / "baseline.json"
     known = data.load_json(file, dict[str, dict[str, float]])["traffic"]
@@ -184,7 +195,7 @@ def _bytes(root: Path, network: str) -> Rows:
 
 
 def _of(known: Mapping[str, float], network: str, *words: str) -> list[float]:
-    """Return the figures of a network (its first word) whose names contain all words."""
+    """Return the traffic figures of a network whose names contain all `words`."""
     name = f"{network} (CIFAR stem, 10 classes)"
     return [
         x for what, x in known.items() if what.startswith(name) and all(w in what for w in words)
@@ -192,7 +203,7 @@ def _of(known: Mapping[str, float], network: str, *words: str) -> list[float]:
 
 
 def _evidence(root: Path, _: str) -> Rows:
-    """Counts of the sources that support a green run."""
+    """Yield rows that count tests, bins, proofs and mutants: the evidence that supports a pass."""
     yield "evidence", "number", "command"
     plan = testplan.read(root / "verif" / "testplan")
     points = functional.planned().points.values()
@@ -207,6 +218,32 @@ def _evidence(root: Path, _: str) -> Rows:
     yield "things that the device shows, each with its checkers", str(len(rows)), "`nf check`"
 
 
+def _systems(root: Path, _: str) -> Rows:
+    """Containers of the pipeline, each with its Python."""
+    yield "system", "Python"
+    text = (root / "ci" / "github.yml").read_text(encoding="utf-8")
+    yield from re.findall(r'\{image: "(\S+)", python: "(\S+)"\}', text)
+
+
+def _pins(root: Path, file: str) -> Rows:
+    """Packages of a list, each with its pin, its condition and its reason."""
+    yield "package", "version", "only where", "use"
+    for pin in pins.read(root / file)[0].values():
+        why = pin.why.removeprefix("not imported: ")
+        yield pin.name, pin.version, pin.marker and f"`{pin.marker}`", why
+
+
+def _tutorials(root: Path, folder: str) -> Rows:
+    """Pages of a folder, each with its number of commands and their processor time."""
+    yield "page", "files to write", "commands", "processor time"
+    for page in (one for one in tutorials.pages(root) if one.parent == root / folder):
+        text, steps = page.read_text(encoding="utf-8"), tutorials.steps_of(page)
+        link = f"[{text.splitlines()[0].removeprefix('# ')}](../{page.parent.name}/{page.name})"
+        files = sum(one.writes for one in steps)
+        used = sum(map(int, re.findall(r"^\$ .* # (\d+) s$", text, re.MULTILINE)))
+        yield link, str(files), str(len(steps) - files), f"{used} s"
+
+
 TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "mutants": _mutants,
     "package-mutants": _package_mutants,
@@ -218,5 +255,37 @@ TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "coverage": _coverage,
     "bytes": _bytes,
     "evidence": _evidence,
+    "systems": _systems,
+    "pins": _pins,
+    "tutorials": _tutorials,
     "audit": lambda root, _: audit.rows(root),
 }
+
+
+TABLE = Path("docs", "environment.md")
+SUFFIXES = (".py", ".sh", ".cpp", ".h", ".yml")
+# A variable in Python and C++ is a whole string or the head of `NAME=value`; in a shell script
+# it follows a dollar sign or precedes an equals sign.
+_CODE = re.compile(
+    r"""["'](NF_[A-Z0-9_]+)(?=["'=])|\$\{?(NF_[A-Z0-9_]+)|^\s*(NF_[A-Z0-9_]+)=""", re.M
+)
+_ROW = re.compile(r"^\| `(NF_[A-Z0-9_]+)` \|", re.MULTILINE)
+
+
+def env_violations(root: Path) -> list[str]:
+    """Return an error line for each variable without a row and each row without a variable."""
+    used: dict[str, str] = {}
+    for path in tree.files(root, *SUFFIXES):
+        if not tree.is_test(path):
+            for found in _CODE.finditer(path.read_text(encoding="utf-8")):
+                name = next(filter(None, found.groups()))
+                used.setdefault(name, path.relative_to(root).as_posix())
+    table = root / TABLE
+    listed = set(_ROW.findall(table.read_text(encoding="utf-8"))) if table.is_file() else set()
+    out = [
+        f"{where}: {name} is not in {TABLE.as_posix()}: add a row"
+        for name, where in used.items()
+        if name not in listed
+    ]
+    gone = sorted(listed - used.keys())
+    return out + [f"{TABLE.as_posix()}: nothing reads {name}: drop its row" for name in gone]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contract types of import-linter for this tree: layers of sources, and no circle of imports.
 
-The contracts stand in pyproject.toml. Both types ignore tests where the tree allows these to import
-more than the sources: a pytest of the testbench may start a simulator. Imports inside functions and
-under TYPE_CHECKING count; the verb table of `nf` alone imports by name.
+The contracts are listed in pyproject.toml. Both types ignore tests where the tree allows these to
+import more than the sources: a pytest of the testbench may start a simulator. Imports inside
+functions and under TYPE_CHECKING count; only the verb table of `nf` imports by name.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NoCircles(Contract):
 
 
 def remove_imports_of_tests(graph: ImportGraph, packages: Iterable[str]) -> None:
-    """Remove from a graph what tests and conftest of these packages import."""
+    """Remove all imports by tests and conftest files of these packages from a graph, in place."""
     above = tuple(f"{package}." for package in packages)
     for module in list(graph.modules):
         if f"{module}.".startswith(above) and tree.is_test(Path(f"{module.split('.')[-1]}.py")):

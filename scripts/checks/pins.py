@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lock files of the installed packages: `python -m scripts.checks.pins` writes them with uv.
+"""Lock files of the Python requirements: `python -m scripts.checks.pins` writes them with uv.
 
 `requirements.txt` lists the packages that the project uses, each pinned and with its reason. The
 lock file adds the packages that those require, and the SHA-256 of every file of each. Set-up
@@ -45,9 +45,14 @@ _OWN = "cocotbext.cxl"  # the rest of cocotbext is installed
 
 @dataclass
 class Pin:
-    """A line of a list; in a lock file also the hashes of its files.
+    """A package pinned to a version: a line of a list or of a lock file.
 
-    ``why`` is its comment.
+    Attributes:
+        name: Name of the package.
+        version: Version.
+        marker: Environment marker (PEP 508); "" for none.
+        why: Comment of the line.
+        hashes: SHA-256 of its files, in a lock file.
     """
 
     name: str
@@ -57,20 +62,24 @@ class Pin:
     hashes: set[str] = field(default_factory=set)
 
     def applies(self, python: str, machine: str) -> bool:
-        """Tell if the list requires the package there."""
+        """Return whether the marker holds for a Python version (3.11) and a machine (x86_64)."""
         where = {"python_version": python, "platform_machine": machine}
         return not self.marker or Marker(self.marker).evaluate(where)
 
     @property
     def key(self) -> str:
-        """The name as package indexes compare it."""
+        """Normalized name of the package, as package indexes compare it."""
         return str(canonicalize_name(self.name))
 
 
 def read(path: Path) -> tuple[dict[str, Pin], list[str]]:
-    """Pins of a list or of a lock file by name, and its lines that are options of pip.
+    """Read a list or a lock file.
 
-    Raises NfError for a line that is neither.
+    Returns:
+        The pins by normalized name, and the lines that are options of pip.
+
+    Raises:
+        NfError: A line is neither.
     """
     pins: dict[str, Pin] = {}
     options: list[str] = []
@@ -91,7 +100,7 @@ def read(path: Path) -> tuple[dict[str, Pin], list[str]]:
 
 
 def problems(root: Path = ROOT) -> list[str]:
-    """Return the differences between each list and its lock file, one line each."""
+    """Return an error line for each difference between a list and its lock file."""
     out: list[str] = []
     versions: dict[str, str] = {}
     for name, lock in LISTS.items():
@@ -117,7 +126,7 @@ def problems(root: Path = ROOT) -> list[str]:
 
 
 def _asked(text: str, name: str) -> set[str]:
-    """Return the packages of a lock file that the list `name` itself asks for."""
+    """Return the packages in the text of a lock file that the list `name` itself requires."""
     found, current = set(), ""
     for line in text.splitlines():
         if pin := _PIN.match(line):
@@ -128,7 +137,7 @@ def _asked(text: str, name: str) -> set[str]:
 
 
 def unused(root: Path, files: Iterable[Path]) -> list[str]:
-    """Return the pins whose comment contradicts the imports of `files`, a line each.
+    """Return an error line for each pin whose comment contradicts the imports of `files`.
 
     A pin that no file imports needs a comment that begins with ``not imported:``; a pin that is
     imported must not have one. Pins of optional lists that are not installed are skipped.
@@ -158,7 +167,7 @@ _DISTRIBUTIONS = importlib.metadata.packages_distributions()
 
 
 def _imports(path: Path) -> set[str]:
-    """Modules that a source imports, by the first part of their names."""
+    """Return the top-level names of the modules that a source imports."""
     found = _IMPORT.findall(path.read_text(encoding="utf-8"))
     return {name.partition(".")[0] for name in found if not name.startswith(_OWN)}
 
@@ -166,7 +175,13 @@ def _imports(path: Path) -> set[str]:
 def names(
     requirements: Iterable[str], extra: str = "", pythons: Iterable[str] = PYTHONS
 ) -> set[str]:
-    """Return requirements with that extra, or with none, on any of these Pythons."""
+    """Return the names of packages that requirements need with an extra, on any of these Pythons.
+
+    Args:
+        requirements: Requirement texts (PEP 508).
+        extra: Name of the extra; "" for none.
+        pythons: Versions of Python.
+    """
     places = [
         {"python_version": python, "python_full_version": f"{python}.0", "extra": extra}
         for python in pythons
@@ -179,14 +194,17 @@ def names(
 
 
 def has(name: str, root: Path = ROOT) -> bool:
-    """Tell if a lock file has a file of this package for this Python and machine."""
+    """Return whether a lock file pins this package for this Python and machine."""
     python, machine = "{}.{}".format(*sys.version_info), platform.machine()
     locked = [read(root / lock)[0].get(name) for lock in LISTS.values()]
     return any(pin.applies(python, machine) for pin in locked if pin is not None)
 
 
 def main(words: Sequence[str] = ()) -> int:
-    """Write every lock file with uv; needs the package indexes. `--has NAME` asks for one."""
+    """Write every lock file with uv, which needs the package indexes; return the exit code 0.
+
+    With `--has NAME` only report by exit code 0 or 1 whether the package is pinned.
+    """
     if len(words) == 2 and words[0] == "--has":
         return 0 if has(words[1]) else 1
     if words:

@@ -35,7 +35,7 @@ BASE = "origin/main"
 
 
 def violations(root: Path) -> list[str]:
-    """Return breaches in code and documents, and commit subjects that are too long."""
+    """Return an error line for each breach in code and documents, and each long commit subject."""
     out: list[str] = []
     for path in tree.files(root, ".py", ".md"):
         name = path.relative_to(root).as_posix()
@@ -45,7 +45,7 @@ def violations(root: Path) -> list[str]:
 
 
 def _breaches(suffix: str, text: str) -> Iterator[tuple[int, str]]:
-    """Yield line and breach of a file: all prose of a document, docstrings and comments of code."""
+    """Yield (line number, breach) for all prose of a document, or all docstrings and comments."""
     if suffix == ".md":
         outside = re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), text, flags=re.S)
         pieces = [(number, line) for number, line in enumerate(outside.splitlines(), 1)]
@@ -65,7 +65,7 @@ def _breaches(suffix: str, text: str) -> Iterator[tuple[int, str]]:
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """Yield line and text of every string that stands as a statement."""
+    """Yield (line number, text) of every string that is a statement in Python source."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             text = node.value.value
@@ -74,14 +74,14 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
 
 
 def comments(source: str) -> Iterator[tuple[int, str]]:
-    """Yield line and text of every comment."""
+    """Yield (line number, text) of every comment in Python source."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
 
 
 def long_subjects(root: Path, base: str = BASE) -> list[str]:
-    """Return commits since the merge base whose subject is longer than 72 characters.
+    """Return an error line for each commit since the merge base with a subject above 72 characters.
 
     Without git, its history or the base branch (an archive, a shallow clone) there is nothing to
     compare with, and nothing is returned.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unseeded sources of randomness in the testbench: with one, a red run could not be repeated.
+"""Check for unseeded random numbers in the testbench: a failed run could not be repeated.
 
 A run seeds the global generators of Python, numpy and torch for each cocotb test. Anything else
 needs an explicit seed that comes from neither the clock nor the process. Tests of pytest have no
@@ -43,7 +43,7 @@ _ASK_TYPE = frozenset({"isinstance", "issubclass", "cast"})
 
 
 def violations(root: Path, files: Iterable[Path]) -> list[str]:
-    """Each unseeded source in the folders of the testbench, one line each."""
+    """Return an error line for each unseeded random source in the folders of the testbench."""
     out: list[str] = []
     for path in files:
         name = path.relative_to(root)
@@ -55,7 +55,10 @@ def violations(root: Path, files: Iterable[Path]) -> list[str]:
 
 
 def found(source: str, by_pytest: bool = False) -> list[tuple[int, str]]:
-    """Line and description of each unseeded source. `by_pytest`: no run seeds the globals."""
+    """Return (line number, description) of each unseeded random source in Python source.
+
+    With `by_pytest` the global generators count as unseeded, since no run seeds them.
+    """
     nodes = list(ast.walk(ast.parse(source)))
     names = _Names(nodes)
     faults = {
@@ -85,14 +88,14 @@ class _Names:
                     self.momentary |= {target} if self.is_momentary(node.value) else set()
 
     def meaning(self, node: ast.AST | None) -> str:
-        """The full name of what an expression refers to; "" where that is not plain."""
+        """Return the full dotted name that an expression refers to; "" if that is not evident."""
         if isinstance(node, ast.Name):
             return self.means.get(node.id, "")
         inner = self.meaning(node.value) if isinstance(node, ast.Attribute) else ""
         return f"{inner}.{node.attr}" if isinstance(node, ast.Attribute) and inner else ""
 
     def is_momentary(self, node: ast.AST) -> bool:
-        """Tell if a value depends on the clock, the process or an address."""
+        """Return whether a value depends on the clock, the process or an address."""
         return any(
             (isinstance(one, ast.Name) and one.id in self.momentary)
             or _below(self.meaning(one), _MOMENTARY)
@@ -116,7 +119,7 @@ class _Names:
             yield from self._called(node, by_pytest)
 
     def _called(self, call: ast.Call, by_pytest: bool) -> Iterator[str]:
-        """Yield the fault of a call that makes or seeds a generator, or passes its class on."""
+        """Yield the fault of a call that makes or seeds a generator, or passes on its class."""
         name, function = self.meaning(call.func), ast.unparse(call.func)
         method = function.rpartition(".")[2]
         if name in _GENERATORS or (method == "seed" and not _below(name, _REFUSED)):

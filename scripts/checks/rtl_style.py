@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Style of the SystemVerilog that no reader of it tells: see "The subset" in hdl/README.md.
+"""Style rules of the SystemVerilog that neither simulators nor linters report.
 
-There is no formatter: verible breaks apart what is written as a table (hdl/README.md says how).
+See "The subset" in hdl/README.md. There is no formatter: verible breaks apart what is written as a
+table (hdl/README.md says how).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _GLOBAL = re.compile(r"\b(?:module|package|function automatic \S+|`define)\s+(\w
 
 
 def violations(root: Path) -> list[str]:
-    """Lines of the SystemVerilog below `root` that break a rule of style, one line each."""
+    """Return an error line for each breach of style in the SystemVerilog below `root`."""
     found: list[str] = []
     for path in tree.files(root, ".sv", ".svh"):
         where = path.relative_to(root).as_posix()
@@ -45,7 +46,7 @@ def violations(root: Path) -> list[str]:
 
 
 def faults(text: str) -> Iterator[tuple[int, str]]:
-    """The faults in a source: (line, what is wrong)."""
+    """Yield (line number, fault) for each breach of style in SystemVerilog source."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS:
@@ -62,7 +63,7 @@ def faults(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _reads_beside_arguments(text: str) -> Iterator[tuple[int, str]]:
-    """Functions that read more than their arguments and constants."""
+    """Yield (line number, fault) for functions that read more than arguments and constants."""
     code = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
     for function in _FUNCTION.finditer(code):
         name, arguments, body = function.groups()
@@ -75,9 +76,12 @@ def _reads_beside_arguments(text: str) -> Iterator[tuple[int, str]]:
 
 
 def header_words(root: Path) -> list[str]:
-    """Words of RTL headers that name nothing, one line each: a port that was renamed, a module that
-    is gone. The head comment of a file states its handshake. Each identifier in back-ticks there
-    must occur in the file's own code, or be a module, a package or a type of `hdl/`."""
+    """Return an error line for each identifier in an RTL header that does not exist.
+
+    The head comment of a file states its handshake; a port may have been renamed since. Each
+    identifier in back-ticks there must occur in the file's own code, or be a module, a package or a
+    type of `hdl/`.
+    """
     sources = {path: path.read_text(encoding="utf-8") for path in tree.files(root, ".sv", ".svh")}
     everywhere = {word for text in sources.values() for word in _GLOBAL.findall(text)}
     everywhere |= {path.name for path in sources} | {path.stem for path in sources}
@@ -93,7 +97,7 @@ def header_words(root: Path) -> list[str]:
 
 
 def _head(text: str) -> str:
-    """The lines up to the first that is code."""
+    """Return the text before the first line of code."""
     lines = text.splitlines()
     code = (n for n, line in enumerate(lines) if line.strip() and not line.startswith("//"))
     return "\n".join(lines[: next(code, len(lines))])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit finds what nobody compares, and entries that lead nowhere."""
+"""Tests of the audit: it finds fields that no checker compares, and entries that match nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ TESTS = discover()
 
 
 def test_a_counter_that_no_test_sees_counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is new in the map, with a checker and tests, and one whose test is not named."""
+    """Check the errors for a counter that no test sees change, and for a test that is not named.
+
+    The counter is new in the register map, with a checker and tests.
+    """
     late = next(one for one in REG_MAP.registers if one.name == "LATE")
     more = dataclasses.replace(late, name="LATER", address=0x1FC)
     wider = dataclasses.replace(REG_MAP, registers=(*REG_MAP.registers, more))
@@ -40,7 +43,7 @@ def test_a_counter_that_no_test_sees_counting(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_each_entry_is_needed() -> None:
-    """Without an entry something is compared by nobody."""
+    """Check that without any one entry of the audit some field has no checker."""
     for entry in ENTRIES:
         rest = [one for one in ENTRIES if one is not entry]
         found = audit.problems(ROOT, rest, TESTS)

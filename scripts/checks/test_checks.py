@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each check of the tree finds what it is there for, and nothing in a tree that is right."""
+"""Tests that each check of `nf check` finds its faults, and none in a correct tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from grimp import ImportGraph
 
 from scripts.checks import (
     doc_links,
-    env_table,
     file_rules,
     generated_tables,
     rtl_style,
@@ -75,7 +74,7 @@ def _graph(*imports: str) -> ImportGraph:
 
 
 def _broken(graph: ImportGraph) -> list[str]:
-    """Return names of the contracts of pyproject.toml that a graph breaks."""
+    """Return the names of the contracts of pyproject.toml that a graph of imports breaks."""
     types = {"source_layers": SourceLayers, "no_circles": NoCircles}
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     found = []
@@ -175,9 +174,9 @@ def test_environment(tmp_path: Path) -> None:
     _write(tmp_path, "scripts/b.sh", '[ -n "${NF_C:-}" ]\nNF_D=1 make\n')
     rows = "".join(f"| `NF_{name}` | x |\n" for name in "ABCD")
     _write(tmp_path, "docs/environment.md", rows)
-    assert env_table.violations(tmp_path) == []
+    assert generated_tables.env_violations(tmp_path) == []
     _write(tmp_path, "docs/environment.md", rows.replace("NF_C", "NF_E"))
-    new, gone = env_table.violations(tmp_path)
+    new, gone = generated_tables.env_violations(tmp_path)
     assert new == "scripts/b.sh: NF_C is not in docs/environment.md: add a row"
     assert gone == "docs/environment.md: nothing reads NF_E: drop its row"
 
@@ -218,7 +217,7 @@ def test_tables_that_cannot_be_made(tmp_path: Path, mark: str, says: str) -> Non
 
 
 def test_no_folder_of_tests_is_left_out(pytestconfig: pytest.Config) -> None:
-    """Pytest skips folders of some names by default, `build` among them."""
+    """Check that pytest collects all folders; by default it skips some names, such as `build`."""
     left_out = pytestconfig.getini("norecursedirs")
     paths = [path.relative_to(ROOT) for path in tree.files(ROOT, ".py")]
     folders = {folder for path in paths for folder in path.parent.parts}
@@ -238,7 +237,10 @@ def test_rtl_tables(tmp_path: Path) -> None:
 
 
 def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drafts and files left by `pip install ./neuron_fabric` are not checked."""
+    """Check that files that git does not track are not checked.
+
+    These are drafts, and remains of `pip install ./neuron_fabric`.
+    """
     git_by_somebody(tmp_path, "init", "-q")
     _write(tmp_path, "neuron_fabric/codec/pack.py", "# SPDX-License-Identifier: Apache-2.0\n")
     git_by_somebody(tmp_path, "add", ".")
@@ -250,7 +252,7 @@ def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.Monk
     for rule in (
         *(file_rules.without_licence, file_rules.same_class_names),
         *(
-            env_table.violations,
+            generated_tables.env_violations,
             doc_links.violations,
             rtl_style.violations,
             file_rules.git_elsewhere,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names in documents exist: options of `attach`, command lines, names in the text."""
+"""Tests that names in documents exist: options of `attach`, command lines, names in the text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODE = (".py", ".sv", ".c", ".cpp", ".h", ".json", ".toml", ".yaml", ".yml", ".s
 
 
 def test_every_option_of_attach_is_documented() -> None:
-    """In the table of the README, and no other."""
+    """Check that the README's table lists exactly the options of `attach`."""
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     from neuron_fabric import attach
 
@@ -39,7 +39,7 @@ def test_every_option_of_attach_is_documented() -> None:
 
 
 def lines_of(document: str) -> Iterator[str]:
-    """The command lines of `nf` and of the package in the blocks of a document."""
+    """Yield the command lines of `nf` and `python -m neuron_fabric` in a document's code blocks."""
     text = (ROOT / document).read_text(encoding="utf-8")
     for block in re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
@@ -67,7 +67,7 @@ def test_there_are_command_lines() -> None:
 
 @pytest.fixture(scope="module")
 def known() -> set[str]:
-    """Every name, option and file name of the code."""
+    """Return every identifier, option and file name of the code."""
     found = {file.stem for file in tree.files(ROOT)}
     for file in tree.files(ROOT, *CODE):
         if file != Path(__file__):
@@ -78,7 +78,7 @@ def known() -> set[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_name_is_in_the_code(document: str, known: set[str]) -> None:
-    """Words with an underscore and options, between backticks."""
+    """Check that identifiers with an underscore and options in backticks occur in the code."""
     text = (ROOT / document).read_text(encoding="utf-8")
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     names = [
@@ -91,7 +91,10 @@ def test_every_name_is_in_the_code(document: str, known: set[str]) -> None:
 
 @pytest.mark.parametrize("document", ["docs/spec/runtime.md", "neuron_fabric/README.md"])
 def test_no_machine_without_a_test_is_promised(document: str) -> None:
-    """No test here has a GPU: what is said of one is that it is refused, left out, or another's."""
+    """Check that documents promise nothing about GPUs, since no test here has one.
+
+    A line may only say that a GPU is refused, left out or used by others.
+    """
     text = (ROOT / document).read_text(encoding="utf-8")
     said = [
         line

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text without an encoding is found, in every way to write it."""
+"""Test that text without an encoding is found, in every way to write it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages that set-up installs are pinned and hashed, and lists agree with lock files."""
+"""Tests that installed packages are pinned and hashed, and lists agree with lock files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TORCH = "requirements-torch.lock"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder with the lists and the lock files."""
+    """Return a folder with copies of the lists and the lock files."""
     for name in (*pins.LISTS, *pins.LISTS.values()):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
@@ -101,7 +101,10 @@ def test_torch_is_the_cpu_build(root: Path) -> None:
 
 
 def test_nothing_is_installed_without_a_pin() -> None:
-    """Whatever a package of the lock file asks for is in it too: pip installs nothing else."""
+    """Check that the installed packages have all that they require (`pip check`).
+
+    Set-up installs the lock file without dependencies, so it must be complete.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "pip", "check", "--disable-pip-version-check"],
         capture_output=True,
@@ -128,7 +131,10 @@ def test_actions_are_named_by_commit() -> None:
 
 
 def test_nobody_is_told_to_install_a_name_that_we_have_not_registered() -> None:
-    """Somebody else may register it: until we do, our packages are installed from their folder."""
+    """Check that no text tells a user to install our packages by name from an index.
+
+    Somebody else may register the name: our packages are installed from their folders.
+    """
     own = re.compile(
         r"\b(?:pip3?|pipx|uv) (?:install|add)\b[^\n`|]*?"
         r"(?<![\w/.-])(neuron[-_]fabric|cocotbext[-_.]cxl)\b(?!/)",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prose check reports each mechanical rule that is broken, and accepts plain sentences."""
+"""Tests of the prose check: it reports each mechanical rule that is broken, and no other text."""
 
 from __future__ import annotations
 

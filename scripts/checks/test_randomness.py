@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unseeded randomness is found under every name; what is seeded is not."""
+"""Tests of the randomness check: it finds unseeded sources under every name, and no seeded one."""
 
 from __future__ import annotations
 

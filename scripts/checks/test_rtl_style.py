@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of RTL style finds each fault, and accepts a clean source."""
+"""Tests of the check of RTL style: it finds each fault, and accepts a clean source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def test_found(line: str, says: str) -> None:
 
 
 def test_a_function_that_reads_a_signal() -> None:
-    """The RTL once lost a write: the arguments did not change, but other inputs did."""
+    """Check that a function that reads a signal that is no argument is reported.
+
+    The RTL once lost a write: the arguments did not change, but other inputs did.
+    """
     text = """module m;
   // Both are the same in hardware.
   function automatic logic [7:0] ones(input logic hit, input pair_t p);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of the packages: it finds what a wheel lacks, what is foreign in it, what fails."""
+"""Tests of the check of wheels: it finds missing and foreign files, and failing tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCE = ROOT / "neuron_fabric"
 
 
 def test_a_wheel_holds_the_tracked_files_and_nothing_else(tmp_path: Path) -> None:
-    """Built once with a file that is not tracked, and without one that is."""
+    """Check the errors for a wheel with an untracked file, a missing tracked file, and a test."""
     copy = tmp_path / "neuron_fabric"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     settings = copy / "pyproject.toml"
@@ -64,7 +64,7 @@ def test_what_fails_outside_of_the_tree_is_shown(tmp_path: Path) -> None:
 def test_what_runs_in_the_tree_is_collected(
     words: tuple[str, ...], runs: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But at night."""
+    """Check that tests that `nf test` runs in the tree are only collected without `--all`."""
     seen = {}
     monkeypatch.setattr(wheels, "check", lambda one, run: seen.update({one.module: run}))
     assert wheels.main(words) == 0
@@ -82,7 +82,7 @@ def test_no_index_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_suite_itself_is_no_package(tmp_path: Path) -> None:
-    """A wheel of it would have no RTL; its `nf` no tree."""
+    """Check that no wheel of the whole project can be built: it would have no RTL and no tree."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     with pytest.raises(NfError, match=r"could not be built: .*make setup"):
         wheels.build(tmp_path, tmp_path / "out")

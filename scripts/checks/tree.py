@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the project that checks read: tracked files of its folders."""
+"""Tracked files of the project's folders, which the checks read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _TICKED = re.compile(r"(?<!`)(`{1,2})([^`\n]+)\1(?!`)")
 
 
 def files(root: Path, *suffixes: str) -> list[Path]:
-    """Return the tracked files of the project's folders and its root, sorted; of these suffixes
-    if given."""
+    """Return the tracked files in the project's folders and its root, sorted.
+
+    With suffixes (".py") only files that have one of them.
+    """
     found = (path for path in git.files(root) if _ours(path.relative_to(root).parts))
     return sorted(path for path in found if not suffixes or path.suffix in suffixes)
 
@@ -27,16 +29,16 @@ def _ours(parts: tuple[str, ...]) -> bool:
 
 
 def ticked(text: str) -> Iterator[tuple[int, str]]:
-    """Each piece of text in back-ticks, with its line number."""
+    """Yield (line number, text) of each piece in back-ticks."""
     for found in _TICKED.finditer(text):
         yield line_of(text, found.start()), found[2]
 
 
 def line_of(text: str, place: int) -> int:
-    """The line number, from 1, of a place in a text."""
+    """Return the line number, from 1, of an offset in a text."""
     return text.count("\n", 0, place) + 1
 
 
 def is_test(path: Path) -> bool:
-    """Tell if a file is a test, whose texts may name files that do not exist."""
+    """Return whether a file is a test or a conftest, whose texts may name missing files."""
     return path.name.startswith("test_") or path.name == "conftest.py"

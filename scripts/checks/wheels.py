@@ -48,8 +48,15 @@ _NAMESPACES = "consider_namespace_packages=true"  # cocotbext is shared with coc
 
 @dataclass(frozen=True)
 class Package:
-    """Package with its folder, module and example; flags tell if its tests run simulators, and if
-    `nf test` also runs them in the tree."""
+    """A Python package of the project that is published as a wheel.
+
+    Attributes:
+        folder: Its folder, from the root.
+        module: Dotted name of the package.
+        example: Module of its example.
+        simulates: Whether its tests run simulators.
+        in_tree: Whether `nf test` also runs its tests in the tree.
+    """
 
     folder: str
     module: str
@@ -65,7 +72,7 @@ PACKAGES = [
 
 
 def main(words: Sequence[str]) -> int:
-    """Check every package, side by side; 1 when anything is wrong, after a line for each thing."""
+    """Check every package, in parallel, and print each fault; return 1 if there is one, else 0."""
     parser = argparse.ArgumentParser("wheels", description="Packages outside of the tree.")
     parser.add_argument(
         "--all", action="store_true", help="run the tests of each, not only collect"
@@ -79,7 +86,7 @@ def main(words: Sequence[str]) -> int:
 def check(package: Package, tests_run: bool = True) -> bool:
     """Check the wheel of a package, print each fault, and return True if there is one.
 
-    Its tests are run or only collected.
+    Its tests are run, or with `tests_run` False only collected.
     """
     start = time.monotonic()
     source = ROOT / package.folder
@@ -100,7 +107,10 @@ def check(package: Package, tests_run: bool = True) -> bool:
 
 
 def build(source: Path, folder: Path) -> Path:
-    """Make the wheel of a package in ``folder``, from a copy, since a build leaves files."""
+    """Build the wheel of a package and return its path.
+
+    A copy in ``folder`` is built, since a build leaves files.
+    """
     copy = folder / "source"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns(*_LEFT_BY_BUILDS))
     _pip(["wheel", "--no-deps", "--no-build-isolation", "-w", folder / "wheel", copy], "built")
@@ -115,7 +125,13 @@ def tracked(source: Path) -> list[str]:
 
 
 def problems(wheel: Path, module: str, files: Iterable[str]) -> list[str]:
-    """Return a line for each file that is missing from a wheel, untracked, or a test."""
+    """Return an error line for each file that is missing from a wheel, untracked, or a test.
+
+    Args:
+        wheel: The wheel.
+        module: Dotted name of the package.
+        files: Tracked files of the package, relative to its folder.
+    """
     root = PurePosixPath(*module.split("."))
     known = {str(root / name) for name in files}
     tests = {name for name in known if is_test(name)}
@@ -148,8 +164,10 @@ def add_tests(package: Package, python: Path) -> None:
 
 
 def install(wheel: Path, folder: Path, beside: Collection[str] = ()) -> Path:
-    """A fresh environment with the wheel, what it and its tests need, and what else is named; its
-    Python."""
+    """Make a fresh virtual environment with a wheel, and return the path of its Python.
+
+    It also holds the dependencies of the wheel and its tests, and the packages `beside`.
+    """
     place = folder / "venv"
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"
@@ -163,7 +181,10 @@ def install(wheel: Path, folder: Path, beside: Collection[str] = ()) -> Path:
 
 
 def needed(wheel: Path) -> set[str]:
-    """Names of all that a wheel and its tests bring in, by what is installed here."""
+    """Return the names of all packages that a wheel and its tests require, also indirectly.
+
+    Indirect requirements are those of the versions installed here.
+    """
     with zipfile.ZipFile(wheel) as archive:
         [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
         metadata = email.message_from_string(archive.read(name).decode("utf-8"))
@@ -179,7 +200,11 @@ def needed(wheel: Path) -> set[str]:
 
 
 def pinned(names: Collection[str]) -> str:
-    """Lines for pip with the pins and hashes of these. NfError for one that has no pin."""
+    """Return the lines of a pip requirements file with the pins and hashes of packages.
+
+    Raises:
+        NfError: A package has no pin.
+    """
     locked = pins.read(ROOT / LOCK)[0]
     if missing := sorted(set(names) - locked.keys()):
         raise NfError(f"{LOCK} has no pin of {missing[0]}, which a package depends on.")
@@ -191,7 +216,11 @@ def pinned(names: Collection[str]) -> str:
 
 
 def run(python: Path, words: Sequence[str], folder: Path) -> list[str]:
-    """Run Python in an empty folder of that environment; what was wrong, and its last lines."""
+    """Run the Python of an environment in an empty folder, outside of the tree.
+
+    Returns:
+        [] on exit code 0, else the last lines of its output and the exit code.
+    """
     empty = folder / "empty"
     empty.mkdir(exist_ok=True)
     paths = [str(python.parent), os.environ["PATH"], str(Path(sys.executable).parent)]
@@ -205,7 +234,7 @@ def run(python: Path, words: Sequence[str], folder: Path) -> list[str]:
 
 
 def _pip(words: Sequence[object], what: str) -> None:
-    """NfError, in one line, when pip fails; ``what`` could then not be done."""
+    """Run pip; NfError in one line if it fails. ``what`` ("built") names the step in the error."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
     code, said = _execute([*pip, "--retries", RETRIES, *words])
     if code:
@@ -215,7 +244,7 @@ def _pip(words: Sequence[object], what: str) -> None:
 
 
 def _execute(command: Sequence[object], **how: Any) -> tuple[int, list[str]]:
-    """Run a command; its exit code and the lines that it wrote, at least one."""
+    """Run a command; return its exit code and its output lines, at least one."""
     done = subprocess.run(
         [str(word) for word in command],
         stdin=subprocess.DEVNULL,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One module a verb of `nf`; each has add_arguments(parser) and run(args) -> exit code."""
+"""Verbs of `nf`, one module each, with add_arguments(parser) and run(args) -> exit code."""

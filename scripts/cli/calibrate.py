@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train calibrate`: an operating profile for a training of the user's own."""
+"""`nf train calibrate`: measures a training script of the user and writes an operating profile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _start(command: Sequence[str], workers: int, env: Mapping[str, str]) -> str | None:
-    """Start workers that do not outlive this process."""
+    """Start worker processes of a training that do not outlive this process; see `run_workers`."""
     # After the folder of the script, so that neuron_fabric is found where nothing is installed.
     path = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(ROOT)]))
     return run_workers(command, workers, {**env, "PYTHONPATH": path})

@@ -31,8 +31,8 @@ from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
 from scripts.run.workers import run_workers
+from verif.replay.gradient_source import ZeroTensors, route_warnings
 from verif.replay.plan import assign_routes, tied_tensors
-from verif.replay.source import ZeroTensors, route_warnings
 
 EXAMPLE_SCRIPTS = ROOT / "examples"
 CAPTURES = BUILD / "captures"
@@ -120,7 +120,11 @@ def _capture(args: argparse.Namespace) -> int:
 
 
 def _check(folder: Path) -> int:
-    """Reads every byte: a capture that passes can be replayed, but for the device's own limits."""
+    """Read every byte of a capture, print its content and warnings, and return 0.
+
+    CaptureError is raised for damage. A capture that passes can be replayed, unless it exceeds
+    limits of the device.
+    """
     capture = Capture.open(folder)
     for line in _summary(capture):
         say(line)
@@ -165,18 +169,22 @@ def _summary(capture: Capture) -> list[str]:
 
 
 def _script(name: str) -> Path:
-    """A path, or the name of an example."""
+    """Return the path of a script, given as a path or by the name of an example of the project.
+
+    Raises:
+        NfError: There is neither.
+    """
     example = EXAMPLE_SCRIPTS / f"{name}.py"
     path = example if example.is_file() and not Path(name).exists() else Path(name)
     if not path.is_file():
         # Scripts that capture: what only uses them does not count.
-        known = ", ".join(sorted(path.stem for path in EXAMPLE_SCRIPTS.glob("train_*.py")))
+        known = ", ".join(sorted(path.stem for path in EXAMPLE_SCRIPTS.glob("train*.py")))
         raise NfError(f"no script {name}; give a path, or one of the examples: {known}.")
     return path
 
 
 def _free_folder(stem: str) -> Path:
-    """Return `build/captures/STEM`, with a number appended if it exists."""
+    """Return `build/captures/STEM`, with a number appended if it exists; lock it."""
     for number in count(1):
         path = CAPTURES / (stem if number == 1 else f"{stem}-{number}")
         if not path.exists():

@@ -21,7 +21,6 @@ from scripts.build.slang import analyse
 from scripts.checks import (
     audit,
     doc_links,
-    env_table,
     file_rules,
     generated_tables,
     pins,
@@ -31,7 +30,7 @@ from scripts.checks import (
     tree,
 )
 from scripts.cli.steps import command, run_checks
-from scripts.common import toolchain
+from scripts.common import tool_versions
 from scripts.common.arguments import Command
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import FILELIST, TOP, Dut
@@ -44,13 +43,13 @@ from scripts.prove import proof
 from scripts.report import functional
 
 LAYERS = [
-    toolchain.in_venv("lint-imports") or "lint-imports",
+    tool_versions.in_venv("lint-imports") or "lint-imports",
     "--cache-dir",
     shown(BUILD / "imports"),
 ]
 LINT_WAIVERS = ROOT / "hdl" / "lint"
 REGISTERS = [sys.executable, "-m", "verif.regs.generate", "--check"]
-DRAWINGS = [sys.executable, "-m", "scripts.figures.drawings", "--check"]
+DRAWINGS = [sys.executable, "-m", "scripts.drawings.draw", "--check"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    ruff = toolchain.in_venv("ruff") or "ruff"
+    ruff = tool_versions.in_venv("ruff") or "ruff"
     sources = tree.files(ROOT, ".py")
     python = [path.relative_to(ROOT).as_posix() for path in sources]
     if args.fix:
@@ -85,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         "prose is plain": partial(prose.violations, ROOT),
         "RTL headers name what is there": partial(rtl_style.header_words, ROOT),
         "links, paths and modules exist": partial(doc_links.violations, ROOT),
-        "environment variables are documented": partial(env_table.violations, ROOT),
+        "environment variables are documented": partial(generated_tables.env_violations, ROOT),
         "testplan": plan_problems,
         "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), _tracked_tests()),
         "mutants of the package": lambda: package_mutants.problems(
@@ -117,18 +116,21 @@ def _pipeline() -> list[str]:
 
 
 def _tracked_tests() -> list[TestCase]:
-    """Return the tests of tracked modules: a draft owes the testplan nothing yet."""
+    """Return the cocotb tests in files that git tracks: a draft need not be in the testplan yet."""
     tracked = {path.stem for path in tree.files(ROOT, ".py")}
     return [test for test in discover() if test.module.rpartition(".")[2] in tracked]
 
 
 def plan_problems() -> list[str]:
-    """Tests without an entry in the testplan, entries without a test, and mistakes in its files."""
+    """Return error lines on the testplan: mistakes, tests without entry, entries without test."""
     return testplan.problems(testplan.read(), _tracked_tests())
 
 
 def _mutation_waivers() -> list[str]:
-    """Waivers of mutants that do not exist; the mutants are made only where there is a waiver."""
+    """Return error lines on waivers of source mutants that do not exist.
+
+    Mutants are made from the source only if there is a waiver.
+    """
     waived = mutant_outcome.read_waivers()
     if not waived:
         return []
@@ -141,7 +143,7 @@ def add_lint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lint(args: argparse.Namespace) -> int:
-    """Lint every build with three readers of SystemVerilog: each finds what the others miss.
+    """Lint every build with slang, Verilator and Icarus: each finds what the others miss.
 
     examples:
       nf lint                                    lint every build with three readers

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf close`: picks tests, seeds and constraint weights toward open functional bins until nothing
-improves, and draws its curve and that of plain random seeds.
+"""`nf close`: coverage closure by choosing tests, seeds and constraint weights toward open bins.
+
+It stops when nothing improves, and draws the number of closed bins against cycles, for its choices
+and for plain random seeds.
 
 examples:
   nf close                                   scenarios and the tests that bins name, all bins
@@ -81,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def times(text: str) -> float:
-    """argparse type: 0, or a factor."""
+    """Convert an argument to 0.0 or a factor above 0 (argparse type)."""
     return 0.0 if text == "0" else seconds(text)
 
 
@@ -135,7 +137,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _specs(args: argparse.Namespace, meant: Sequence[str]) -> dict[str, RunSpec]:
-    """A run of each test to choose from; `meant` are the choice where none was asked for."""
+    """Return a run of each test to choose from, by test id.
+
+    Args:
+        args: Command line; `args.test` are globs of tests.
+        meant: Globs to use if the command line has none.
+
+    Raises:
+        NfError: No test of the testplan matches.
+    """
     plan, globs = testplan.read(), args.test or meant
     sim = registry.choose(registry.ALL)[0][0]
     out = {}
@@ -159,13 +169,16 @@ def _specs(args: argparse.Namespace, meant: Sequence[str]) -> dict[str, RunSpec]
 
 
 def weights_of(test: str) -> dict[str, dict[str, float]]:
-    """Return the weights of a test that draws by the knobs: the defaults, and those of its use."""
+    """Return the default weights of a scenario test: weight by choice, by knob.
+
+    Weights that the test sets itself replace the general defaults.
+    """
     use = USES.get(test.rpartition("::")[2], {})
     return {name: {**knob.weights, **use.get(name, {})} for name, knob in KNOBS.items()}
 
 
 def _goals(args: argparse.Namespace) -> list[BinGoal]:
-    """Bins that are not waived, of the cover points that were asked for."""
+    """Return the coverage bins to close: those of the chosen points that are not waived."""
     waived = {(waiver.point, waiver.bin) for waiver in functional.read_waivers()}
     out = [
         BinGoal((point.name, name), point.at_least, point.test)
@@ -180,7 +193,11 @@ def _goals(args: argparse.Namespace) -> list[BinGoal]:
 
 
 def _told(closing: Closing, took: float) -> int:
-    """The end: totals, ratio, what stayed open, and the files."""
+    """Print and write the results of coverage closure: totals, ratio, open bins, page, merged file.
+
+    Returns:
+        Exit code: 1 if a run failed, or if no run measured coverage; else 0.
+    """
     close, plain = closing.close, closing.plain
     lines = [close.line(), *([plain.line()] if plain.points else [])]
     said = [

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train nodes`: train in low-bit on several nodes; check equal decisions on all nodes, a link
-that is slow for a while, and the death of a node.
+"""`nf train nodes`: trains with low-bit gradients on several emulated nodes.
+
+It checks equal decisions on all nodes, a link that is slow for a while, and the death of a node.
 
 examples:
   nf train nodes --nodes 4 --rate 1gbit    a network namespace per node, links of 1 Gbit/s (root)
@@ -24,7 +25,8 @@ from typing import Any
 
 from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.data import DataError, read_object
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 from scripts.common import process, run_folders
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
@@ -57,7 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if all checks pass, else 1. Raise NfError if they cannot be run."""
+    """Run both checks (equal decisions, death of a node); return 0 if they pass, else 1.
+
+    Raises:
+        NfError: torch or the nodes are not available, or a node ends too early.
+    """
     if importlib.util.find_spec("torch") is None:
         raise NfError("nf train nodes: torch is not installed (requirements-torch.txt).")
     run_folders.tree()
@@ -70,7 +76,10 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _nodes(args: argparse.Namespace) -> Iterator[Nodes]:
-    """Make network namespaces with rate limits; plain processes if that is not possible."""
+    """Context of the nodes: network namespaces with rate limits, or plain processes otherwise.
+
+    The reason for plain processes is printed.
+    """
     why = node_network.why_not() if args.rate else "no --rate"
     if why:
         say(f"plain processes without a rate ({why}): the slow link is left out")
@@ -81,7 +90,14 @@ def _nodes(args: argparse.Namespace) -> Iterator[Nodes]:
 
 
 def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
-    """Check that all nodes decide the same, and that low-bit is admitted while the link is slow."""
+    """Train on all nodes, and check that all decide the same and end with the same weights.
+
+    With rate limits, one link is slowed down for a while, and low-bit must be admitted during that
+    time only.
+
+    Returns:
+        An error line for each fault.
+    """
     substrate = folder / "substrate.toml" if nodes.limit else None
     folder.mkdir()
     if substrate:
@@ -120,9 +136,14 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
 
 
 def flips_and_returns(flips: Sequence[tuple[int, str]]) -> bool:
-    """Return whether low-bit is rejected before the cut of the link, admitted during it, and
-    rejected after it. ``flips`` are (step, target). The link changes after a number of steps
-    counted from 0, so the step of that number is the first on the changed link."""
+    """Return whether low-bit is admitted while the link is slow, and rejected before and after.
+
+    The link changes after a number of steps counted from 0, so the step of that number is the first
+    on the changed link.
+
+    Args:
+        flips: Decisions as (step, "admitted" or "rejected").
+    """
     end = CUT_AT + CUT_FOR
     before = [target for step, target in flips if step < CUT_AT]
     return (
@@ -133,7 +154,11 @@ def flips_and_returns(flips: Sequence[tuple[int, str]]) -> bool:
 
 
 def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
-    """Kill one node, and check that all others end with an error in time."""
+    """Kill one node during a training, and check that all others end with an error in time.
+
+    Returns:
+        An error line for each node that does not.
+    """
     folder.mkdir()
     running = _start(args, nodes, folder, 10_000, None)
     _wait_for(running, folder, DIES_AT)
@@ -156,7 +181,15 @@ def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
 def _start(
     args: argparse.Namespace, nodes: Nodes, folder: Path, steps: int, substrate: Path | None
 ) -> list[process.Child]:
-    """Start a training process on every node, with one log per node."""
+    """Start a training process on every node, with one log per node.
+
+    Args:
+        args: Command line.
+        nodes: Nodes.
+        folder: Folder of logs and results.
+        steps: Number of training steps.
+        substrate: File with measured speeds of the host; None for the default.
+    """
     started = []
     env = {**os.environ, **nodes.env, "OMP_NUM_THREADS": "1"}
     for rank, prefix in enumerate(nodes.prefix):
@@ -169,7 +202,11 @@ def _start(
 
 
 def _wait_for(running: list[process.Child], folder: Path, step: int) -> None:
-    """Wait until node 0 has completed a step. Raise NfError if a node ends before."""
+    """Wait until node 0 has completed a training step.
+
+    Raises:
+        NfError: A node ends before; all others are killed.
+    """
     path = folder / "progress-0"
     while not path.is_file() or int(path.read_text(encoding="utf-8") or "0") < step:
         gone = [rank for rank, one in enumerate(running) if one.poll() is not None]
@@ -204,7 +241,7 @@ def _wait_for_end(
 
 
 def _left(folder: Path, rank: int) -> dict[str, Any]:
-    """Return the result file of a node; empty if it left none."""
+    """Return the result file that a node has written; {} if there is none."""
     try:
         return dict(read_object(folder / f"rank-{rank}.json"))
     except (OSError, DataError):

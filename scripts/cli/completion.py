@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf completion`: print the completion script of a shell, and answer its requests.
+"""`nf completion`: prints the completion script of a shell, and answers its requests.
 
 argcomplete asks the parser itself, so that a new option needs no second list; tests, suites and
 builds are looked up on request.
@@ -33,7 +33,11 @@ Source = Callable[[], Iterable[str]]
 
 
 def asked() -> list[str] | None:
-    """Return the words so far if a shell asks for completion, else None."""
+    """Return the words typed after `nf` if a shell requests completion, else None.
+
+    The request is read from the environment (`_ARGCOMPLETE`, `COMP_LINE`, `COMP_POINT`). The line
+    is cut at the cursor, so the last word may be incomplete.
+    """
     if "_ARGCOMPLETE" not in os.environ:
         return None
     line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT") or 0) or None]
@@ -48,7 +52,10 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def with_completer(action: argparse.Action, source: Source) -> None:
-    """Let an argument be completed from a source; a source that fails offers nothing."""
+    """Set the function that lists the possible values of an argument for completion by the shell.
+
+    If it raises, no value is offered.
+    """
 
     def complete(**_: object) -> list[str]:
         try:
@@ -60,7 +67,7 @@ def with_completer(action: argparse.Action, source: Source) -> None:
 
 
 def add_filters(parser: argparse._ActionsContainer) -> None:
-    """Add `--stage` and `--feature`, which narrow the choice of tests."""
+    """Add the options `--stage` and `--feature`, which restrict the selection of tests."""
     from scripts.plan import testplan
 
     parser.add_argument(
@@ -75,7 +82,7 @@ def add_filters(parser: argparse._ActionsContainer) -> None:
 
 
 def add_sim(add: Callable[..., object], what: str = "simulator") -> None:
-    """Add `--sim`: one simulator, by default the first of the registry."""
+    """Add the option `--sim`: one simulator, by default the first of the registry."""
     from scripts.build import registry  # `nf` itself needs no simulator
 
     first = registry.names()[0]
@@ -83,7 +90,7 @@ def add_sim(add: Callable[..., object], what: str = "simulator") -> None:
 
 
 def tests() -> list[str]:
-    """Return every `test_module::test`."""
+    """Return the ids (`test_module::test`) of all cocotb tests."""
     from scripts.plan.discover import discover
 
     return [test.id for test in discover()]

@@ -74,7 +74,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def collect(inputs: Sequence[str]) -> Merged:
-    """Return the merged coverage of all inputs; NfError for an input without coverage."""
+    """Return the merged coverage of all inputs; of the last command if there is no input.
+
+    An input is the number of a command, a folder of runs, or a merged file.
+
+    Raises:
+        NfError: No passed run measured coverage, or an input is damaged.
+    """
     merger = Merger()
     for text in inputs or ["last"]:
         _add(merger, text)
@@ -100,14 +106,17 @@ def _add(merger: Merger, text: str) -> None:
 
 
 def _moved(path: Path, record: RunRecord) -> RunRecord:
-    """Return the record of a run with the present paths of its files: it may have been moved."""
+    """Return the record with the present path of its coverage file: the folder may have moved."""
     if not record.coverage:
         return record
     return replace(record, coverage=str(path.parent.absolute() / PACKED))
 
 
 def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:
-    """Merge the file of a command, or return its records if that file does not exist."""
+    """Return the records of a command, or merge its merged file, if it exists, and return [].
+
+    ``number`` is None for the last command.
+    """
     with History(write=False) as history:
         found = recorded.command(history, number).id
         if of_command(found).is_file():
@@ -128,7 +137,7 @@ def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCove
 
 
 def _needless(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
-    """Return one line for each waiver that is not needed."""
+    """Return an error line for each waiver that is not needed: its point or bin was reached."""
     hit = cover.waived_but_hit if cover else ()
     return [
         *(f"waiver not needed: {text}" for text in (code.unneeded if code else ())),
@@ -154,8 +163,13 @@ def _merge(args: argparse.Namespace) -> int:
 
 
 def _check_outputs(inputs: Sequence[str], given: Mapping[str, Path | None], out: Path) -> None:
-    """Raise an error, before anything is read, for an output that cannot be written, or that is an
-    input."""
+    """Raise an error, before anything is read, if an output cannot be written or is an input.
+
+    Args:
+        inputs: Inputs as in `collect`.
+        given: Output path by option; None if the option is not given.
+        out: Main output, which may have a default path.
+    """
     paths_by_option = {option: path for option, path in given.items() if path}
     for option, path in paths_by_option.items():
         output.check_output(path, option)
@@ -239,7 +253,7 @@ def _html(args: argparse.Namespace) -> int:
 
 
 def _goals(args: argparse.Namespace) -> int:
-    """Compare with the goals; return 1 if one is missed or a waiver is not needed."""
+    """Print the table of figures and goals; return 1 if one is missed or a waiver is not needed."""
     cover, _, code = _judged(collect(args.inputs))
     table, bad = code_coverage.missed_goals(cover.share if cover else None, code)
     say(*table)
@@ -249,7 +263,7 @@ def _goals(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    """Print bins and places that only one side covers; return 1 if something was lost."""
+    """Print bins and code points that only one of two inputs covers; return 1 if some were lost."""
     before, after = (collect([text]) for text in args.inputs)
     lost = 0
     for sign, one, other in (("-", before, after), ("+", after, before)):
@@ -263,7 +277,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _reached(merged: Merged) -> set[str]:
-    """Return covered functional bins and points of code; bits of a signal count one by one."""
+    """Return the covered functional bins and code points as texts, each bit of a signal singly."""
     found = {f"functional {point} / {name}" for point, name in merged.bins}
     counted = code_coverage.count(merged)
     for place, hits in counted.counts.items() if counted else ():

@@ -15,9 +15,9 @@ import sys
 
 from neuron_fabric.errors import say
 from scripts.build import registry
-from scripts.common import toolchain
+from scripts.common import tool_versions
 from scripts.common.terminal import TextTable
-from scripts.common.toolchain import Finding
+from scripts.common.tool_versions import Finding
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def look() -> list[Finding]:
-    """Look for every tool; return one finding each, in the printed order."""
-    libpython = toolchain.libpython()
+    """Look for every tool; return the findings in the order in which `nf doctor` prints them."""
+    libpython = tool_versions.libpython()
     return [
         Finding("python", "required", platform.python_version(), sys.executable, ""),
         Finding(
@@ -90,7 +90,7 @@ _OPTIONAL = {
 
 
 def _package(name: str, need: str, remedy: str) -> Finding:
-    version = toolchain.package_version(name)
+    version = tool_versions.package_version(name)
     module = _MODULES.get(name, name.lower().replace("-", "_"))
     spec = importlib.util.find_spec(module) if version else None
     where = [*(spec.submodule_search_locations or ()), spec.origin or ""][0] if spec else None
@@ -99,5 +99,5 @@ def _package(name: str, need: str, remedy: str) -> Finding:
 
 def _program(name: str, need: str, remedy: str, *version: str) -> Finding:
     found = shutil.which(name)
-    text = toolchain.first_line([found, *(version or ("--version",))]) if found else ""
-    return Finding(name, need, toolchain.version_number(text), found, remedy)
+    text = tool_versions.first_line([found, *(version or ("--version",))]) if found else ""
+    return Finding(name, need, tool_versions.version_number(text), found, remedy)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf report flits`: print a recorded link trace, slot by slot.
+"""`nf report flits`: prints a recorded trace of the CXL link, flit slot by flit slot.
 
 examples:
   nf run test_modes::fp32 --link-trace       record build/runs/*/link.trace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line `nf`: the verb table, the parser and the exit codes of every verb.
+"""Command line of `nf`: the verb table, the parser and the exit codes of every verb.
 
 Exit codes: 0 done, 1 a test or a check failed, 2 the command cannot be executed (bad input gets one
 line, never a traceback), 130 interrupted.
@@ -31,7 +31,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from neuron_fabric.command_line import intermixed
-from neuron_fabric.errors import LineError, one_line, say, settle_output
+from neuron_fabric.errors import LineError, say, settle_output
+from neuron_fabric.printable import one_line
 from scripts.cli import completion
 from scripts.common import process, terminal
 from scripts.common.arguments import Command, seconds
@@ -151,7 +152,7 @@ class _OverviewParser(OneLineParser):
 
 
 def load(name: str) -> Command:
-    """Import the module of a verb and return its command."""
+    """Import the module of a verb and return its options, function and examples."""
     place = MODULES.get(name, f"scripts.cli.{name.split()[-1]}")
     path, _, command = place.partition(":")
     module = importlib.import_module(path)
@@ -163,7 +164,10 @@ def load(name: str) -> Command:
 
 
 def examples_in(docstring: str | None) -> str:
-    """Return the end of a docstring from "examples:" on, the epilog of a help."""
+    """Return the part of a docstring from "examples:" on, shown at the end of `--help`.
+
+    "" if there is none.
+    """
     _, head, rest = inspect.cleandoc(docstring or "").partition("examples:\n")
     return head + rest
 
@@ -190,14 +194,14 @@ def verb_of(words: Iterable[str]) -> str | None:
 
 
 def _below(group: str) -> list[str]:
-    """Return the second words of the verbs of a group."""
+    """Return the second words of the verbs of a group: "check", .. for "train"."""
     return [name.split()[1] for name in VERBS if name.startswith(f"{group} ")]
 
 
 def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of `nf`.
 
-    Only the chosen verb is given its options; the modules of all others stay unloaded.
+    Only the verb `chosen` has its options; the modules of all others are not imported.
     """
     parser = _OverviewParser(prog="nf")
     commands = parser.add_subparsers(
@@ -221,7 +225,10 @@ def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (see the head of this module)."""
+    """Run one `nf` command and return its exit code (see the head of this module).
+
+    `argv` are the words after `nf`; None takes those of this process.
+    """
     open_streams()
     with terminal.installed(), process.ended_in_order():
         code = _main(argv)
@@ -289,7 +296,10 @@ def open_streams() -> None:
 
 
 def check_environment() -> None:
-    """Raise NfError if `nf` would test another tree than the user means, or cannot work here."""
+    """Raise NfError if this `nf` belongs to another checkout than the user means, or cannot work.
+
+    The latter concerns variables that disable checks, and temporary folders that cannot be written.
+    """
     here = checkout(Path.cwd())
     meant = here or checkout(Path(sys.prefix))
     if meant is not None and not meant.samefile(ROOT):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf mutate`: breaks a copy of the RTL, and of the package `neuron_fabric`, in every listed way;
-each must end red by its checker, or by the cases of pytest that it names.
+"""`nf mutate`: breaks a copy of the RTL, and of the package `neuron_fabric`, in every listed way.
+
+Each mutant must fail by the checker, or by the pytest cases, that its entry names.
 
 examples:
   nf mutate --list                           the breakages and why each matters
@@ -56,7 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_jobs(parser)
     parser.add_argument("--seed", type=positive, help="run them in an order drawn by this seed")
     parser.add_argument(
-        "--within", type=seconds, metavar="S", help="start no mutant after so many seconds"
+        "--within",
+        type=seconds,
+        metavar="S",
+        help="start no mutant after so many seconds, and none whose simulator compiles slowly",
     )
     parser.add_argument("--list", action="store_true", help="show the mutants and stop")
     mutate_source.add_arguments(parser)
@@ -76,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
         )
     found = [m for m in _listed() if any(fnmatch.fnmatch(m.id, g) for g in args.globs)]
     rtl = [m for m in found if isinstance(m, Mutant) and args.part != "package"]
+    if args.within is not None and not args.sim:  # one slow build alone may take longer
+        rtl = [m for m in rtl if not registry.get(m.sim).compiles_slowly] or rtl
     # The package runs on no simulator.
     package = [
         m for m in found if isinstance(m, PackageMutant) and args.part != "rtl" and not args.sim
@@ -102,7 +108,7 @@ def _listed() -> list[Mutant | PackageMutant]:
 
 
 def _to_run(chosen: Sequence[_T], seed: int | None) -> list[_T]:
-    """Those that something has to catch, in their order or in one that is drawn."""
+    """Return the mutants that tests must catch, in their order or in one drawn by `seed`."""
     some = [one for one in chosen if not one.survives]
     if seed is not None:
         Random(seed).shuffle(some)
@@ -110,7 +116,7 @@ def _to_run(chosen: Sequence[_T], seed: int | None) -> list[_T]:
 
 
 def _available(chosen: list[Mutant], wanted: str | None) -> list[Mutant]:
-    """Mutants with the simulator they run on; another takes over for one that is missing."""
+    """Return the mutants with `wanted` as simulator, or without it each with an installed one."""
     if wanted:
         registry.choose(wanted)
         return [replace(mutant, sim=wanted) for mutant in chosen]
@@ -121,7 +127,16 @@ def _available(chosen: list[Mutant], wanted: str | None) -> list[Mutant]:
 
 
 def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
-    """Run the tests of each mutant; those that did not begin ``within`` seconds are left out."""
+    """Run the tests of listed RTL mutants and print which catch them.
+
+    Args:
+        chosen: Mutants.
+        jobs: Parallel runs.
+        within: Seconds after which no further run starts; None for no limit.
+
+    Returns:
+        Exit code: 0 if all runs that started caught their mutant, else 1.
+    """
     start = time.monotonic()
     run_folders.tree()
     paths.writable(RUNS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf mutate --sample N`, `--all`: mutants made from the source, many in one build."""
+"""`nf mutate --sample N` or `--all`: mutants made from the RTL source, many in one build."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
 from scripts.common import paths, process, run_folders, secret_values
@@ -30,7 +31,7 @@ from scripts.mutation.mutant_outcome import ALIVE, RESULTS, MutantOutcome, Store
 from scripts.mutation.run_mutants import UNKNOWN_S, Candidate, MutantRuns
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover, select
-from scripts.plan.order import Memory
+from scripts.plan.run_order import Memory
 from scripts.report import mutation
 from scripts.run import forkserver, simulate
 from verif.scoreboard.checkers_off import CHECKERS
@@ -51,7 +52,7 @@ _RUNS = BUILD / "mutants"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of mutants that are made from the source."""
+    """Add the options for mutants that are made from the source."""
     made = parser.add_argument_group("mutants made from the source")
     made.add_argument("--sample", type=positive, metavar="N", help="N of them, drawn by --seed")
     made.add_argument("--all", action="store_true", help="all of them")
@@ -95,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted(args: argparse.Namespace) -> bool:
-    """Tell if the command line selects mutants made from the source."""
+    """Return whether the command line selects mutants made from the source."""
     return bool(args.sample or args.all or args.id)
 
 
@@ -121,7 +122,11 @@ def _changed(diff: str) -> list[str]:
 
 
 def _chosen(everything: Sequence[SourceMutant], args: argparse.Namespace) -> list[SourceMutant]:
-    """The mutants that the options name, then a sample of these. NfError where there are none."""
+    """Return the mutants that match `--id`, and with `--sample` a random sample of these.
+
+    Raises:
+        NfError: There is none.
+    """
     found = [m for m in everything if any(fnmatch.fnmatch(m.id, g) for g in args.id or ["*"])]
     if not found:
         raise NfError("no mutant fits (`nf mutate --list --all` shows all).")
@@ -129,7 +134,14 @@ def _chosen(everything: Sequence[SourceMutant], args: argparse.Namespace) -> lis
 
 
 def candidates(args: argparse.Namespace) -> list[Candidate]:
-    """Every planned test on each of these builds of it, on the quick simulator, with seed 1."""
+    """Return a run, with seed 1, of every selected test on each selected build planned for it.
+
+    The simulator is one that can link C++. Each comes with the modules in its design and its
+    expected duration. `--tests`, `--build` and `--without` select.
+
+    Raises:
+        NfError: An option is wrong, or no test is left.
+    """
     builds = tuple(args.build or _BUILDS)
     plan = testplan.read()
     tests = select(discover(), args.tests or ["*"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf prove`: properties of the RTL, proved or bounded; with `--mutants`, seen to fail.
+"""`nf prove`: proves properties of the RTL; with `--mutants`, checks that broken RTL fails them.
 
 examples:
   nf prove --list                            what is proved, how, and why
@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 from scripts.cli.completion import with_completer
 from scripts.common import paths, process, run_folders, secret_values
 from scripts.common.arguments import add_jobs
@@ -28,7 +29,7 @@ from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import RunProgress
 from scripts.farm.work import ProofRun
-from scripts.plan.order import Memory
+from scripts.plan.run_order import Memory
 from scripts.prove import counterexample, proof, proving
 from scripts.prove.proof import Broken, Method, Proof
 from scripts.record.database import Recorder
@@ -81,25 +82,28 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class ProofWorkers:
-    """Machine or cluster on which proofs are tried, and how many at once."""
+    """Place where proofs are executed: this machine or a cluster, and the number at a time."""
 
     jobs: int
     farm: cluster.Farm | None = None
 
     def proved(self, one: Proof, folder: Path, shown_as: str = "") -> RunRecord:
-        """Try a proof, with its files in a separate folder below ``folder``."""
+        """Execute a proof and return its record; its files are in a separate folder of ``folder``.
+
+        `shown_as` is the name of the build in the record, for a mutant; "" for the default.
+        """
         if self.farm is None:
             return proving.run(one, folder, shown_as)
         spec = replace(one.spec, build_name=shown_as) if shown_as else one.spec
         return self.farm.send(spec, ProofRun(one, shown_as), None, folder)
 
     def end(self) -> None:
-        """End every proof, wherever it is."""
+        """End all proofs in progress."""
         process.kill_all() if self.farm is None else self.farm.end()
 
 
 def result(one: Proof, record: RunRecord) -> str:
-    """`proved`, `bounded` (of the first k clocks), `broken`, or `unknown`."""
+    """Return "proved", "bounded" (for the first k clocks), "broken" or "unknown" for a proof."""
     if record.passed:
         return "bounded" if one.method is Method.BMC else "proved"
     return "broken" if record.kind is FailureKind.ASSERTION else "unknown"
@@ -184,7 +188,7 @@ def _show(one: Proof, record: RunRecord) -> None:
 
 
 def _show_replay(stimulus: Path) -> None:
-    """Replay a counterexample in the simulator and print the result."""
+    """Replay a counterexample of a proof in the simulator and print the result."""
     try:
         kept = evidence.kept(paths.ROOT / stimulus)  # the next proof empties its folder
         record = counterexample.replay(kept, run_folders.folder(RUNS) / "replays")
@@ -197,7 +201,7 @@ def _show_replay(stimulus: Path) -> None:
 
 
 def _replay(path: Path, waves: bool) -> int:
-    """Exit code 0 when the simulation shows the failure."""
+    """Replay a counterexample in a simulator; return 0 if an assertion fails there, too, else 1."""
     place = path if path.is_absolute() else Path.cwd() / path
     record = counterexample.replay(place, run_folders.folder(RUNS) / "replays", waves)
     say(f"{record.kind or 'passed'}: {record.cause}", f"log: {record.log}")

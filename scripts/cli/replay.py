@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay`: drive captured gradients through the design and check every result.
+"""`nf replay`: drives captured gradients through the RTL and checks every result.
 
 Exit code 0: every line is right; 1: a line, counter or simulator differs; 2: bad input.
 
@@ -24,7 +24,8 @@ from typing import Any
 
 from models.line_packing import Tie
 from models.regions import MAX_WORKERS
-from neuron_fabric.errors import CaptureError, one_line, say, telling
+from neuron_fabric.errors import CaptureError, say, telling
+from neuron_fabric.printable import one_line
 from scripts.build import registry
 from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, given, positive, seconds, up_to
 from scripts.common.errors import BuildError, OptionError
@@ -35,12 +36,12 @@ from scripts.farm.replay_run import run_replay, run_stimulus, write_history
 from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay import options as replay_options
+from verif.replay.gradient_source import NETWORKS
 from verif.replay.job import Shard, make_replay
 from verif.replay.options import ReplayOptions, parse_parameters
 from verif.replay.result import check_out, check_steps, hold
 from verif.replay.runner import merge
-from verif.replay.source import NETWORKS
-from verif.replay.tensors import TERNARY_RATIO
+from verif.replay.tensor_lines import TERNARY_RATIO
 
 WORKERS = 8
 CHOICES = {
@@ -153,7 +154,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
-    """Replay, and return the exit code.
+    """Replay as the options say, and return the exit code.
 
     Args:
         args: Parsed options.
@@ -183,7 +184,10 @@ def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
 
 
 def _replay(args: argparse.Namespace, simulators: Simulators, start: float, recorded: bool) -> int:
-    """Read and check all input, then replay or merge. The lock of --out is held meanwhile."""
+    """Read and check all input, then replay, or merge the journals of shards; return the exit code.
+
+    The lock of --out is held meanwhile.
+    """
     options, out = options_of(args), None if args.out is None else Path(args.out)
     with ExitStack() as stack:
         if out is not None:
@@ -206,7 +210,7 @@ def _replay(args: argparse.Namespace, simulators: Simulators, start: float, reco
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """Raise OptionError for options that exclude each other."""
+    """Raise OptionError for options of `nf replay` that exclude each other, or lack another one."""
     wanted = [word for word in (args.capture, args.synthetic, args.stimulus) if word]
     if len(wanted) != 1:
         what = f"{len(wanted)} given" if wanted else "nothing to replay"
@@ -245,10 +249,10 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def options_of(args: argparse.Namespace) -> ReplayOptions:
-    """Return the options that change what is driven; the steps are not checked yet.
+    """Return the options that determine the operations of a replay; the steps are not checked yet.
 
     Raises:
-        CaptureError: for a malformed --param.
+        CaptureError: A --param is malformed.
     """
     log2 = None
     if args.transport == "bulk":
@@ -281,8 +285,10 @@ _REPEATED = (
 
 
 def rerun_command(args: argparse.Namespace, sim: str) -> str:
-    """Return the command that repeats a signal-level replay on a simulator; options that have
-    their default value are left out."""
+    """Return the command that repeats a signal-level replay on a simulator.
+
+    Options that have their default value are left out.
+    """
     words = [".venv/bin/nf", "replay", args.capture, "--sim", sim, "--seed", str(args.seed)]
     changed = given(args, add_arguments)
     for name in (one for one in _REPEATED if one in changed):
@@ -293,7 +299,7 @@ def rerun_command(args: argparse.Namespace, sim: str) -> str:
 
 
 def parse_shard(text: str) -> Shard:
-    """Parse ``I/N``. Raise ArgumentTypeError unless 1 <= I <= N <= 9999."""
+    """Parse ``I/N``, part I of N parts of the lines (argparse type); 1 <= I <= N <= 9999."""
     match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise argparse.ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N")
@@ -301,7 +307,7 @@ def parse_shard(text: str) -> Shard:
 
 
 def _ratio(text: str) -> float:
-    """Parse a ratio. Raise ArgumentTypeError unless it is finite and not negative."""
+    """Parse a ratio, finite and not negative (argparse type)."""
     try:
         value = float(text)
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf report`: write the report of any recorded command again, also of one that was killed.
+"""`nf report`: writes the report of any recorded command again, also of one that was killed.
 
 examples:
   nf report                                  report the last command

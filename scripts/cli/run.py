@@ -38,9 +38,9 @@ from scripts.common.paths import TESTPLAN, TESTS
 from scripts.common.records import SOLVER, RunRecord, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import RunProgress, line_of, show
-from scripts.plan import order, selection, testplan
+from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies
-from scripts.plan.order import Memory, Reason
+from scripts.plan.run_order import Memory, Reason
 from scripts.record.database import History, Recorder
 from scripts.report import recorded, run_figures
 from scripts.report.invocation import revision
@@ -57,7 +57,7 @@ Plan = Callable[[], list[RunSpec]]
 
 
 def seed(text: str) -> int | str:
-    """Parse a seed or `repeat` (argparse type)."""
+    """Convert an argument to a positive integer, or keep the word `repeat` (argparse type)."""
     try:
         return text if text == selection.REPEAT else positive(text)
     except argparse.ArgumentTypeError as error:
@@ -65,7 +65,11 @@ def seed(text: str) -> int | str:
 
 
 def weights(text: str) -> str:
-    """Parse weights of scenarios, JSON text or a file of it, into compact JSON (argparse type)."""
+    """Parse the weights of scenario tests, JSON text or the name of a file (argparse type).
+
+    Returns:
+        Compact JSON text.
+    """
     try:
         found = knobs.parse(text if text.lstrip().startswith("{") else read_text(text))
     except (OSError, DataError) as error:
@@ -214,9 +218,9 @@ def _plan_again(args: argparse.Namespace) -> list[RunSpec]:
 
 
 def _dry_run(specs: list[RunSpec]) -> int:
-    memory, prints = Memory.read_if_any(), order.fingerprints(specs)
-    for spec in order.arrange(specs, memory, prints, order.missing_builds(specs)):
-        why, took = order.reason(spec, memory, prints[spec.id]), memory.seconds(spec)
+    memory, prints = Memory.read_if_any(), run_order.fingerprints(specs)
+    for spec in run_order.arrange(specs, memory, prints, run_order.missing_builds(specs)):
+        why, took = run_order.reason(spec, memory, prints[spec.id]), memory.seconds(spec)
         notes = [] if why is Reason.KNOWN else [why.name.lower()]
         notes += [] if took is None else [f"about {took:.1f} s"]
         line = f"{spec.name} {spec.build.sim} {spec.build_name} seed {spec.seed}"
@@ -226,7 +230,7 @@ def _dry_run(specs: list[RunSpec]) -> int:
 
 
 def _until_fail(specs: list[RunSpec], limit: int, go: Callable[[list[RunSpec]], int]) -> int:
-    """Run with new seeds, round by round, until a run fails."""
+    """Run the runs with one new seed after another until a run fails; return the last exit code."""
     code = 0
     largest = Memory.read_if_any().largest_seed
     for number, some in enumerate(selection.rounds(specs, limit, largest), 1):
@@ -247,7 +251,7 @@ def execute(
     rerun: bool = True,
     farm: cluster.Farm | None = None,
 ) -> int:
-    """Run specs in parallel, record each result and write the report.
+    """Execute runs in parallel, record each result and write the report.
 
     Args:
         specs: The runs.
@@ -265,7 +269,7 @@ def execute(
     run_folders.tree()
     paths.writable(paths.RUNS)
     at_once = farm.slots if farm else jobs or process.cores()
-    memory, prints = Memory.read_if_any(), order.fingerprints(specs)
+    memory, prints = Memory.read_if_any(), run_order.fingerprints(specs)
     expected = {spec.id: took for spec in specs if (took := memory.seconds(spec)) is not None}
     say(*tool_environment.kept_out(), file=sys.stderr)
     command = secret_values.command()
@@ -273,8 +277,8 @@ def execute(
     if farm:
         farm.resume()
     recorder = Recorder(title, specs, command, revision(), prints)
-    missing = order.missing_builds(specs)
-    todo = order.arrange(specs, memory, prints, missing)
+    missing = run_order.missing_builds(specs)
+    todo = run_order.arrange(specs, memory, prints, missing)
     interrupted = threading.Event()
 
     def came(record: RunRecord) -> None:
@@ -301,7 +305,10 @@ def execute(
 
 
 def stamps(specs: Iterable[RunSpec]) -> Stamps:
-    """Return time and size of every file that the runs depend on, the testplan and all tests."""
+    """Return (modification time, size) of all files that can change the runs.
+
+    These are the files that a run depends on, the testplan and all test modules.
+    """
     finder = Dependencies()
     files = {path for spec in specs for path in finder.files(spec)}
     files |= {*TESTPLAN.glob("*.yaml"), *TESTS.glob("test_*.py")}
@@ -321,7 +328,7 @@ def _stamped(files: Iterable[Path]) -> Stamps:
 
 
 def changed(before: Stamps) -> frozenset[Path]:
-    """Return files that differ from their stamps, with new tests."""
+    """Return the files whose time or size differs from `before`, and new tests and testplans."""
     now = _stamped({*before, *TESTPLAN.glob("*.yaml"), *TESTS.glob("test_*.py")})
     return frozenset(
         path for path in before.keys() | now.keys() if before.get(path) != now.get(path)
@@ -329,7 +336,13 @@ def changed(before: Stamps) -> frozenset[Path]:
 
 
 def affected(plan: Plan, old: Iterable[RunSpec], files: frozenset[Path]) -> list[RunSpec]:
-    """Return runs of the present plan that are new or depend on one of the files."""
+    """Return the runs of the present plan that are new or depend on one of the changed files.
+
+    Args:
+        plan: Returns the runs of the present files.
+        old: Runs planned before.
+        files: Changed files.
+    """
     finder, known = Dependencies(), set(old)
     return [spec for spec in plan() if spec not in known or files & finder.files(spec)]
 
@@ -372,7 +385,10 @@ def watch(
 
 
 def _wait(before: Stamps, poll_s: float) -> frozenset[Path]:
-    """Wait until files changed and then stay unchanged for one poll: editors save in steps."""
+    """Wait until files change and then stay unchanged for one poll, and return them.
+
+    Editors save in several steps.
+    """
     last: frozenset[Path] = frozenset()
     while True:
         now = changed(before)
@@ -389,7 +405,7 @@ def add_rerun_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rerun(args: argparse.Namespace) -> int:
-    """Rerun a recorded run with the same build, seed and options; return its exit code.
+    """Run a recorded run again with the same build, seed and options; return the exit code.
 
     A proof and a replay are recorded with their command line, since their result depends on files
     that a RunSpec does not hold: that command is executed again.
@@ -397,7 +413,7 @@ def rerun(args: argparse.Namespace) -> int:
     examples:
       nf rerun 812                               rerun run 812 of `nf history`
       nf rerun 812 --waves                       rerun it with waves
-      nf rerun test_modes.fp32-icarus-default-s7 rerun the last run of that name
+      nf rerun test_modes.fp32-icarus-default-s7  rerun the last run of that name
     """
     from scripts.cli import prove, replay  # `nf run` starts faster without them
 
@@ -424,7 +440,13 @@ def rerun(args: argparse.Namespace) -> int:
 
 
 def _again(verb: ModuleType, command: str, more: Sequence[str] = ()) -> int:
-    """Execute a recorded command line of another verb, with more options."""
+    """Execute the recorded command line of a proof or a replay, with further options.
+
+    Args:
+        verb: Module of the verb.
+        command: The command line.
+        more: Further words.
+    """
     _nf, name, *words = shlex.split(command)
     parser = argparse.ArgumentParser(prog=f"nf {name}")
     verb.add_arguments(parser)

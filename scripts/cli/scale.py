@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train scale`: a profile applied to the shapes of a model of a billion parameters, and its
-low-bit step through the RTL, with drawn gradients."""
+"""`nf train scale`: applies a profile to the tensor shapes of a model of a billion parameters.
+
+It can drive the model's low-bit step, with random gradients, through the hook or the RTL.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ from scripts.run.replay_simulators import Simulators, stimulus_command
 from scripts.run.workers import rank_run
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.bulk_transport import BulkTransport
+from verif.replay.gradient_source import SyntheticSource
 from verif.replay.job import planned
 from verif.replay.options import EPOCH_LINES_LOG2, SLOW_LINES_LOG2, ReplayOptions
 from verif.replay.runner import Runner
-from verif.replay.source import SyntheticSource
 
 EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
   nf train scale gpt-1.3b --hook             the hook over all its buckets, by 4 gloo ranks
@@ -61,7 +63,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def hooked(args: argparse.Namespace) -> int:
-    """A step of the hook by ranks of this machine; 1 when they differ, or take too much memory."""
+    """Run a step of the DDP hook with random gradients on 4 local ranks, and print the results.
+
+    Returns:
+        Exit code: 1 if ranks differ, no region is low-bit, or a rank takes more than 1 GiB; else 0.
+    """
     words = [args.model, str(args.route), str(int(args.cap * (1 << 20)))]
     found = rank_run(node_network.plain(HOOK_RANKS), _RANKS, words, "ranks.json")
     lines, good = told_of_hook(found["ranks"])
@@ -70,7 +76,10 @@ def hooked(args: argparse.Namespace) -> int:
 
 
 def told_of_hook(ranks: Sequence[Mapping[str, Any]]) -> tuple[list[str], bool]:
-    """Return the lines about the results of the ranks, and if these agree."""
+    """Return the lines to print about the results of the ranks, and whether they are as required.
+
+    Required: equal gradients and decisions on all ranks, at most 1 GiB each, a low-bit region.
+    """
     first, most = ranks[0], max(one["memory"] for one in ranks)
     alike = all(one[key] == first[key] for one in ranks for key in ("digest", "decisions", "sent"))
     sent = ", ".join(f"{name} {size / (1 << 20):,.1f} MiB" for name, size in first["sent"].items())
@@ -86,7 +95,17 @@ def told_of_hook(ranks: Sequence[Mapping[str, Any]]) -> tuple[list[str], bool]:
 
 
 def replayed(args: argparse.Namespace, step: LowStep) -> int:
-    """A step by its shapes: every vote, and a share of what goes in FP32; 1 when a line differs."""
+    """Replay a low-bit step with random gradients of its shapes through the RTL in bulk.
+
+    All low-bit tensors are driven, and one in SHARE elements of those that use FP32.
+
+    Args:
+        args: Command line.
+        step: Shapes and routes of the step.
+
+    Returns:
+        Exit code: 1 if a line is wrong, else 0.
+    """
     if not step.votes:
         raise NfError("no bucket is low-bit, so there is nothing to replay.")
     tensors = [TensorSpec(one.name, tuple(one.shape)) for one in step.votes]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf serve`: run a reducer server, with the models or the RTL, for trainings on this machine.
+"""`nf serve`: runs a reducer server, with the models or the RTL, for trainings on this machine.
 
 Exit code 0: ended by Ctrl-C or SIGTERM; 2: it cannot be started.
 
@@ -111,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _capacity(text: str) -> FallbackLimit:
-    """Parse ``MISSES/WINDOW``. Raise ArgumentTypeError if malformed or out of range."""
+    """Parse ``MISSES/WINDOW``, the limit of slot misses that raises FALLBACK (argparse type)."""
     misses, _, window = text.partition("/")
     if not all(one.isascii() and one.isdecimal() and len(one) < 6 for one in (misses, window)):
         raise argparse.ArgumentTypeError(f"{text!r} is not MISSES/WINDOW, as 16/64")
@@ -122,10 +122,10 @@ def _capacity(text: str) -> FallbackLimit:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until Ctrl-C, or print the status of a server; return the exit code.
+    """Serve until Ctrl-C, or print the status of a server; return exit code 0.
 
     Raises:
-        NfError: for options that exclude each other, and if the server cannot be started.
+        NfError: Options exclude each other, or the server cannot be started.
     """
     if args.status is not None:
         where = default_socket() if args.status == _DEFAULT else args.status
@@ -149,8 +149,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
-    """Return the status report of a server of this user or of one in ``allowed``. Raise
-    ServerError."""
+    """Return the lines of the status report of a running server.
+
+    Args:
+        path: Its socket.
+        allowed: Numbers of other users that may own it.
+
+    Raises:
+        ServerError: It does not answer within 5 s, or refuses.
+    """
     with connect(path, allowed) as sock:
         send(sock, StatusRequest())
         ready = readable(sock, _ANSWER_S)
@@ -168,8 +175,16 @@ def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
 
 @contextmanager
 def served(device: str, sim: str, workers: int) -> Iterator[Path]:
-    """Run a server in a separate process while the block lasts, and yield its socket. Raise NfError
-    with its last line if it does not start."""
+    """Context in which a server runs in a separate process; the value is the path of its socket.
+
+    Args:
+        device: "rtl" or "model".
+        sim: Simulator of the RTL.
+        workers: Number of ranks.
+
+    Raises:
+        NfError: It does not start; with its last line of output.
+    """
     with tempfile.TemporaryDirectory(prefix="nf-serve-") as folder:
         path, output = Path(folder, "s"), Path(folder, "output.txt")
         words = ["serve", "--device", device, "--sim", sim, "--workers", str(workers)]
@@ -196,7 +211,7 @@ def served(device: str, sim: str, workers: int) -> Iterator[Path]:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether the server answers."""
+    """Return whether a server answers at the socket."""
     try:
         return bool(status(path))
     except ServerError:
@@ -205,7 +220,10 @@ def _is_there(path: Path) -> bool:
 
 @contextmanager
 def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
-    """Open the device that the options describe; check them before anything is built."""
+    """Context of the device that reduces, models or RTL in a simulator, made from the options.
+
+    Options are checked before anything is built.
+    """
     try:
         options = ReplayOptions(
             parameters=parse_parameters(args.param), memory=memory_of(args, args.memory_latency)
@@ -234,5 +252,5 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
 
 
 def _log(line: str) -> None:
-    """Print a line of the log with the time."""
+    """Print a line of the server's log, with the time, to stderr."""
     say(f"nf serve: {time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)

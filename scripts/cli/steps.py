@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a verb, run one after the other: functions that return faults (`run_checks`), or
-commands in child processes, whose output is printed and whose counts are kept (`run`)."""
+"""Steps of a verb of `nf`: functions that return faults, or commands in child processes.
+
+`run_checks` calls functions; `run` executes a command, prints its output and counts its tests.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,15 @@ _FAILED = re.compile(r"\b(\d+) (?:failed|errors?)\b")
 
 
 def run_checks(title: str, todo: Mapping[str, Callable[[], list[str]]]) -> int:
-    """Run functions as steps and print a line for each; return the exit code of the verb.
+    """Call functions as steps and print a line for each; return the exit code of the verb.
 
-    A function returns the lines to show; none is a pass. One that raises NfError has failed, and
-    the others go on.
+    Args:
+        title: Name of the verb, for the last line.
+        todo: Functions by name of the step. Each returns lines on faults, [] for a pass; one that
+            raises NfError has failed, and the others go on.
+
+    Returns:
+        1 if a step failed, else 0.
     """
     failed = []
     for name, action in todo.items():
@@ -60,7 +67,11 @@ def run_checks(title: str, todo: Mapping[str, Callable[[], list[str]]]) -> int:
 def command(
     words: Sequence[str], env: Mapping[str, str] | None = None, keep: int = 40
 ) -> list[str]:
-    """Run a command from the root; nothing when it exits 0, else the last `keep` lines it wrote."""
+    """Run a command in the root of the project, with the environment of tools and ``env``.
+
+    Returns:
+        [] when it exits 0, else the last `keep` lines of its output.
+    """
     try:
         code, written = _execute(words, tool_environment.tools(env))
     except OSError as error:
@@ -73,7 +84,16 @@ def command(
 
 @dataclass(frozen=True)
 class Step:
-    """Result of a command; one that prints no counts is one check."""
+    """Result of a command that ran as a step.
+
+    Attributes:
+        name: Name of the step.
+        returncode: Exit code.
+        passed: Number of passed tests in its last output line; without one 1 or 0.
+        failed: Number of failed tests, likewise.
+        seconds: Wall-clock time.
+        last: Last output line.
+    """
 
     name: str
     returncode: int
@@ -84,14 +104,18 @@ class Step:
 
 
 def nf(*words: str) -> list[str]:
-    """The command line of another `nf` on this interpreter."""
+    """Return the command line of another `nf` with this Python interpreter."""
     return [sys.executable, "-m", "scripts.cli.main", *words]
 
 
 def run(name: str, words: Sequence[str], log: Path | None = None, *, at_end: bool = False) -> Step:
-    """Run one command as a step, from the root; the output goes to `log` too.
+    """Run one command as a step in the root of the project, and return its result.
 
-    ``at_end``: print the output in one piece, since other steps run at the same time.
+    Args:
+        name: Name of the step.
+        words: The command.
+        log: File for the output, in addition to stdout; None for none.
+        at_end: Print the output in one piece at the end, since other steps run at the same time.
     """
     start = time.monotonic()
     if not at_end:
@@ -113,7 +137,11 @@ def run(name: str, words: Sequence[str], log: Path | None = None, *, at_end: boo
 
 
 def run_beside(todo: Mapping[str, Sequence[str]], jobs: int) -> list[Step]:
-    """Run commands that need a core each, ``jobs`` at a time; each shows its output as it ends."""
+    """Run commands that need a core each, ``jobs`` at a time; print the output of each as it ends.
+
+    Returns:
+        Their results, in order.
+    """
     start = time.monotonic()
     with ThreadPoolExecutor(max_workers=jobs) as pool, Bars() as bars:
         work = {name: pool.submit(run, name, words, at_end=True) for name, words in todo.items()}
@@ -128,7 +156,16 @@ def run_beside(todo: Mapping[str, Sequence[str]], jobs: int) -> list[Step]:
 def _execute(
     words: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None] | None = None
 ) -> tuple[int, list[str]]:
-    """Exit code of a command and the lines that it wrote; OSError when it cannot be started."""
+    """Run a command to its end; return its exit code and output lines.
+
+    Args:
+        words: The command.
+        env: Its whole environment.
+        on_line: Called with each line as it appears.
+
+    Raises:
+        OSError: It cannot be started.
+    """
     lines: list[str] = []
     with subprocess.Popen(
         list(words),
@@ -151,7 +188,11 @@ def _execute(
 
 
 def close(done: Sequence[Step], seconds: float) -> int:
-    """Print the table of steps and the closing line; the exit code of the whole."""
+    """Print the table of steps and the closing line with all counts.
+
+    Returns:
+        Exit code: 1 if a step failed or there is none, else 0.
+    """
     say("---")
     rows = [
         ("FAIL" if step.returncode else "ok", step.name, step.seconds, step.last[:110])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure synth`: does the RTL elaborate and map to cells (yosys, read_slang)?
+"""`nf measure synth`: checks that the RTL elaborates and maps to cells (yosys, read_slang).
 
 `nf measure figures synth` compares areas and breaks them down by module.
 

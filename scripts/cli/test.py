@@ -88,7 +88,7 @@ def _add_parts(parser: argparse.ArgumentParser, seed: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the stages of `nf test`, quick ones first; return 1 if one failed."""
+    """Run the stages of `nf test`, first those that need one core each; return 1 if one failed."""
     start = time.monotonic()
     seed = args.seed or drawn_seed()
     jobs = str(args.jobs)
@@ -127,7 +127,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(names: Sequence[str], only: Sequence[str], what: str) -> list[str]:
-    """Return the names that --only selects, whole or by their first word."""
+    """Return the names that `--only` selects, whole or by their first word; all without `--only`.
+
+    Raises:
+        NfError: There is none.
+    """
     found = [name for name in names if not only or name in only or name.split()[0] in only]
     if not found:
         raise NfError(f"no {what} {' '.join(only)!r}; there are: {', '.join(names)}.")
@@ -135,7 +139,7 @@ def _chosen(names: Sequence[str], only: Sequence[str], what: str) -> list[str]:
 
 
 def _short_replays(sim: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield replay steps for `nf test`: the default route on each simulator."""
+    """Yield (name, command) of the replay steps of `nf test`: the default route, each simulator."""
     OUT.mkdir(parents=True, exist_ok=True)
     for one in registry.choose(sim)[0]:
         out = OUT / f"test-{one}.safetensors"
@@ -144,10 +148,10 @@ def _short_replays(sim: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def drawn_seed() -> int:
-    """Return the seed of the sample of mutants: from the commit, without git from the date.
+    """Return the seed for the sample of mutants: from the commit, without git from the date.
 
     Raises:
-        NfError: git does not report the commit; one sample would be drawn for ever.
+        NfError: git does not report the commit; a fixed seed would always draw one sample.
     """
     if not (ROOT / ".git").exists():
         return datetime.date.today().toordinal()
@@ -159,7 +163,7 @@ def drawn_seed() -> int:
 
 
 def seed_of(commit: str) -> int:
-    """Return a number for a commit, from 1."""
+    """Return a seed, at least 1, for the hash of a commit."""
     return int(commit[:7], 16) or 1
 
 
@@ -200,7 +204,10 @@ def regress(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Replay:
-    """A replay of the shipped capture: its route, transport and simulator."""
+    """A replay of the shipped capture by `nf regress`: its route, transport and simulator.
+
+    `quick` compiles with little optimisation.
+    """
 
     route: str
     transport: str
@@ -209,12 +216,12 @@ class Replay:
 
     @property
     def who(self) -> str:
-        """First part of the names of its result files."""
+        """Start of the names of its result files: the simulator, with "-bulk" for bulk."""
         return self.sim if self.transport == "signal" else f"{self.sim}-{self.transport}"
 
     @property
     def out(self) -> str:
-        """Result file, as it is shown."""
+        """Path of its result file, relative to the repository."""
         return shown(OUT / f"{self.who}-{self.route}.safetensors")
 
 
@@ -258,7 +265,11 @@ def _replay(one: Replay) -> tuple[steps.Step, RunRecord]:
 
 
 def compare(done: Sequence[Replay]) -> tuple[steps.Step, RunRecord]:
-    """Compare the tensors that replays of one route read back."""
+    """Compare the tensors that replays of one route returned on all simulators and transports.
+
+    Returns:
+        The step, and a record for the report.
+    """
     start = time.monotonic()
     say("--- replay results are the same on every simulator, in bulk too", flush=True)
     by_route = {route: [one.who for one in done if one.route == route] for route in ROUTES}
@@ -284,7 +295,13 @@ def compare(done: Sequence[Replay]) -> tuple[steps.Step, RunRecord]:
 
 
 def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
-    """Return one line for each tensor that differs between the result files of a route."""
+    """Return one line for each tensor that differs between the result files of a route.
+
+    Args:
+        folder: Folder of the files.
+        sims: Start of their names (`Replay.who`); the first is the reference.
+        route: Name of the route.
+    """
     from safetensors.numpy import load_file
 
     out: list[str] = []
@@ -325,7 +342,7 @@ REGRESS = Command(add_regress_arguments, regress)
 
 
 def nightly(args: argparse.Namespace) -> int:
-    """Run every part of the night, also after one has failed; return 1 if one failed.
+    """Run every part of the nightly checks, also after one has failed; return 1 if one failed.
 
     examples:
       nf nightly                                 run all of it, with the date as the seed
@@ -344,7 +361,7 @@ def nightly(args: argparse.Namespace) -> int:
 
 
 def covered() -> list[str]:
-    """Return numbers of the latest commands that ran the suites; without any, nothing."""
+    """Return the history numbers of the last commands that ran the nightly suites, or []."""
     with suppress(NfError), History(write=False) as history:
         found = [history.invocations(1, f"nf run: {suite}") for suite in SUITES]
         return [str(one.id) for some in found for one in some]

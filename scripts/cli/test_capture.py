@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf capture`: bad words, workers that fail, and (with torch) captures of real trainings."""
+"""Tests of `nf capture`: wrong words, failing workers, and (with torch) captures of trainings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Lock
 from scripts.cli.main import main
 from scripts.common.paths import ROOT
-from scripts.common.toolchain import package_version
+from scripts.common.tool_versions import package_version
 from scripts.run import workers
 
 needs_torch = pytest.mark.skipif(
@@ -90,7 +90,10 @@ def test_chosen_steps_ranks_and_layers(
 def test_kill_9_of_a_worker(
     script: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Killed between two tensors of step 3: the steps before are whole, step 3 is refused."""
+    """Check the capture after a worker was killed between two tensors of step 3.
+
+    Steps 0 to 2 are complete and can be read; step 3 is refused.
+    """
     out = tmp_path / "c"
     assert capture("--out", out, "--workers", 2, script, "die") == 1
     shown = capfd.readouterr()
@@ -121,7 +124,7 @@ def test_a_script_that_does_not_capture(tmp_path: Path, capfd: pytest.CaptureFix
 
 
 BAD = {
-    "no script": (["none.py"], "no script none.py; give a path, or one of the examples: train_"),
+    "no script": (["none.py"], "no script none.py; give a path, or one of the examples: train, "),
     "check alone": (["check"], "nf capture check DIR"),
     "check nothing": (["check", "none"], "no such folder"),
     "steps": (["--steps", "9-1", "train"], "steps '9-1': no such range"),
@@ -146,7 +149,10 @@ def test_bad_words(words: list[str], text: str, capfd: pytest.CaptureFixture[str
 def test_a_script_is_no_option_of_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """`python -c WORD` would run the first of its arguments as a program."""
+    """Check that a script named "-c" is run as a file.
+
+    `python -c WORD` would run its first argument as a program.
+    """
     monkeypatch.chdir(tmp_path)
     Path("-c").write_text("import sys; open('argument', 'w').write(sys.argv[1])", encoding="utf-8")
     word = "open('program', 'w')  # $$ ${local_rank}"
@@ -217,7 +223,10 @@ def python(code: str) -> Sequence[str]:
 
 
 def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Also one that does not listen, and what it has started."""
+    """Check that a failed worker ends the others, even ones that ignore SIGTERM.
+
+    Their children end, too.
+    """
     monkeypatch.setattr("neuron_fabric.workers.GRACE_SECONDS", 1)
     pids = tmp_path / "pids"
     code = (
@@ -254,7 +263,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_the_launcher_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    """Workers that ignore SIGTERM, and their children, end with the launcher."""
+    """Check that workers that ignore SIGTERM, and their children, end with their launcher."""
     lead = subprocess.Popen([*python(LAUNCH), "-c", WORK, str(tmp_path)], cwd=ROOT)
     until = time.monotonic() + 120
     while len(list(tmp_path.iterdir())) < 4:
@@ -266,7 +275,7 @@ def test_the_launcher_leaves_nothing(tmp_path: Path, number: signal.Signals) -> 
 
 
 def gone(*pids: str) -> bool:
-    """Tell if processes end within a time that a loaded machine keeps."""
+    """Return whether all processes with these numbers end within 120 s."""
     left = [psutil.Process(int(pid)) for pid in pids if psutil.pid_exists(int(pid))]
     _, alive = psutil.wait_procs(left, timeout=120)
     return not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: bad input is one clear line and a non-zero exit, never a traceback."""
+"""Tests of the command line: bad input gives one clear line and exit code 2, never a traceback."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
+import shlex
 import signal
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from scripts.cli.main import VERBS, main, make_parser
+from neuron_fabric.command_line import intermixed
+from scripts.cli.main import VERBS, load, main, make_parser, verb_of
 from scripts.common import cpu_time, process
 from scripts.common.errors import NfError
 from scripts.common.records import RunSpec
@@ -62,7 +64,10 @@ def test_bad_input_is_one_line(words: list[str], capfd: pytest.CaptureFixture[st
 def test_a_factor_that_is_none_is_one_line(
     factor: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With -1 every sequence had one transaction, and was green."""
+    """Check that NF_SCALE must be a number above 0.
+
+    With -1 every sequence had one transaction, and passed.
+    """
     monkeypatch.setenv("NF_SCALE", factor)
     assert main(["run", "test_regs::unmapped", "--dry-run"]) == 2
     said = capfd.readouterr().err
@@ -120,7 +125,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_interrupt_while_runs_are_handed_out(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first ones run already: they are ended, and the others never begin."""
+    """Check Ctrl-C while `run_all` submits runs: started ones are ended, the others never begin."""
     submit, ended = ThreadPoolExecutor.submit, threading.Event()
     spec = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
 
@@ -157,7 +162,7 @@ def test_time_out_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def _options(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.Action]]:
-    """Every option and argument of a parser and of its actions, with the words before it."""
+    """Yield (words before it, action) of every option and argument of a parser and below."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for word, sub in action.choices.items():
@@ -168,7 +173,10 @@ def _options(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_has_a_text(verb: str) -> None:
-    """And a metavar that is printed as it is: `%%` is an escape in help texts alone."""
+    """Check that every option has a help text, and a metavar without "%".
+
+    `%%` is an escape only in help texts.
+    """
     parser = make_parser(verb)
     for word in verb.split():
         below = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
@@ -177,3 +185,26 @@ def test_every_option_has_a_text(verb: str) -> None:
         where = f"nf {name} {'/'.join(action.option_strings) or action.dest}"
         assert action.help, f"{where} has no help"
         assert "%" not in str(action.metavar), f"{where}: {action.metavar}"
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_examples_of_the_help_can_be_typed(verb: str) -> None:
+    """Check that the parser of `nf` accepts each example of a help."""
+    examples = load(verb).examples.partition("examples:\n")[2].splitlines()
+    for line in examples:
+        words = shlex.split(re.split(r"  +", line.strip())[0].partition(" | ")[0])
+        if words[:1] == ["nf"]:
+            parser = make_parser(verb_of(words[1:]))
+            intermixed(parser)
+            parser.parse_args(words[1:])
+    assert any("nf " in line for line in examples) or verb in {"clean", "completion", "doctor"}
+
+
+def test_options_after_two_hyphens_are_of_the_script() -> None:
+    """Check that `-- SCRIPT --option` leaves the options of the script to it."""
+    words = shlex.split("train calibrate --out p.toml --workers 4 -- train.py --lr 0.1 -- -v")
+    parser = make_parser(verb_of(words))
+    intermixed(parser)
+    args = parser.parse_args(words)
+    assert args.script == ["train.py", "--lr", "0.1", "--", "-v"]
+    assert args.workers == 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf close`: the exit code when nothing was measured, and its options."""
+"""Tests of `nf close`: the exit code when nothing was measured, and its options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS = ("--test", "test_scenario::mixed", "--point", "memory", "--jobs", "1")
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write to the folder of the test."""
+    """Set the folders of builds and reports to the folder of the test."""
     monkeypatch.setattr(paths, "BUILD", tmp_path)
     monkeypatch.setattr(paths, "REPORT", tmp_path / "report")
     monkeypatch.setattr(close, "RUNS", tmp_path / "close")
@@ -51,7 +51,7 @@ def test_runs_that_measure_nothing_are_red(
 def test_minutes_bound_the_whole_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A build that takes longer is ended, as a run is."""
+    """Check that `--minutes` also ends a build that takes longer."""
 
     def builds(spec: RunSpec, _folder: object) -> RunRecord:
         process.run_logged(["sleep", "120"], tmp_path / "log", cwd=tmp_path)

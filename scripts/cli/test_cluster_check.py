@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train nodes`: messages without network namespaces, and for wrong words."""
+"""Tests of `nf train nodes`: messages without network namespaces, and for wrong words."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def test_a_flip_belongs_to_the_cut() -> None:
 
 
 def test_what_is_trained_is_a_mib() -> None:
-    """The verb sizes its slow host by it, and does not import torch for that."""
+    """Check that the constant GRADIENTS is the number of low-bit gradient bytes of the trained net.
+
+    The verb needs it without an import of torch.
+    """
     ranks = pytest.importorskip("scripts.benchmarks.cluster_ranks")
     assert ranks.gradient_bytes() == cluster_check.GRADIENTS
 

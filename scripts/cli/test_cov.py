@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf cov` on run folders and merged files, and what it says of bad input."""
+"""Tests of `nf cov` on run folders and merged files, and of its messages on bad input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILE = "hdl/common/nf_fifo.sv"
 
 @pytest.fixture
 def folders(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two folders of runs, a and b; b reaches one branch more."""
+    """Make two folders with a run each, a and b; b reaches one branch more. Return their parent."""
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(paths, "REPORT", tmp_path / "build" / "report")
     monkeypatch.setattr(paths, "HISTORY", tmp_path / "history.sqlite")
@@ -83,8 +83,11 @@ def test_no_output_replaces_an_input(folders: Path, capsys: pytest.CaptureFixtur
 def test_moved_runs_keep_their_code_coverage(
     folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The record names the old place, where another run may lie by now; the key table comes along
-    in the build, or in another run of it, or the merge is refused."""
+    """Check `nf cov merge` of a folder of runs that was moved.
+
+    The record names the old place, where another run may be by now. The key table is found in the
+    moved build or in a neighbouring run, or the merge is refused.
+    """
     (folders / "a").rename(folders / "moved")
     (folders / "b").rename(folders / "a")
     lines = "3 of 4 lines (75.0 %), 0 of 1 branches"

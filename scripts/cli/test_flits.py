@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf report flits`: a trace is printed slot by slot; what is no trace gives one clear line."""
+"""Tests of `nf report flits`: a link trace is printed slot by slot; other files give one line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PID = ProtocolCode.CACHEMEM.word
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """Five writes and a read; on each way one flit is damaged, S2M after the device's pins."""
+    """Write a link trace of five writes and a read, with one damaged flit in each direction."""
     path = tmp_path / "link.trace"
     writer = TraceWriter(path)
     host = HostLink(LinkConfig(retry=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train monitor` and `nf measure capacity`: bad words, the page in a browser, the bench."""
+"""Tests of `nf train monitor` and `nf measure capacity`: wrong words, page, injected faults."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def test_bad_words(words: list[str], said: str, capsys: pytest.CaptureFixture[st
 
 
 def test_one_worker_of_eight() -> None:
-    """Its vote still descends: no other signal sees it."""
+    """Check that one worker with flipped signs of eight is found by the signal AGREEMENT only.
+
+    The loss still decreases, so no other signal sees it.
+    """
     found = bench.found(bench.trained(1, "flipped_of_8", steps=300))
     assert found is not None
     assert (found.decision.signal, found.decision.worker) == (Signal.AGREEMENT, 0)
@@ -56,8 +59,10 @@ def test_one_worker_of_eight() -> None:
 
 
 def test_a_loss_that_creeps_up() -> None:
-    """The line sees it before the means do; nothing else sees it at all, and no test could before
-    it has to be seen."""
+    """Check that a slowly rising loss is found by LOSS_SLOPE in time, and later by LOSS_DRIFT.
+
+    No other signal sees it, and no test of the losses could detect it before `soonest`.
+    """
     off: list[Signal] = []
     after = []
     for signal in (Signal.LOSS_SLOPE, Signal.LOSS_DRIFT):
@@ -73,8 +78,11 @@ def test_a_loss_that_creeps_up() -> None:
 
 
 def test_no_false_alarm_in_real_trainings(capsys: pytest.CaptureFixture[str]) -> None:
-    """They showed false alarms that made-up runs do not: of a sample of one
-    line, and of gradients that shrank between two samples. Both were mended by these very seeds."""
+    """Check that the monitor gives no false alarm in recorded healthy trainings.
+
+    They once gave false alarms that synthetic runs did not: by a sample of one line, and by
+    gradients that shrank between two samples.
+    """
     assert main(["train", "monitor", "bench", "--recorded", str(TRAININGS)]) == 0
     out = capsys.readouterr().out
     assert re.search(
@@ -87,8 +95,11 @@ def test_no_false_alarm_in_real_trainings(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.nightly("60 trainings of 500 steps")
 def test_the_bench() -> None:
-    """Every fault in time, at most one false alarm in 10,000 steps of 20 healthy runs; and what one
-    signal alone finds is not found without it."""
+    """Check that every injected fault is found in time, with hardly any false alarm.
+
+    At most one false alarm is allowed in 10,000 steps of 20 healthy runs. A fault that one signal
+    alone finds must not be found without it.
+    """
     lines, good = bench.bench_lines(1, 20)
     assert good, "\n".join(lines)
     for fault, signal in ALONE.items():

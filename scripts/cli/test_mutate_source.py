@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of `nf mutate` for mutants made from the source: which mutants, which tests."""
+"""Tests of the options of `nf mutate` for source mutants: which mutants, which tests."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from scripts.cli.main import main
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST
 from scripts.mutation.mutant_outcome import MutantOutcome, State
+from scripts.plan import mutants
 from scripts.report import mutation
 
 POSSIBLE = any(one.links_c and one.available() for one in registry.simulators())
@@ -45,7 +46,10 @@ def test_a_test_or_a_checker_is_taken_away() -> None:
 
 @pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
 def test_every_build_compiles_the_number_of_the_mutant_first() -> None:
-    """The file that `rewrite.write` puts it in; a block whose list leaves it out does not build."""
+    """Check that the first source is the same in the file lists of all builds with mutants.
+
+    `write_variant` declares the number of the active mutant there.
+    """
     carrier = read_filelist(ROOT, FILELIST).sources[0]
     lists = {one.spec.build.filelist for one in mutate_source.candidates(_args())}
     assert len(lists) > 3
@@ -132,3 +136,13 @@ def test_an_interrupted_probe_ends_the_command(
 def test_words_that_do_not_fit(words: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mutate", *words.split()]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_a_sample_has_no_slow_build(capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that --within leaves out listed mutants of a simulator that compiles slowly."""
+    slow = {m.id for m in mutants.read() if registry.get(m.sim).compiles_slowly}
+    assert main(["mutate", "--list", "--part", "rtl", "--within", "1"]) == 0
+    shown = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert slow
+    assert shown
+    assert not shown & slow

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replay is in the history as any run is, and `nf rerun` drives it again."""
+"""Test that a replay is recorded in the history like a run, and that `nf rerun` repeats it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train scale --replay`: a step by its shapes through the RTL (see `neuron_fabric/hook`)."""
+"""Tests of `nf train scale --replay` and `--hook` with a tiny model (see `neuron_fabric/hook`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODEL = f"{__name__}:tiny"
 
 
 def tiny() -> Any:
-    """Two layers that are large enough for votes, and a rest that stays in FP32."""
+    """Return a net with two layers large enough for votes, and a rest that stays in FP32."""
     return torch.nn.Sequential(
         torch.nn.Linear(64, 64), torch.nn.LayerNorm(64), torch.nn.Linear(64, 32)
     )
@@ -25,7 +25,10 @@ def tiny() -> Any:
 
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_a_step_through_the_rtl(simulator: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """4,096 and 2,048 elements are 8 and 4 lines of votes; of the other 224, two are driven."""
+    """Check the numbers of lines and contributions of a replayed step.
+
+    4,096 and 2,048 elements are 8 and 4 lines of votes; of the other 224 elements, two are driven.
+    """
     words = ["train", "scale", MODEL, "--workers", "2", "--replay", "--sim", simulator, "-j", "1"]
     assert nf([*words, "--memory-latency", "3"]) == 0
     out = capsys.readouterr().out
@@ -41,7 +44,10 @@ def test_nothing_to_replay(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_step_of_the_hook(capsys: pytest.CaptureFixture[str]) -> None:
-    """Real ranks: 6,144 elements are 12 lines, whose counts a rank sends to three others."""
+    """Check the printed results of a step of the hook on real ranks.
+
+    6,144 elements are 12 lines, whose counts a rank sends to three others.
+    """
     assert nf(["train", "scale", MODEL, "--hook"]) == 0
     out = capsys.readouterr().out
     assert "left out: the step through the RTL\n" in out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf serve`: its words, and what it says while it builds; the rest is in `verif/serve`."""
+"""Tests of `nf serve`: its options and messages; the server is tested in `verif/serve`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_words_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path
 def test_who_builds(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The line for a person who waits names the command that was typed."""
+    """Check that the line about a long build names the typed command, `nf serve`."""
 
     def build(*_: object, **__: object) -> None:
         time.sleep(0.01)
@@ -55,7 +55,7 @@ def test_who_builds(
 
 
 def test_a_server_of_its_own() -> None:
-    """Run a server within the block; raise its message if it does not start."""
+    """Check that `served` runs a server within the block, and raises its message on failure."""
     with served(MODEL, registry.names()[0], 2) as path:
         assert status(path)[1] == "no job"
     assert not path.exists()

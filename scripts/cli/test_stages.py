@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages of `nf test`: their score, side by side, and the sample of mutants in a given time."""
+"""Tests of the stages of `nf test`: counts, parallel output, and mutants in a given time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,11 @@ def test_a_commit_has_one_seed() -> None:
 def mutate_within(
     monkeypatch: pytest.MonkeyPatch, words: list[str], **fields: object
 ) -> tuple[int, list[str]]:
-    """Exit code of `nf mutate` where a run takes a second, and the mutants that it tried."""
+    """Run `nf mutate` with a fake simulator whose runs take one second each.
+
+    Returns:
+        The exit code, and the build names of the mutants that were tried.
+    """
     tried: list[str] = []
 
     def one(spec: RunSpec, _folder: object) -> RunRecord:
@@ -101,8 +105,10 @@ def test_each_part_of_the_night_has_one_machine() -> None:
 
 @pytest.mark.parametrize("job", ["test", "nightly"])
 def test_the_pipeline_keeps_what_a_failure_needs(job: str) -> None:
-    """Waves and scenarios of red runs; history and compiled files for the next run, also after a
-    red one."""
+    """Check that CI jobs upload waves and scenarios of failed runs, and cache history and ccache.
+
+    Both must happen also after a failure.
+    """
     pipeline = yaml.safe_load((ROOT / "ci" / "github.yml").read_text(encoding="utf-8"))
     listed = pipeline["jobs"][job]["steps"]
     used = {one["uses"].partition("@")[0]: one for one in listed if "uses" in one}
@@ -126,7 +132,10 @@ def test_the_night_has_every_suite_of_its_name() -> None:
 
 
 def results(folder: Path, changed: str = "") -> None:
-    """Write results of every route, transport and simulator; one of them has another bit."""
+    """Write result files of every route, transport and simulator of `nf regress`.
+
+    The file whose name begins with `changed` gets other values.
+    """
     from safetensors.numpy import save_file
 
     for route in nf_test.ROUTES:
@@ -154,7 +163,10 @@ def test_the_first_replay_builds_at_once_and_the_others_are_of_each_route() -> N
 
 
 def test_the_report_has_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Green: a check and a run each. Before, the report was green whatever it said."""
+    """Check that the comparison of replays becomes a step and a record, passed or failed.
+
+    Before, the report passed whatever the comparison said.
+    """
     monkeypatch.setattr(nf_test, "OUT", tmp_path)
     results(tmp_path)
     step, record = nf_test.compare(nf_test.replays(["verilator", "icarus"], full=True))

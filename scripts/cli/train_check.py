@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train check`: what low-bit gradients do to small trainings, by real gloo processes.
+"""`nf train check`: trains small models with low-bit gradients on real gloo processes, and judges.
 
 examples:
   nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
@@ -74,7 +74,7 @@ def _seeds(word: str) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """1: a goal is missed, or ranks differ."""
+    """Run the checks; return 1 if a goal is missed or ranks differ, else 0."""
     for seed in set(CALIBRATED_WITH).intersection(args.seeds):
         raise NfError(f"seed {seed} is one of the calibration's: give another one.")
     for module, word in (("torch", "torch"), ("sklearn", "scikit-learn")):
@@ -93,7 +93,10 @@ def _variants(name: str, args: argparse.Namespace) -> list[str]:
 
 
 def _check(name: str, args: argparse.Namespace) -> int:
-    """A check by the reducer that is asked for. Rows say which that was, not at which socket."""
+    """Run one check with the chosen reducer (started here for rtl and model); return its exit code.
+
+    Result rows name the kind of the reducer, not its socket.
+    """
     if args.reducer not in (RTL, MODEL):
         return _run(name, args, args.reducer, args.reducer)
     shown_as = f"{RTL} ({args.sim})" if args.reducer == RTL else MODEL
@@ -130,8 +133,16 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
 
 
 def _trained(folder: Path, found: CheckFindings, names: Mapping[str, str]) -> str:
-    """Run all trainings, telling each as it comes; why they have ended early, if so. ``names``: of
-    reducers, in the printed lines."""
+    """Run all trainings in a child process, and print each result as it arrives.
+
+    Args:
+        folder: Folder of the check.
+        found: Collects the results.
+        names: Printed name of a reducer by its address.
+
+    Returns:
+        Why the process ended early; "" if it did not.
+    """
     command = [sys.executable, "-m", MODULE, str(folder)]
     output = folder / "output.txt"
     with output.open("wb") as stream:
@@ -183,7 +194,7 @@ def _take(found: CheckFindings, lines: list[bytes], names: Mapping[str, str]) ->
 
 
 def _pages(folder: Path, found: CheckFindings) -> Iterator[Path]:
-    """A page of every run with a monitor, of the first seed."""
+    """Write an HTML page of each monitored run with the first seed; yield its path."""
     for row in found.rows:
         if row.log is None or row.seed != found.seeds[0] or row.signals_off:
             continue

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress diagram of `nf close`: closed bins against simulated cycles, compared with plain
-random seeds, as one offline HTML page with an SVG."""
+"""Progress diagram of `nf close` (coverage closure) as an offline HTML page with an SVG.
+
+It shows closed coverage bins against simulated cycles, compared with plain random seeds.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ Point = tuple[int, int]  # cycles, closed bins
 
 @dataclass(frozen=True)
 class ClosureCurve:
-    """Progress of one strategy: (cycles, closed bins) after each run.
+    """Progress of one strategy of coverage closure: (cycles, closed bins) after each run, summed.
 
     `start` is the number of bins that were closed before the first run.
     """
@@ -39,9 +41,9 @@ class ClosureCurve:
         return self.points[-1][0] if self.points else 0
 
     def reached(self, bins: int) -> tuple[int, int] | None:
-        """Return the cycles and runs until so many bins were closed; None when they never were.
+        """Return the (cycles, runs) after which so many bins were closed; None if they never were.
 
-        A run closes its bins one after the other: its cycles count in proportion.
+        The bins of a run are taken as closed at equal distances, so part of its cycles may count.
         """
         before = 0, self.start
         for number, (cycles, closed) in enumerate(self.points, 1):
@@ -55,7 +57,7 @@ class ClosureCurve:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Cycles and runs of both strategies for the same number of bins."""
+    """Cost, as (cycles, runs), of both strategies for closing the same number of bins."""
 
     bins: int
     close: tuple[int, int]
@@ -63,7 +65,7 @@ class Ratio:
 
     @property
     def value(self) -> float:
-        """Cycles of plain seeds, as a multiple of those of `nf close`."""
+        """Cycles of plain random seeds divided by those of `nf close`."""
         return self.plain[0] / max(self.close[0], 1)
 
     def __str__(self) -> str:
@@ -80,8 +82,8 @@ def ratio(close: ClosureCurve, plain: ClosureCurve) -> Ratio | None:
     """Compare two curves at the largest number of bins that both closed.
 
     Returns:
-        None if one of them closed no bin, or needed fewer than SEVERAL runs: then the length of
-            one run would decide.
+        None if one of them closed no bin, or needed fewer than SEVERAL runs: then the length of one
+        run would decide.
     """
     bins = min(close.bins, plain.bins)
     ours, theirs = close.reached(bins), plain.reached(bins)
@@ -92,7 +94,7 @@ def ratio(close: ClosureCurve, plain: ClosureCurve) -> Ratio | None:
 
 
 def comparison(close: ClosureCurve, plain: ClosureCurve) -> str:
-    """Return the sentence that compares the two, or says that nothing can be compared."""
+    """Return the sentence that compares two strategies, or says why they cannot be compared."""
     if found := ratio(close, plain):
         return str(found)
     each = ", ".join(
@@ -104,7 +106,7 @@ def comparison(close: ClosureCurve, plain: ClosureCurve) -> str:
 
 @dataclass(frozen=True)
 class OpenBin:
-    """A bin that was not closed, and the test that is meant to close it."""
+    """A coverage bin that was not closed, its hits and goal, and the test meant to close it."""
 
     point: str
     name: str
@@ -116,7 +118,14 @@ class OpenBin:
 def page(
     lines: Sequence[ClosureCurve], said: Sequence[str], goals: int, left: Sequence[OpenBin]
 ) -> str:
-    """The page; `said` are sentences above the curve."""
+    """Return the text of the HTML page.
+
+    Args:
+        lines: Curves of the strategies; the first one is highlighted.
+        said: Sentences above the diagram.
+        goals: Number of bins to close.
+        left: Bins that are still open, for a table.
+    """
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

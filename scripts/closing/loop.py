@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage closure: runs tests toward open bins until nothing improves, and plain random seeds.
+"""Coverage closure: choice of runs toward open coverage bins, compared with plain random seeds.
 
 Both strategies start with the same hits and choose from the same tests. Plain random draws a test
-uniformly, with its default weights, its usual length and a seed that was not used before.
+uniformly, with its default weights, its usual length and a seed that was not used before. `nf
+close` stops when `patience` runs gain nothing.
 """
 
 from __future__ import annotations
@@ -62,8 +63,10 @@ class BinGoal:
 
 @dataclass(frozen=True)
 class RunVariant:
-    """A kind of run: a test, a factor on its traffic, and an aim (a point, ALL bins of the test,
-    or "")."""
+    """A kind of run: a test, a factor on its amount of traffic, and an aim.
+
+    The aim is the name of a coverage point, ALL open bins that name the test, or "" for none.
+    """
 
     test: str
     length: float = 1.0
@@ -72,8 +75,13 @@ class RunVariant:
 
 @dataclass(frozen=True)
 class NextRun:
-    """The run to start next; `weights` is empty for those of the test, `target` is a point and a
-    bin."""
+    """The run to start next.
+
+    Attributes:
+        variant: Test, length and aim.
+        weights: Weights of choices by knob; empty for the test's own.
+        target: Open bin (point, bin) that was drawn from those of the aim; None without an aim.
+    """
 
     variant: RunVariant
     weights: Weights
@@ -81,7 +89,15 @@ class NextRun:
 
 
 class BinProgress:
-    """Hits so far, compared with the goals."""
+    """Hits of coverage bins so far, compared with the goals.
+
+    Attributes:
+        goals: Bins to close.
+        number: Index of a goal by its bin.
+        wanted: Hits required, by goal.
+        hits: Hits so far, by goal.
+        cycles: Simulated cycles so far.
+    """
 
     def __init__(self, goals: Sequence[BinGoal]) -> None:
         self.goals = tuple(goals)
@@ -91,7 +107,7 @@ class BinProgress:
         self.cycles = 0
 
     def row(self, hits: Hits) -> Floats:
-        """Return the hits of a run by goal."""
+        """Return the hits of one run as an array indexed like `goals`; other bins are ignored."""
         out = np.zeros(len(self.goals))
         for point, bins in hits.items():
             for name, times in bins.items():
@@ -101,7 +117,12 @@ class BinProgress:
         return out
 
     def add(self, row: Floats, cycles: int) -> float:
-        """Count a run, and return its gain: hits on open goals as shares of the wanted hits."""
+        """Add the hits and cycles of one run.
+
+        Returns:
+            Its gain: the sum over the goals of the new hits up to the wanted number, divided by
+            that number.
+        """
         before = np.minimum(self.hits, self.wanted)
         self.hits += row
         self.cycles += cycles
@@ -113,12 +134,15 @@ class BinProgress:
 
     @property
     def closed(self) -> int:
-        """Goals that were reached."""
+        """Number of goals whose bins have been hit as often as wanted."""
         return int((~self.open).sum())
 
 
 class Policy:
-    """Selection policy that learns from the results of runs; the comment above has the idea."""
+    """Selection of runs that learns from the results of earlier runs (a multi-armed bandit).
+
+    The comment at the top of the module explains the idea.
+    """
 
     def __init__(
         self,
@@ -127,8 +151,15 @@ class Policy:
         aims: Aims,
         rng: random.Random,
     ) -> None:
-        """Start without knowledge; `tests` maps each candidate to the weights that it draws by,
-        {} if none."""
+        """Start without results of runs.
+
+        Args:
+            progress: Goals and hits; updated by `add`.
+            tests: For each test, the default weights of choices by knob from which it draws; {} for
+                a test that does not draw by weights.
+            aims: Returns the (knob, choice) pairs that lead to a bin.
+            rng: Source of random choices.
+        """
         self.progress, self.tests, self.aims, self.rng = progress, tests, aims, rng
         self.steered = next((test for test, knobs in tests.items() if knobs), "")
         self._worth: dict[RunVariant, float] = {}  # recent gain a cycle
@@ -138,7 +169,16 @@ class Policy:
     # ---- learning
 
     def add(self, choice: NextRun, row: Floats, cycles: int) -> float:
-        """Count a finished run (hits as of `BinProgress.row`), and return its gain."""
+        """Add a finished run to the progress and to the value of its variant.
+
+        Args:
+            choice: The run.
+            row: Its hits, as `BinProgress.row` returns them.
+            cycles: Its simulated cycles.
+
+        Returns:
+            Its gain (see `BinProgress.add`).
+        """
         gain = self.progress.add(row, cycles)
         now = gain / max(cycles, 1)
         self._last[choice.variant] = row, max(cycles, 1)
@@ -151,7 +191,7 @@ class Policy:
     # ---- choosing
 
     def next(self) -> NextRun:
-        """Choose the next run."""
+        """Choose the variant with the highest expected gain a cycle; 5 % of choices are random."""
         variants = self._variants()
         if self.rng.random() < _CHANCE:
             variant = self.rng.choice(list(variants))
@@ -174,7 +214,7 @@ class Policy:
         return NextRun(variant, self._toward(self.tests[variant.test], bins), target)
 
     def _variants(self) -> dict[RunVariant, list[Bin]]:
-        """Return all current variants, each with the open bins that it is meant to hit."""
+        """Return all variants that may run next, each with the open bins that it should hit."""
         named: dict[str, list[Bin]] = {test: [] for test in self.tests}
         out: dict[RunVariant, list[Bin]] = defaultdict(list)
         for n in np.flatnonzero(self.progress.open):
@@ -196,8 +236,13 @@ class Policy:
         return self._worth.get(variant, 0.0)
 
     def _promise(self, variant: RunVariant, bins: int, most: float) -> float:
-        """Estimate the gain a cycle of a variant; `most` is the best known value of those with
-        weights."""
+        """Estimate the gain a cycle of a variant.
+
+        Args:
+            variant: Kind of run.
+            bins: Number of open bins that it is meant to hit.
+            most: Largest known value of a test with weights.
+        """
         if not self.tests[variant.test]:
             return self._again(variant, bins)
         if variant in self._worth:
@@ -208,7 +253,7 @@ class Policy:
         )
 
     def _again(self, variant: RunVariant, bins: int) -> float:
-        """Estimate the gain of a test without weights, which behaves much the same each time.
+        """Estimate the gain a cycle of a test without weights, which does much the same each time.
 
         Hits of its last run count where they are still wanted; open bins that name it count less
         after each run that left them open.
@@ -222,7 +267,12 @@ class Policy:
         return (float(wanted.sum()) + _SHARE * left) / cycles
 
     def _toward(self, base: Mapping[str, Mapping[str, float]], bins: Sequence[Bin]) -> Weights:
-        """Return weights that draw the choices asked for by bins more often than the default."""
+        """Return weights that draw the choices asked for by `bins` more often than the defaults do.
+
+        Args:
+            base: Default weights of choices by knob.
+            bins: Open bins to aim at.
+        """
         votes: dict[str, Counter[str]] = defaultdict(Counter)
         asking: Counter[str] = Counter()  # bins that ask for any choice of a knob
         for point, name in bins:
@@ -242,7 +292,7 @@ class Policy:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Return whether at least half of the axis values of two bins are equal."""
+    """Return whether two cross bins agree in at least half of their axis values."""
     a, b = one.split(BETWEEN), other.split(BETWEEN)
     return len(a) == len(b) and 2 * sum(map(str.__eq__, a, b)) >= len(a)
 
@@ -256,14 +306,16 @@ _SETS = 2_000  # of SEEDS each: a seed of a run has 31 bits
 
 @dataclass(frozen=True)
 class ClosingLimits:
-    """Stopping conditions.
+    """Stopping conditions of coverage closure.
 
     Attributes:
-        minutes: limit of builds and runs together.
-        patience: runs in sequence without gain after which the search stops.
-        plain: plain seeds may spend this multiple of the cycles of `nf close`; 0 leaves them
+        runs: Number of runs of `nf close`.
+        minutes: Limit of builds and runs together.
+        patience: Consecutive runs without gain after which the search stops.
+        plain: Plain random seeds may spend this multiple of the cycles of `nf close`; 0 leaves them
             out.
-        seed: determines the seeds of all runs.
+        jobs: Parallel runs.
+        seed: Determines the seeds of all runs.
     """
 
     runs: int = 200
@@ -276,7 +328,17 @@ class ClosingLimits:
 
 @dataclass
 class SeedStrategy:
-    """One strategy of choosing runs, and its results."""
+    """One of the two strategies, and its results so far.
+
+    Attributes:
+        name: Name in the diagram.
+        progress: Hits and goals.
+        merger: Merged coverage of its passed runs.
+        points: Cycles and closed bins after each run.
+        red: Records of failed runs.
+        runs: Number of runs, failed ones included.
+        start: Bins that were closed before its first run.
+    """
 
     name: str
     progress: BinProgress
@@ -291,7 +353,7 @@ class SeedStrategy:
 
 
 class Closing:
-    """Both strategies, run in step."""
+    """Run of both strategies, `nf close` and plain random seeds, over the same simulated cycles."""
 
     def __init__(
         self,
@@ -307,14 +369,14 @@ class Closing:
         """Prepare the search.
 
         Args:
-            goals: bins to close.
-            policy: makes the selection policy.
-            specs: a run of each test; seed and weights are set later.
-            execute: runs specs; it may return fewer records after the end of the time.
-            limits: stopping conditions.
-            before: hits to start with.
-            say: prints a line of progress.
-            end: end of the command's time, on the monotonic clock.
+            goals: Bins to close.
+            policy: Makes the selection policy.
+            specs: A run of each test by name; seed and weights are set later.
+            execute: Executes runs; it may return fewer records after the end of the time.
+            limits: Stopping conditions.
+            before: Hits to start with.
+            say: Prints a line of progress.
+            end: End of the command's time, on the monotonic clock.
         """
         self.close, self.plain = (
             SeedStrategy(name, BinProgress(goals)) for name in ("nf close", "plain random seeds")
@@ -330,7 +392,7 @@ class Closing:
         self._draw = random.Random(f"plain random {limits.seed}")
 
     def run(self) -> None:
-        """Run both strategies to their end."""
+        """Run both strategies until their limits; the results are in `close` and `plain`."""
         idle = 0
         limits = self.limits
         while self.close.progress.closed < len(self.close.progress.goals):
@@ -354,7 +416,7 @@ class Closing:
             self._plain()
 
     def _closing(self) -> bool:
-        """Run one round of chosen runs; return whether any had a gain."""
+        """Execute `jobs` runs chosen by the policy, in parallel; return whether any had a gain."""
         choices = [self.policy.next() for _ in range(self.limits.jobs)]
         specs = []
         for number, choice in enumerate(choices):
@@ -373,8 +435,11 @@ class Closing:
         return any(gains)
 
     def _plain_may(self) -> bool:
-        """Return whether plain seeds may go on: time is left, and not all of their runs are red,
-        which take no cycles."""
+        """Return whether plain random seeds may go on.
+
+        The time must not be over, nor the last runs (five times the number of tests) without a
+        cycle, since all failed.
+        """
         return time.monotonic() <= self._end and self._red_rounds < 5 * len(self.specs)
 
     def _plain(self) -> None:
@@ -392,7 +457,10 @@ class Closing:
         self._red_rounds = self._red_rounds + 1 if self.plain.progress.cycles == before else 0
 
     def _count(self, arm: SeedStrategy, record: RunRecord | None) -> Floats | None:
-        """Return the hits of a green run; a red one is kept, and counts for nothing."""
+        """Return the hits of a passed run as a row; None for a failed or missing one.
+
+        A failed run is kept in `arm.red`, and its hits count for nothing.
+        """
         arm.runs += 1
         if record is None:
             return None
@@ -419,13 +487,12 @@ class Closing:
 
 
 def cycles_of(record: RunRecord) -> int:
-    """Return the simulated cycles of a run, estimated from its time if the bench does not count
-    them."""
+    """Return the simulated cycles of a run, estimated from its simulated time if not counted."""
     return record.cycles or round(record.sim_time_ns / CLOCK_NS)
 
 
 def with_choice(spec: RunSpec, seed: int, choice: NextRun | None = None) -> RunSpec:
-    """Return the run with a seed, and with the weights and the length of a choice."""
+    """Return the run with a seed, and with the weights and the length of a choice as variables."""
     env = dict(spec.env)
     if choice is not None and choice.weights:
         env[VARIABLE] = json.dumps(choice.weights, separators=(",", ":"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy of `nf close` on a made-up design, whose bins need rare choices to come together."""
+"""Tests of the policy of `nf close` on a made-up design whose bins need rare combinations."""
 
 from __future__ import annotations
 
@@ -50,8 +50,10 @@ SPEC = RunSpec(BuildSpec("icarus", "top", "top.f"), "verif.tests.test_scenario",
 
 
 def simulate(spec: RunSpec) -> RunRecord:
-    """Simulate 60 operations of 10 cycles, and 400 cycles of overhead; mode and size are drawn
-    once a run."""
+    """Return the record of a fake run: 60 operations of 10 cycles, and 400 cycles of overhead.
+
+    Mode and size are drawn once a run for each of two regions.
+    """
     rng = random.Random(spec.seed)
     env = dict(spec.env)
     given = json.loads(env.get("NF_WEIGHTS", "{}"))
@@ -79,7 +81,7 @@ def execute(specs: Sequence[RunSpec]) -> list[RunRecord]:
 
 
 def aims(_point: str, name: str) -> set[tuple[str, str]]:
-    """Return the choices that a bin is named after."""
+    """Return the (knob, choice) pairs that a bin is named after."""
     return {(knob, choice) for knob, choice in zip(KNOBS, name.split(BETWEEN), strict=False)}
 
 
@@ -111,7 +113,7 @@ def test_takes_a_third_of_the_cycles_of_plain_seeds(seed: int) -> None:
 
 
 def noting(seen: list[RunSpec], red: range = range(0)) -> Execute:
-    """Return `execute` that notes the runs, those with these seeds being red."""
+    """Return an `execute` function that appends the runs to `seen`; those with seeds `red` fail."""
 
     def run(specs: Sequence[RunSpec]) -> list[RunRecord]:
         seen.extend(specs)
@@ -127,7 +129,7 @@ def noting(seen: list[RunSpec], red: range = range(0)) -> Execute:
 
 @pytest.mark.parametrize("seed", [1, 20261122, 2**31 - 1])  # `nf nightly` takes the date
 def test_plain_seeds_are_the_tests_as_they_are(seed: int) -> None:
-    """Seeds have 31 bits, and the two strategies share none."""
+    """Check that plain random seeds use tests unchanged, with seeds below 2^31 and never shared."""
     seen: list[RunSpec] = []
     found = closing(1, ClosingLimits(runs=5, plain=1, seed=seed), noting(seen))
     plain = [spec for spec in seen if spec.seed % SEEDS >= PLAIN_SEED]
@@ -138,7 +140,7 @@ def test_plain_seeds_are_the_tests_as_they_are(seed: int) -> None:
 
 
 def test_stops_when_nothing_improves() -> None:
-    """Red runs count for nothing."""
+    """Check that the search stops after `patience` runs without gain; failed runs have none."""
     found = closing(1, ClosingLimits(runs=500, patience=7, plain=0), noting([], range(1 << 31)))
     assert (found.close.runs, len(found.close.red), found.close.progress.cycles) == (7, 7, 0)
     assert curve.ratio(found.close.line(), found.plain.line()) is None
@@ -146,7 +148,11 @@ def test_stops_when_nothing_improves() -> None:
 
 @pytest.mark.parametrize(("many", "least", "most"), [(1, 1, 1), (PLAIN_SEED - 1, 1, 199)])
 def test_red_plain_seeds(monkeypatch: pytest.MonkeyPatch, many: int, least: int, most: int) -> None:
-    """One ends nothing; when all are red, they end before the time does."""
+    """Check that plain random seeds go on after a failed run, and stop if every run fails.
+
+    After one failed run (`many` = 1) the plain seeds continue. If all of their runs fail, they stop
+    after fewer than 200, before the time limit. In both cases `nf close` itself makes its 20 runs.
+    """
     clock = itertools.count(step=1)
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     first = SEEDS + PLAIN_SEED
@@ -157,7 +163,7 @@ def test_red_plain_seeds(monkeypatch: pytest.MonkeyPatch, many: int, least: int,
 
 
 def test_no_round_begins_after_the_end_of_the_command() -> None:
-    """Check an end before the search began: planning and builds count."""
+    """Check that nothing runs if the time is over before the search: planning and builds count."""
     made = closing_of(1, ClosingLimits(minutes=60.0))
     made._end = 0.0
     made.run()
@@ -165,7 +171,7 @@ def test_no_round_begins_after_the_end_of_the_command() -> None:
 
 
 def test_a_ratio_is_of_equal_bins() -> None:
-    """And cycles are counted until the last of them was closed, which is within a run."""
+    """Check the ratio of cycles for the same number of bins, which may be reached within a run."""
     ours = ClosureCurve("nf close", ((100, 1), (200, 2), (300, 4), (400, 9)))
     plain = ClosureCurve("plain random seeds", ((400, 1), (800, 2), (1200, 3), (1600, 3)))
     assert str(curve.ratio(ours, plain)) == (
@@ -178,7 +184,10 @@ def test_a_ratio_is_of_equal_bins() -> None:
 
 
 def test_one_long_run_is_no_comparison() -> None:
-    """Regression: 6 bins of a short run and 20 of a long one gave "4.6 times fewer cycles"."""
+    """Check that strategies are not compared if one needed fewer than 3 runs.
+
+    Before, 6 bins of a short run and 20 of a long one gave "4.6 times fewer cycles".
+    """
     ours, plain = ClosureCurve("nf close", ((2_000, 6),)), ClosureCurve("plain", ((9_200, 20),))
     assert plain.reached(6) == (2760, 1)
     assert curve.ratio(ours, plain) is None

@@ -12,7 +12,13 @@ from scripts.common.records import Dut
 
 
 class Command(NamedTuple):
-    """A verb of `nf`: its options, the function that runs it, and examples shown by its help."""
+    """A verb of `nf` (`nf run`, `nf cov`): its options, its function and the examples of its help.
+
+    Attributes:
+        add_arguments: Adds the options of the verb to a parser.
+        run: Runs the verb with the parsed options and returns the exit code of `nf`.
+        examples: Text after the options in `--help`; "" for none.
+    """
 
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
@@ -23,8 +29,13 @@ TIMEOUT_HELP = "processor time that a run may use; ten times as much wall-clock 
 
 
 def up_to(last: int, what: str = "", first: int = 1) -> Callable[[str], int]:
-    """Return an argparse type for integers from ``first`` to ``last``; ``what`` names them in
-    the error."""
+    """Return an argparse type that accepts decimal integers from ``first`` to ``last``.
+
+    Args:
+        last: Largest value.
+        what: Phrase that completes the error "'TEXT' is not ..."; "" for the two limits.
+        first: Smallest value.
+    """
 
     def number(text: str) -> int:
         if not text.isdecimal() or len(text) > 10 or not first <= int(text) <= last:
@@ -41,7 +52,10 @@ positive = up_to((1 << 31) - 1)
 
 
 def seconds(text: str) -> float:
-    """Convert an argument to a number above 0, of seconds or a factor (argparse type)."""
+    """Convert an argument to a float above 0 and below 1e7 (argparse type).
+
+    It serves limits in seconds and factors such as `--scale`.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -56,7 +70,7 @@ DUT_HELP = "the RTL as it is, or with the MyHDL twins in the place of their modu
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """Add the option `--jobs N`: parallel runs, by default one for each core."""
+    """Add the option `--jobs N` (`-j`): number of parallel runs, by default the available cores."""
     parser.add_argument(
         *("--jobs", "-j"),
         type=positive,
@@ -69,8 +83,12 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
 def given(
     args: argparse.Namespace, add_arguments: Callable[[argparse.ArgumentParser], None]
 ) -> set[str]:
-    """Return the names of options that differ from their defaults; ``add_arguments`` defines
-    them."""
+    """Return the names of the options in ``args`` whose values differ from their defaults.
+
+    Args:
+        args: Parsed command line.
+        add_arguments: Adds the options in question to a parser; gives the defaults.
+    """
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     usual = vars(parser.parse_args([]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budget in seconds of processor time, over all programs of a proof or a synthesis."""
+"""Budget of processor time in seconds, shared by all programs of one proof or one synthesis."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from scripts.common.paths import ROOT
 
 
 class UsedUp(NfError):
-    """The budget is used up without a result."""
+    """Error of a proof whose budget of processor time is used up without a result."""
 
 
 class Budget:
-    """Runner of programs that adds their processor time to ``used``."""
+    """Runner of programs one after the other, which limits the sum of their processor time.
+
+    Attributes:
+        limit_s: The budget in seconds.
+        used: Seconds used by the programs run so far.
+    """
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
@@ -25,7 +30,18 @@ class Budget:
     def run(
         self, command: Sequence[str], log: Path, more: Mapping[str, str] | None = None
     ) -> process.Finished:
-        """Run a program until it ends or the budget is used up; both its outputs go to ``log``."""
+        """Run a program until it ends or the rest of the budget is used up, then add its time.
+
+        A program without a measured processor time counts with its wall-clock time.
+
+        Args:
+            command: Program and arguments; it runs in the root of the repository.
+            log: File that is overwritten with stdout and stderr.
+            more: Variables in addition to the environment of every tool.
+
+        Returns:
+            The end of the process; `timed_out` if the budget (or a limit of `cpu_time`) ended it.
+        """
         left = max(0.001, self.limit_s - self.used)
         done = process.run_logged(command, log, cwd=ROOT, more=more, timeout_s=left)
         self.used += done.seconds if done.used is None else done.used

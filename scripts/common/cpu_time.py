@@ -24,7 +24,11 @@ _LEAST_S, _MOST_S = 0.1, 2.0  # between two measurements
 
 
 class Meter:
-    """Processor time and progress of a process group, measured from construction on."""
+    """Meter of the processor time and the progress of a process group, from construction on.
+
+    Attributes:
+        used: Seconds of processor time that the group has used since then.
+    """
 
     def __init__(self, group: int, limit_s: float, log: Path) -> None:
         self.used = 0.0
@@ -34,12 +38,15 @@ class Meter:
         self._wall = self._still = 0.0
 
     def pause(self) -> float:
-        """Return the seconds after which the next measurement is due."""
+        """Return the seconds to wait until the next call of `measure`, 0.1 to 2.
+
+        No limit of processor time can be passed earlier, even with all cores busy.
+        """
         soonest = (self._limit_s - self.used) / _CORES
         return min(max(soonest, _LEAST_S), _MOST_S, max(STANDS_STILL_S / 4, _LEAST_S))
 
     def measure(self) -> str:
-        """Measure once; return the reason to end the group, "" while there is none."""
+        """Update `used`; return the reason to end the group, "" if it is within all its limits."""
         now, found = time.monotonic(), (of_group(self._group), _size(self._log))
         # If this process itself was stopped or starved, the long pause says nothing of the group.
         passed, self._time = min(now - self._time, 5 * _MOST_S), now
@@ -85,7 +92,11 @@ def watch(
 
 
 def leader_ended(pid: int, seconds: float) -> bool:
-    """Wait up to `seconds` for a child to end, without reaping it; return whether it has ended."""
+    """Wait up to `seconds` for a child process to end, without reaping it.
+
+    Returns:
+        Whether it has ended.
+    """
     handle = os.pidfd_open(pid)
     try:
         return bool(wait([handle], seconds))
@@ -94,7 +105,10 @@ def leader_ended(pid: int, seconds: float) -> bool:
 
 
 def of_group(group: int) -> float:
-    """Return the processor seconds of all processes of a group and of children they waited for."""
+    """Return the processor time, user and system, of a process group in seconds.
+
+    It includes children that these processes have waited for.
+    """
     import psutil  # here, so that `nf doctor` starts in a .venv without packages
 
     seconds = 0.0

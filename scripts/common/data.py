@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strict readers of YAML with a schema and of JSON with a dataclass; a mistake in either is one
-line that names file and place.
+"""Strict readers of YAML files with a JSON schema and of JSON files with a dataclass.
 
-YAML: no aliases (a few of them can expand to 10^9 values), no duplicate key, no NaN, and limits
-on size and depth. JSON is read by `neuron_fabric.data`.
+A mistake in either is reported in one line that names the file and the place. YAML: no aliases (a
+few of them can expand to 10^9 values), no duplicate key, no NaN, and limits on size and depth. JSON
+is read by `neuron_fabric.data`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import jsonschema
 import yaml
 
 from neuron_fabric.data import DataError, DataLimits, parse_json, read_json, read_text
-from neuron_fabric.errors import one_line
+from neuron_fabric.printable import one_line
 from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS, shown
@@ -36,7 +36,14 @@ T = TypeVar("T")
 
 
 def load(path: Path, schema: str) -> dict[str, Any]:
-    """Load YAML and check it against `scripts/schema/<schema>.json`; NfError in one line."""
+    """Load a YAML file and check it against the JSON schema `scripts/schema/<schema>.json`.
+
+    Returns:
+        The mapping at the top level of the file.
+
+    Raises:
+        NfError: The file cannot be read, is no strict YAML or breaks the schema; one line.
+    """
     try:
         data = parse_yaml(read_text(path, YAML.size))
     except OSError as error:
@@ -55,10 +62,17 @@ def load(path: Path, schema: str) -> dict[str, Any]:
 
 
 def load_list(path: Path, schema: str, kind: type[T]) -> list[T]:
-    """Read the list of a YAML file, or the lists of a folder in the order of their names, each
-    value as a ``kind``; NfError in one line.
+    """Read the list in a YAML file (the only value of its mapping), each element as a ``kind``.
 
-    A value with one edit may hold its fields itself, in place of a list `edits`.
+    An element with one edit may hold `file`, `old` and `new` itself, in place of a list `edits`.
+
+    Args:
+        path: YAML file, or a folder whose `*.yaml` are read in order of name and concatenated.
+        schema: Name of the JSON schema.
+        kind: Dataclass of the elements.
+
+    Raises:
+        NfError: A file cannot be read, breaks the schema, or does not fit ``kind``; one line.
     """
     if path.is_dir():
         files = sorted(path.glob("*.yaml"))
@@ -78,7 +92,11 @@ def _with_edits(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def load_json(path: Path, kind: type[T]) -> T:
-    """Read a JSON file as a ``kind`` (see `neuron_fabric.typed`); NfError in one line."""
+    """Read a JSON file and convert it to a ``kind`` (see `neuron_fabric.typed`).
+
+    Raises:
+        NfError: The file cannot be read, or its content is no ``kind``; one line.
+    """
     try:
         return typed(kind, read_json(path))
     except OSError as error:
@@ -88,14 +106,18 @@ def load_json(path: Path, kind: type[T]) -> T:
 
 
 def from_text(text: object, kind: Any) -> Any:
-    """Convert a JSON text to a ``kind``, which may be a union; DataError."""
+    """Parse a JSON text and convert it to a ``kind``, which may be a union of types.
+
+    Raises:
+        DataError: ``text`` is no str, no JSON, or does not fit.
+    """
     if not isinstance(text, str):
         raise DataError("no text")
     return typed(kind, parse_json(text))
 
 
 class _BadYaml(DataError):
-    """DataError with a line number, counted from 1."""
+    """DataError with the number of the line of text in `line`, counted from 1."""
 
     def __init__(self, what: str, line: int) -> None:
         super().__init__(what)
@@ -103,7 +125,11 @@ class _BadYaml(DataError):
 
 
 def parse_yaml(text: str) -> Any:
-    """Parse a YAML text; DataError when it is not YAML as described above."""
+    """Parse a YAML text within the rules of this module (no alias, no duplicate key, size limits).
+
+    Raises:
+        DataError: It is not such YAML; with the number of the line if that is known.
+    """
     _scan(text)
     try:
         value = yaml.load(text, _Loader)
@@ -124,7 +150,10 @@ def _not_yaml(error: yaml.YAMLError) -> DataError:
 
 
 def _scan(text: str) -> None:
-    """Check the limits before any value is constructed."""
+    """Raise DataError for a YAML text with an alias, too many values or too deep nesting.
+
+    It reads the events of the parser, before any value is constructed.
+    """
     depth = values = 0
     try:
         for event in yaml.parse(text, yaml.CSafeLoader):
@@ -143,7 +172,7 @@ def _scan(text: str) -> None:
 
 
 class _Loader(yaml.CSafeLoader):
-    """Safe YAML loader that rejects duplicate keys."""
+    """Safe YAML loader that raises for a duplicate key and for a key that is not text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
@@ -159,7 +188,10 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _plain(value: object) -> None:
-    """Reject values that neither JSON nor a file name can hold; `_scan` has limited the depth."""
+    """Raise DataError for NaN, infinity, or text with NUL or surrogates, at any depth of a value.
+
+    JSON and file names cannot hold these. `_scan` has limited the depth of the recursion.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         raise DataError(f"{value} is no number here")
     if isinstance(value, str) and _NO_TEXT.search(value):

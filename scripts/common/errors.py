@@ -6,19 +6,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from neuron_fabric.errors import LineError, one_line
+from neuron_fabric.errors import LineError
+from neuron_fabric.printable import one_line
 
 
 class NfError(LineError):
-    """A mistake or a lack on the user's side; `str()` is the line to show (exit code 2)."""
+    """An error that the user can mend; `str()` is the line that `nf` shows before exit code 2."""
 
 
 class BuildError(LineError):
-    """The simulator refused the design. `str()` is the first error line of its log."""
+    """A simulator could not compile the design; `str()` is the first error line of its log."""
 
 
 class OptionError(NfError):
-    """Options that do not fit, in one line: which, why, what to do."""
+    """Options of a command line that do not fit; one line: the option, the reason, the remedy."""
 
     def __init__(self, option: str, what: str, todo: str) -> None:
         super().__init__(f"{one_line(option)}: {one_line(what)}; {one_line(todo)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that runs git, on one checkout, whatever surrounds it.
+"""The only place that runs git, always on one given checkout, whatever the environment.
 
 A hook sets GIT_DIR and GIT_INDEX_FILE, a checkout may lie below a foreign repository or belong to
 another user (a container that runs as root), and tracing writes to stderr: none of this may lead
@@ -25,20 +25,34 @@ _VERB = re.compile("[a-z][a-z-]+")
 
 
 class GitError(NfError):
-    """git is missing, refuses the checkout or does not know what it is asked for; one line."""
+    """git is missing, refuses the checkout, or fails with an error; one line."""
 
 
 def environment(root: Path) -> dict[str, str]:
-    """Return the variables git runs with: none that names a repository (all that `git rev-parse
-    --local-env-vars` lists, and other GIT_*), no search above ``root``, no lock on its index."""
+    """Return the environment variables for git on the checkout ``root``.
+
+    All GIT_* of this process are left out (also those that name a repository), except the four that
+    name settings. git does not search for a repository above ``root`` and takes no lock on its
+    index.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in _KEPT}
     own = {"GIT_CEILING_DIRECTORIES": str(root.resolve().parent), "GIT_OPTIONAL_LOCKS": "0"}
     return {**kept, **own, "LC_ALL": "C"}
 
 
 def text(*words: str, root: Path = ROOT) -> str:
-    """Run a git command on the checkout ``root``, which may belong to another user (git 2.38 and
-    later take `safe.directory` from the command line). Return its output; raise GitError."""
+    """Run a git command on a checkout and return its stdout.
+
+    The checkout may belong to another user (git 2.38 and later take `safe.directory` from the
+    command line).
+
+    Args:
+        words: Words after `git`.
+        root: Top folder of the checkout.
+
+    Raises:
+        GitError: `root` is no checkout, or git is missing, fails or takes longer than 60 s.
+    """
     shown = f"git {next(word for word in words if _VERB.fullmatch(word))}"
     if words[0] != "init" and not (root / ".git").exists():
         raise GitError(f"{shown}: {root} is not a git checkout.")
@@ -62,15 +76,24 @@ def text(*words: str, root: Path = ROOT) -> str:
 
 
 def _first_error(written: bytes) -> str:
-    """Return the first error line; hints and notes may come before it."""
+    """Return the first line that starts with `fatal:` or `error:`, else the first line, else "".
+
+    Hints and notes may be printed before the error.
+    """
     lines = [line for line in written.decode(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
     return next(iter([*errors, *lines]), "").strip()
 
 
 def files(root: Path = ROOT) -> list[Path]:
-    """Return the tracked files of a checkout that exist; without git (an unpacked archive) every
-    file that is neither hidden nor built. Raise GitError if git refuses the checkout."""
+    """Return the tracked files of a checkout that exist on disk, as paths below ``root``.
+
+    Without a repository (an unpacked archive): every file that is neither hidden nor in a folder of
+    build results.
+
+    Raises:
+        GitError: git refuses the checkout.
+    """
     if (root / ".git").exists():
         listed = text("ls-files", "-z", root=root).split("\0")
         return [path for name in listed if name and (path := root / name).is_file()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options for the timing of device memory, shared by the commands that simulate it."""
+"""Command-line options for the timing of the simulated device memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from verif.mem.memory_timing import MAX_BEAT, MAX_LATENCY, MAX_STALL, MemoryTimi
 
 
 def add_memory(parser: argparse.ArgumentParser, usual: str, nargs: str | None = None) -> None:
-    """Add the options that `memory_of` reads.
+    """Add the options `--memory-latency`, `--memory-beat` and `--memory-stall`.
 
     Args:
         parser: Parser of the command.
-        usual: Default latency as text; several with spaces in between where ``nargs`` is given.
-        nargs: ``nargs`` of the latency.
+        usual: Default latency in cycles, as text; several with spaces in between with ``nargs``.
+        nargs: ``nargs`` of the latency: "+" for a command that measures several.
     """
     add = parser.add_argument_group("device memory").add_argument
     latency: Any = [int(one) for one in usual.split()] if nargs else int(usual)
@@ -34,7 +34,10 @@ def add_memory(parser: argparse.ArgumentParser, usual: str, nargs: str | None = 
 
 
 def memory_of(args: argparse.Namespace, latency: int) -> MemoryTiming:
-    """Return the timing that the options describe, with one of the latencies."""
+    """Return the memory timing of the parsed options, with ``latency`` (cycles) as the latency.
+
+    The latency is a separate argument, since a command may have several.
+    """
     return MemoryTiming(latency, args.memory_beat, args.memory_stall)
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small process that outlives this one by a moment, and ends what it has left running.
+"""Guard process that ends the children of `nf` when `nf` itself has died.
 
-No handler runs when a process is killed by SIGKILL. The guard reads a pipe that nobody else has:
-one line for each process that is started or gone. At the end of the pipe its owner is dead.
+No handler runs when a process is killed by SIGKILL. The guard reads a pipe that only `nf` holds
+open: one line for each child that is started or gone. At the end of the pipe `nf` is dead, and the
+guard sends each remaining child its signal.
 """
 
 from __future__ import annotations
@@ -34,12 +35,17 @@ _guard: subprocess.Popen[bytes] | None = None
 
 
 def watch(pid: int, *, group: bool = True) -> None:
-    """End that group should this process die; ``group`` False: ask that one process to end."""
+    """Have the guard end a process if this process dies.
+
+    Args:
+        pid: Number of the process or, with ``group``, of its process group.
+        group: True sends SIGKILL to the whole group; False sends SIGTERM to the one process.
+    """
     _say(pid, signal.SIGKILL if group else signal.SIGTERM, group)
 
 
 def forget(pid: int) -> None:
-    """Stop watching a process that has ended."""
+    """Tell the guard that a process has ended, so that its number is not signalled later."""
     if _guard is not None:
         _say(pid, 0, False)
 

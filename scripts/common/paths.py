@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of the project, all relative to the repository and never to the caller's directory."""
+"""Paths of the project, all relative to the repository and never to the current directory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ SCHEMAS = ROOT / "scripts" / "schema"
 
 
 def by_link(path: str) -> str:
-    """Return a path of the checkout under the name that tools see; any other path unchanged."""
+    """Return a path inside the checkout below `ROOT`, any other path unchanged.
+
+    `ROOT` is a link if the folder of the checkout has a name that tools do not accept.
+    """
     real = named(ROOT)
     return str(ROOT / Path(path).relative_to(real)) if Path(path).is_relative_to(real) else path
 
@@ -45,7 +48,7 @@ if named(ROOT) != ROOT:
 
 
 def writable(folder: Path) -> None:
-    """Raise NfError, before anything is started, if `folder` is not writable."""
+    """Create `folder` and raise NfError if no file can be made in it; call it before a long job."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -55,7 +58,7 @@ def writable(folder: Path) -> None:
 
 
 def shown(path: Path) -> str:
-    """Return a path for messages: relative to the repository if it lies inside."""
+    """Return a path as text for messages: relative to the repository if it lies inside."""
     for root in (ROOT, named(ROOT)):
         if path.is_relative_to(root):
             return str(path.relative_to(root))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of folders that every tool takes.
+"""Links with plain names to folders whose names tools do not accept.
 
-make, g++ and the simulators split or expand a path that has a space, `#`, `$` or `:` in it.
-A folder with such a name is therefore given to them by a link whose name is plain: a hash of the
-folder's path, in a folder of this user alone. Stands on nothing else: set-up runs it before there
-is a .venv (`python -I scripts/common/plain_names.py` prints the plain name of this checkout).
+make, g++ and the simulators split or expand a path that has a space, `#`, `$` or `:` in it. A
+folder with such a name is therefore given to them by a link whose name is plain: a hash of the
+folder's path, in a folder that only this user can write. The module imports only the standard
+library: `scripts/setup.sh` runs it before there is a .venv (`python -I
+scripts/common/plain_names.py` prints the plain name of this checkout).
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ _links: dict[Path, Path] = {}  # what each link stands for, to show a user the f
 
 
 class PlaceError(Exception):
-    """A folder that cannot be used; one line."""
+    """A folder has no plain name, and no place for a link to it can be used; one line."""
 
 
 def plain(folder: Path) -> Path:
-    """Return the folder, or a link to it whose name every tool accepts.
+    """Return ``folder``, or a link to it if its name has characters that tools do not accept.
 
-    A linked folder is created if it does not exist. PlaceError if no place for the link can be
-    used.
+    A folder that needs a link is created if it does not exist.
+
+    Raises:
+        PlaceError: No link can be made in /tmp, /var/tmp or ~/.cache.
     """
     if _PLAIN.fullmatch(str(folder)):
         return folder
@@ -53,7 +56,7 @@ def plain(folder: Path) -> Path:
 
 
 def named(path: Path) -> Path:
-    """Return the path as the user knows it: below a link, with the name of the linked folder."""
+    """Return a path with the links of `plain` replaced by the folder names that the user knows."""
     for link, folder in _links.items():
         if path.is_relative_to(link):
             return folder / path.relative_to(link)
@@ -61,8 +64,7 @@ def named(path: Path) -> Path:
 
 
 def temporary_problem() -> str | None:
-    """Return what is wrong with the folder for temporary files that the environment names, or
-    None."""
+    """Return the fault of TMPDIR, TMP or TEMP in one line; None if each is unset or writable."""
     for name in _OF_TOOLS:
         value = os.environ.get(name)
         if value and not (Path(value).is_dir() and os.access(value, os.W_OK | os.X_OK)):
@@ -82,7 +84,7 @@ def _homes() -> Iterator[Path]:
 
 
 def _own(home: Path) -> None:
-    """Make the folder of links; OSError when another user could point them elsewhere."""
+    """Make the folder of links, mode 0700; raise OSError if another user could write there."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = home.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:

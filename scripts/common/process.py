@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes that can always be ended: each in a separate group, each tracked until it is
-gone."""
+"""Child processes, each the leader of a group, which are tracked and can always be ended."""
 
 from __future__ import annotations
 
@@ -32,24 +31,32 @@ _said = False
 
 
 class Terminated(BaseException):
-    """SIGTERM or SIGHUP arrived; the argument is its number.
+    """Raised in the main thread on SIGTERM or SIGHUP; the argument is the number of the signal.
 
     Not a SystemExit: cocotb's runners raise that, and callers catch it.
     """
 
 
 class Interrupted(Exception):
-    """Raised in a worker whose process was ended by `kill_all`."""
+    """Raised in a worker thread after `kill_all`, when it starts a process or waits for one."""
 
 
 def resume() -> None:
-    """Allow processes again, once everything that `kill_all` ended is gone."""
+    """Allow new processes again after `kill_all`, once everything that it ended is gone."""
     _stopping.clear()
 
 
 @dataclass(frozen=True)
 class Finished:
-    """End of a process; `returncode` is negative for a signal, as in subprocess."""
+    """Result of a process that has ended.
+
+    Attributes:
+        returncode: Exit code; negative for a signal, as in subprocess.
+        timed_out: Whether a limit of `cpu_time` ended it.
+        seconds: Wall-clock time.
+        used: Processor time in seconds; None if it was not measured.
+        why: The limit that ended it, with values; "" for none.
+    """
 
     returncode: int
     timed_out: bool
@@ -59,28 +66,28 @@ class Finished:
 
 
 def kill_group(pid: int) -> None:
-    """End the whole group: a simulator may have started helper processes."""
+    """Send SIGKILL to a process group, if it exists: a simulator may have started helpers."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
 def check_stopping() -> None:
-    """Raise Interrupted once `kill_all` was called."""
+    """Raise Interrupted if `kill_all` was called, and `resume` was not since."""
     if _stopping.is_set():
         raise Interrupted
 
 
 class Child(subprocess.Popen[bytes]):
-    """A process in a separate group, which ends with this process in any case."""
+    """A Popen in a separate process group, which the orphan guard ends if this process dies."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait as Popen does; a process that has ended is no longer tracked."""
+        """Wait as Popen does, then stop tracking the process."""
         code = super().wait(timeout)
         forget(self.pid)
         return code
 
     def kill(self) -> None:
-        """Kill the process group, helpers of the process included."""
+        """Send SIGKILL to the process group, helpers of the process included."""
         kill_group(self.pid)
 
 
@@ -93,9 +100,18 @@ def start(
     more: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Child:
-    """Start a tracked command in a separate group, with both outputs in `out`.
+    """Start a command in a separate process group and track it; do not wait for it.
 
-    Its environment is ``env``, or that of every tool (`tool_environment`) with ``more`` added.
+    Args:
+        command: Program and arguments.
+        out: Open file for stdout and stderr; stdin is empty.
+        cwd: Its folder.
+        env: Its whole environment; by default that of every tool (`tool_environment`).
+        more: Variables added to the default environment.
+        pass_fds: File descriptors that it inherits.
+
+    Raises:
+        Interrupted: `kill_all` was called.
     """
     with _lock:  # `kill_all` either sees this process or keeps it from starting
         check_stopping()
@@ -115,7 +131,10 @@ def start(
 
 
 def watch(pid: int) -> None:
-    """Watch a process group that another process has started for us (a forked simulation)."""
+    """Track a process group that another process has started for us (a forked simulation).
+
+    If `kill_all` was called before, the group is killed at once.
+    """
     with _lock:
         _live.add(pid)
         orphan_guard.watch(pid)
@@ -124,7 +143,7 @@ def watch(pid: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Stop watching a process group that has ended."""
+    """Stop tracking a process group that has ended."""
     with _lock:
         _live.discard(pid)
     orphan_guard.forget(pid)
@@ -140,9 +159,22 @@ def run_logged(
     timeout_s: float | None = None,
     append: bool = False,
 ) -> Finished:
-    """Run a command with both outputs in `log`.
+    """Run a command to its end with stdout and stderr in the file `log`.
 
-    With `timeout_s`, the limits of `cpu_time` end its whole group, and `used` is known.
+    Processes of its group that it left running are killed.
+
+    Args:
+        command: Program and arguments.
+        log: File to overwrite, or to extend with `append`.
+        cwd: Its folder.
+        env: Its whole environment; by default that of every tool (`tool_environment`).
+        more: Variables added to the default environment.
+        timeout_s: Limit in seconds of processor time, with the further limits of `cpu_time`. None:
+            no limit, and `used` of the result is None.
+        append: Whether to keep the content of the log.
+
+    Raises:
+        Interrupted: `kill_all` was called meanwhile.
     """
     begin = time.monotonic()
     used, why = None, ""
@@ -169,14 +201,16 @@ def captured(
     timeout_s: float | None = None,
     shell: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short command to its end, without input, and capture both outputs as text.
+    """Run a short command to its end, without input, and capture stdout and stderr as text.
+
+    A non-zero exit code is no error here.
 
     Args:
-        command: the words, or one line with `shell`.
-        cwd: its folder; by default the root of the project.
-        env: its environment; by default that of this process.
-        timeout_s: limit in seconds; subprocess.TimeoutExpired after it.
-        shell: whether a shell reads the command.
+        command: The words, or one line with `shell`.
+        cwd: Its folder; by default the root of the project.
+        env: Its environment; by default that of this process.
+        timeout_s: Limit of wall-clock time in seconds; subprocess.TimeoutExpired after it.
+        shell: Whether a shell reads the command.
     """
     return subprocess.run(
         command,
@@ -194,9 +228,9 @@ def captured(
 
 @contextlib.contextmanager
 def handling(handle: Callable[[int], None], *numbers: signal.Signals) -> Iterator[None]:
-    """Let these signals call `handle` inside the context, in the main thread only.
+    """Have signals call `handle` with their number inside the context; then restore the handlers.
 
-    Under `nohup`, SIGHUP stays ignored.
+    Outside the main thread nothing is changed. Under `nohup`, SIGHUP stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -212,11 +246,11 @@ def handling(handle: Callable[[int], None], *numbers: signal.Signals) -> Iterato
 
 
 def interrupt(*_: object) -> None:
-    """Handle Ctrl-C.
+    """Handle Ctrl-C (SIGINT).
 
     The first one raises KeyboardInterrupt, so that running work is ended in order. More within a
-    second are the same key press; a later one ends this process at once, and the orphan guard
-    ends the others.
+    second are the same key press; a later one ends this process at once, and the orphan guard ends
+    the others.
     """
     global _interrupted
     now = time.monotonic()
@@ -230,7 +264,7 @@ def interrupt(*_: object) -> None:
 
 
 def interrupted() -> int:
-    """Report the interrupt once, and return the exit code."""
+    """Print "nf: interrupted" to stderr and return the exit code 130."""
     global _said
     _said = True
     say(INTERRUPTED, file=sys.stderr)
@@ -238,15 +272,21 @@ def interrupted() -> int:
 
 
 def deaf_at_exit() -> None:
-    """Ignore Ctrl-C at exit: Python removes its handlers before it ends, and another Ctrl-C
-    would then be a raw signal instead of an exit code."""
+    """Register an exit handler that ignores Ctrl-C.
+
+    Python removes its signal handlers before it ends, and another Ctrl-C would then end the process
+    by a signal instead of an exit code.
+    """
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Let Ctrl-C (however often), SIGTERM and SIGHUP end the whole command with its exit code,
-    after everything that runs was ended."""
+    """Context of a whole command: turn signals into exceptions, so that its work is ended in order.
+
+    Ctrl-C, however often, raises KeyboardInterrupt once (see `interrupt`); SIGTERM and SIGHUP raise
+    Terminated.
+    """
     global _interrupted, _said
     here = threading.current_thread() is threading.main_thread()
     old = signal.getsignal(signal.SIGINT) if here else signal.SIG_IGN
@@ -266,13 +306,15 @@ def _leave(number: int) -> None:
 
 
 def cores() -> int:
-    """Return the number of cores of this process: a container or a batch job has fewer than its
-    machine."""
+    """Return the number of cores that this process may use.
+
+    A container or a batch job may have fewer than its machine.
+    """
     return len(os.sched_getaffinity(0))
 
 
 def kill_all() -> None:
-    """End every tracked process and refuse new ones, after Ctrl-C."""
+    """Kill every tracked process group and refuse new processes until `resume`."""
     _stopping.set()
     with _lock:
         pids = list(_live)

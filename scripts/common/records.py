@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed data of the runner: what to build, what to run, what the result was.
+"""Typed data of the runner: designs to build, runs (BuildSpec, RunSpec) and results (RunRecord).
 
-All are frozen and hold plain values only, so they can be compared, hashed into a build key, sent
-to another process and written as JSON.
+All are frozen and hold plain values only, so they can be compared, hashed into a build key, sent to
+another process and written as JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SOLVER = "smt"
 
 
 class Dut(StrEnum):
-    """Implementation of the modules that have a twin (`models/myhdl`)."""
+    """Implementation of those RTL modules that have a second one in MyHDL (`models/myhdl`)."""
 
     RTL = "rtl"  # the hand-written modules
     MYHDL = "myhdl"  # their twins, converted to Verilog
@@ -34,14 +34,14 @@ class Dut(StrEnum):
 
 
 class Waves(StrEnum):
-    """Waveform formats."""
+    """File formats of waveforms."""
 
     VCD = "vcd"
     FST = "fst"
 
 
 class FailureKind(StrEnum):
-    """Reason of a red run."""
+    """Class of the cause of a failed run."""
 
     ASSERTION = "assertion"  # an assertion in the RTL fired
     MISMATCH = "mismatch"  # a checker of the bench raised
@@ -54,7 +54,10 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True)
 class Edit:
-    """One textual change of a source: `old` must occur exactly once in `file` (from the root)."""
+    """One replacement in a source file: `old`, which must occur exactly once in `file`, by `new`.
+
+    `file` is relative to the root of the repository.
+    """
 
     file: str
     old: str
@@ -65,11 +68,22 @@ class Edit:
 class BuildSpec:
     """A design to compile. Equal specs over equal sources share one build directory.
 
-    `sim` is a name of `scripts/build/registry.py`; `filelist` is read relative to `root`.
-    `public` names internal variables ("module.variable") that a test looks at, for simulators that
-    otherwise show the top-level ports only.
-    `edits` are applied to a copy: the tree is never touched. `variant` names a folder below
-    `paths.VARIANTS`, by its content, whose files take the place of those of the design.
+    Attributes:
+        sim: Name of a simulator in `scripts/build/registry.py`.
+        top: Top module.
+        filelist: File list of the sources, relative to `root`.
+        root: Root of the project that has the design.
+        parameters: Parameters of the top module, as pairs.
+        defines: Preprocessor macros, as pairs.
+        edits: Replacements made in a copy of the sources; the tree itself is not changed.
+        variant: Name of a folder below `paths.VARIANTS`, by its content, whose files are compiled
+            in place of those of the design; "" for none.
+        dut: Implementation of the modules that have a MyHDL twin.
+        public: Internal variables ("module.variable") that a test reads, for simulators that
+            otherwise show the top-level ports only.
+        waves: Waveform format; None for no waves.
+        coverage: Whether to collect code coverage.
+        opt: Optimization level of the C++ compiler.
     """
 
     sim: str
@@ -88,16 +102,26 @@ class BuildSpec:
 
     @property
     def copied(self) -> bool:
-        """True if texts made from the tree are compiled, not the tree."""
+        """True if a modified copy of the sources is compiled (edits, a variant, or MyHDL twins)."""
         return bool(self.edits or self.variant or self.dut is not Dut.RTL)
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One simulator process: some tests of one module, on one build, with one seed.
+    """One simulator process to run: some tests of one module, on one build, with one seed.
 
-    `tests` empty means every test of the module. `timeout_s` is processor time; see
-    `scripts/common/cpu_time.py` for the limits that follow from it.
+    Attributes:
+        module: Python module with the cocotb tests.
+        tests: Names of tests; empty for every test of the module.
+        seed: Seed of random stimulus.
+        timeout_s: Seconds of processor time; see `scripts/common/cpu_time.py` for the limits that
+            follow from it.
+        plusargs: Plusargs of the simulator.
+        env: Variables in addition to the environment of every tool, as pairs.
+        build_name: Name of the build in the testplan.
+        rerun: Shell command that runs this again; "" to derive it from the other fields.
+        direct: Start a new simulator process instead of a fork of a running one.
+        window_ns: Simulated time to keep in waves, from and to; None for all.
     """
 
     build: BuildSpec
@@ -114,38 +138,45 @@ class RunSpec:
 
     @property
     def short_module(self) -> str:
-        """Module name without its package."""
+        """Name of `module` without its package."""
         return self.module.rpartition(".")[2]
 
     @property
     def name(self) -> str:
-        """`test_module::test`, or `test_module::*` for several tests at once."""
+        """`test_module::test`; `test_module::*` for several tests or all."""
         test = self.tests[0] if len(self.tests) == 1 else "*"
         return f"{self.short_module}::{test}"
 
     @property
     def id(self) -> str:
-        """Names the run uniquely inside one invocation; also usable as a file name."""
+        """Unique name of the run within one invocation of `nf`; valid as a file name."""
         test = self.tests[0] if len(self.tests) == 1 else "all"
         raw = f"{self.short_module}.{test}-{self.build.sim}-{self.build_name}-s{self.seed}"
         return "".join(c if c.isalnum() or c in "._-=" else "_" for c in raw)
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to a plain dictionary; a design of this project is written without the
-        project's path."""
+        """Convert to a dictionary of JSON values; a `root` in this project becomes "."."""
         build = dataclasses.asdict(self.build)
         build["root"] = "." if self.build.root == ROOT else str(self.build.root)
         return _plain({**dataclasses.asdict(self), "build": build})
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> RunSpec:
-        """Convert from `to_json`, in the checkout that reads it; DataError names the fault."""
+        """Convert the dictionary of `to_json` back; "." becomes the root of this checkout.
+
+        Raises:
+            DataError: The dictionary does not fit; names the field.
+        """
         spec = typed(RunSpec, data)
         return replace(spec, build=replace(spec.build, root=ROOT / spec.build.root))
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """Convert to what JSON returns; DataError for values that JSON cannot represent (NaN)."""
+    """Return a dictionary as it would be after a round trip through JSON.
+
+    Raises:
+        DataError: JSON cannot represent a value (NaN).
+    """
     try:
         out: dict[str, Any] = json.loads(json.dumps(encodable(fields), allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -155,7 +186,18 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """One test from the simulator's result file; `status` is passed, failed or skipped."""
+    """Result of one cocotb test, from the result file (XML) of the simulation.
+
+    Attributes:
+        name: Name of the test.
+        status: "passed", "failed" or "skipped".
+        seconds: Wall-clock time.
+        sim_time_ns: Simulated time.
+        message: Text of the exception; "" for none.
+        error_type: Its class.
+        cause_key: Key of the cause from the checker that raised; "" when none did.
+        place: "file:line" of the testbench that raised.
+    """
 
     name: str
     status: str
@@ -169,8 +211,10 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Passed, or the reason of the failure. `key` is equal for all runs that one fault turns
-    red."""
+    """Judgement of a run: passed, or the kind and the text of the failure.
+
+    `key` is equal for all runs that fail for one cause (see `cause_key.key_of`).
+    """
 
     passed: bool
     kind: FailureKind | None = None
@@ -178,19 +222,19 @@ class Verdict:
     key: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a pass with a kind of failure, and a failure without one."""
+        """Raise ValueError for a pass with a kind of failure, and for a failure without one."""
         if self.passed is not (self.kind is None):
             raise ValueError(f"passed is {self.passed}, and the kind of failure is {self.kind}")
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Result of a RunSpec, from which every report is written.
+    """Result of a RunSpec, written as `record.json`; every report is made from these.
 
     A run that failed and passed when it was run again is `flaky`: `passed` stays False, and kind
     and cause are those of the failure. `note` has the result of the second run in one line.
-    `cause_key` is equal for all runs that one fault turns red (see `cause_key.key_of`).
-    `stimulus` shows a reduced scenario: summary, one operation a line, a line to paste.
+    `cause_key` is equal for all runs that fail for one cause (see `cause_key.key_of`). `stimulus`
+    shows a reduced scenario: summary, one operation a line, a command line to copy.
     """
 
     id: str
@@ -223,7 +267,13 @@ class RunRecord:
 
     @staticmethod
     def of(spec: RunSpec, verdict: Verdict, **facts: Any) -> RunRecord:
-        """Make the record of a run, passed or not; `facts` override the fields of the spec."""
+        """Make the record of a run from its spec and verdict.
+
+        Args:
+            spec: The run.
+            verdict: Passed, or the failure.
+            facts: Further fields of the record; they override those taken from the spec.
+        """
         fields: dict[str, Any] = {
             "id": spec.id,
             "name": spec.name,
@@ -244,14 +294,14 @@ class RunRecord:
 
     @property
     def status(self) -> str:
-        """`passed`, `failed`, or `flaky`, which is never green."""
+        """ "passed", "failed", or "flaky", which does not count as passed."""
         return "flaky" if self.flaky else "passed" if self.passed else "failed"
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to a plain dictionary, ready for json.dump."""
+        """Convert to a dictionary of JSON values, ready for json.dump."""
         return _plain(dataclasses.asdict(self))
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> RunRecord:
-        """Convert from `to_json`; DataError names the fault."""
+        """Convert the dictionary of `to_json` back; DataError names a field that does not fit."""
         return typed(RunRecord, data)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders that commands running at the same time in one tree must not share.
+"""Locks on folders, so that `nf` commands running at the same time in one tree share none.
 
-Each command holds the tree as long as it lives, so that `nf clean` removes nothing from it, and
-claims the folders that it empties and fills; another command gets a different folder. The end of
-a process, also by a signal, releases everything.
+Each command holds a shared lock on the build folder as long as it lives, so that `nf clean` removes
+nothing from it, and exclusive locks on the folders that it empties and fills; another command gets
+a different folder. The end of a process, also by a signal, releases everything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _folders: dict[Path, Path] = {}
 
 @atexit.register
 def release() -> None:
-    """Release everything, so that no lock file is left."""
+    """Release all locks of this process at exit, so that no lock file is left."""
     with _lock:
         while _held:
             _held.popitem()[1].release()
@@ -34,10 +34,10 @@ def release() -> None:
 
 
 def tree() -> None:
-    """Hold the build folder, shared with other commands, until this process ends; waits for `nf
-    clean`.
+    """Hold a shared lock on the build folder until this process ends; wait while `nf clean` runs.
 
-    NfError when nothing can be written there.
+    Raises:
+        NfError: The build folder cannot be written.
     """
     with _lock:
         if paths.BUILD in _held:
@@ -50,10 +50,13 @@ def tree() -> None:
 
 
 def folder(path: Path) -> Path:
-    """Claim `path`, or the first of `path.2`, `path.3` .. that no other command has claimed.
+    """Lock the first of `path`, `path.2`, `path.3`, .. that no other process has locked; return it.
 
-    This command keeps it until it ends, and gets the same one again. The folder may exist and
-    hold files of others. NfError when nothing can be written there.
+    The lock is held until this process ends; a second call with the same `path` returns the same
+    folder. The folder is not created, and it may exist and hold files of earlier commands.
+
+    Raises:
+        NfError: It cannot be written, or 99 commands have folders of this name.
     """
     tree()
     with _lock:
@@ -63,8 +66,12 @@ def folder(path: Path) -> Path:
 
 
 def take(path: Path) -> None:
-    """Claim exactly that path until this process ends. Busy when another command has it; NfError
-    when its folder cannot be written to."""
+    """Lock exactly `path` until this process ends.
+
+    Raises:
+        Busy: Another process has locked it.
+        NfError: The folder that contains it cannot be written.
+    """
     if path in _held:
         return
     try:
@@ -84,7 +91,11 @@ def _claim(path: Path) -> Path:
 
 
 def alone() -> Lock:
-    """Hold the build folder exclusively, for `nf clean`; NfError when a command is running."""
+    """Return an exclusive lock on the build folder, for `nf clean`.
+
+    Raises:
+        NfError: Another command is running in this tree.
+    """
     try:
         return _tree(shared=False).acquire()
     except Busy as busy:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of options and variables that look like credentials: history, records and reports hold
-`***` in their place, and a rerun asks for them."""
+"""Masking of values that look like credentials in command lines, variables and plusargs.
+
+History, records and reports hold `***` in their place; a rerun asks the user for them.
+"""
 
 from __future__ import annotations
 
@@ -27,27 +29,31 @@ Change = Callable[[str, str], str]
 
 
 def command() -> str:
-    """Return the command line of this process, as records may hold it."""
+    """Return the command line of this process as one shell line with secret values masked."""
     return shlex.join(["nf", *masked(sys.argv[1:])])
 
 
 def masked(words: Sequence[str]) -> list[str]:
-    """Return words of a command line without the values of secret options and variables."""
+    """Return words of a command line with the values of secret options and variables as `***`."""
     return _changed(words, _masked)
 
 
 def masked_line(command: str) -> str:
-    """Return a shell line without them."""
+    """Return a shell command line without the values of secret options and variables."""
     return _line(command, _masked)
 
 
 def masked_spec(spec: RunSpec) -> RunSpec:
-    """Return a run as the history may hold it."""
+    """Return a run with secret values in variables, plusargs and rerun line replaced by `***`."""
     return _spec(spec, _masked)
 
 
 def revealed_spec(spec: RunSpec) -> RunSpec:
-    """Return a recorded run with each masked value asked for; NfError without a terminal."""
+    """Return a recorded run with each `***` replaced by a value that the user types.
+
+    Raises:
+        NfError: stdin is no terminal.
+    """
     return _spec(spec, _asked)
 
 
@@ -83,8 +89,10 @@ def _changed(words: Sequence[str], change: Change) -> list[str]:
 
 
 def _within(word: str, change: Change) -> str:
-    """Return a word with its own secret values changed: those that it assigns, and the password of
-    a URL."""
+    """Return one word of a command line with its secret values replaced by ``change``.
+
+    Secret are values assigned to a name like TOKEN or KEY, and the password of a URL.
+    """
     name, assigned, value = word.partition("=")
     if assigned and _ASSIGNED.fullmatch(name):
         secret = _SECRET.search(name)

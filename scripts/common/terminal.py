@@ -19,7 +19,8 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TextIO, cast
 
-from neuron_fabric.errors import MAX_LINE, one_line, say
+from neuron_fabric.errors import MAX_LINE, say
+from neuron_fabric.printable import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that several verbs share: their defaults, and what they refuse."""
+"""Tests of arguments that several verbs share: their defaults, and what they refuse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from scripts.common.arguments import add_jobs, given, up_to
 
 
 def test_jobs_are_the_cores_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job of a batch system has a few of the cores of its machine."""
+    """Check that the default of `--jobs` is the number of cores that this process may use.
+
+    A batch job may have only a few cores of its machine.
+    """
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5, 7})
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     parser = argparse.ArgumentParser()

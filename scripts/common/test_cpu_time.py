@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of processor time: what works hard is stopped, what waits for a busy machine is not."""
+"""Tests of limits of processor time: a busy process is ended, one that waits for a core is not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_what_works_is_stopped(tmp_path: Path, program: str) -> None:
 
 
 def test_what_waits_is_not(tmp_path: Path) -> None:
-    """Check a process with a twentieth of a core: more wall-clock time than its limit."""
+    """Check that a process that mostly sleeps may take more wall-clock time than its limit."""
     done = run(tmp_path, "import time; time.sleep(1.5); raise SystemExit(3)", 0.75)
     assert (done.timed_out, done.returncode) == (False, 3)
     assert done.seconds > 1.5
@@ -61,7 +61,10 @@ def test_wall_clock_time_is_bounded(tmp_path: Path) -> None:
 def test_work_of_a_helper_that_is_gone_still_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sum over a group falls when a process ends that nobody waits for."""
+    """Check that `Meter` does not lose processor time when the sum over the group decreases.
+
+    It does when a process ends that no other waits for.
+    """
     found = iter([0.0, 5.0, 1.0, 1.2, 1.4, 1.6])
     monkeypatch.setattr(cpu_time, "of_group", lambda _group: next(found))
     meter = cpu_time.Meter(1, 5.5, tmp_path / "log")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of files that are read and not run: file lists, testplan, mutants, import directions."""
+"""Tests of data files of the tree: file lists, testplan, mutants, import directions."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_bad_plan(write: Write, tmp_path: Path, old: str, new: str, says: str) -
 
 
 def test_the_night_runs_what_smoke_leaves_out() -> None:
-    """The nightly suite has each test on each planned build, simulator and value."""
+    """Check that the nightly suite has each test on each planned build, simulator and value."""
     plan, tests = testplan.read(), discover()
     night = plan.suite("nightly")
     assert testplan.of_suite(plan, night, tests) == [test for test in tests if not test.skip]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of git on the intended checkout, whatever surrounds it."""
+"""Tests that git works on the intended checkout, whatever the environment and settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def repository(folder: Path, text: str = "mine") -> str:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a repository that stands for this checkout."""
+    """Make a repository and set it as the root of this checkout."""
     root = tmp_path / "checkout"
     repository(root)
     for module in (depends, invocation, nf_test):
@@ -44,7 +44,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def state(root: Path) -> dict[str, bytes]:
-    """Return every file of a repository, the git folder included."""
+    """Return the content of every file of a repository by path, the git folder included."""
     found = (path for path in root.rglob("*") if path.is_file())
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
 
@@ -73,7 +73,11 @@ CONFIG = HERE.with_suffix(".ini").read_text(encoding="utf-8")
 def test_surroundings_choose_no_other_repository(
     tmp_path_factory: pytest.TempPathFactory, names: set[str], odd_config: bool
 ) -> None:
-    """A repository is made, written and read next to a victim that the environment names."""
+    """Check that GIT_* variables and user settings do not lead git to another repository.
+
+    A repository is made, written and read inside a victim, which the variables name and which must
+    not change.
+    """
     folder = tmp_path_factory.mktemp("git")
     repository(folder / "victim", "yours")
     before = state(folder / "victim")
@@ -99,7 +103,7 @@ def test_surroundings_choose_no_other_repository(
 
 
 def test_a_parent_repository_is_not_ours(tmp_path: Path) -> None:
-    """An archive that was unpacked below a repository: its files, and no commit."""
+    """Check an archive unpacked below a foreign repository: it has its files and no commit."""
     repository(tmp_path)
     root = tmp_path / "unpacked"
     for name in ("a.py", "scripts/build/b.py", "package/build/c.py", "package/pyproject.toml"):
@@ -128,7 +132,7 @@ def test_a_linked_worktree(tmp_path: Path) -> None:
 def test_a_checkout_of_another_user(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Check a container of CI: root in a workspace of another user, a HOME without settings."""
+    """Check that git works as root on a checkout of another user, as in a container of CI."""
     monkeypatch.setenv("HOME", str(checkout.parent / "home"))
     for place, folders, names in os.walk(checkout.parent):
         for name in (*folders, *names):
@@ -145,7 +149,10 @@ def test_a_checkout_of_another_user(
 def test_a_sample_without_a_commit(
     tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An archive draws by the date; a repository that git cannot read is an error, never seed 1."""
+    """Check the seed of the sample of mutants without a commit.
+
+    An archive draws by the date; a repository that git cannot read is an error, never seed 1.
+    """
     (checkout / ".git" / "HEAD").write_text("nothing", encoding="utf-8")
     with pytest.raises(NfError, match=r"git describe: fatal: .*--seed"):
         nf_test.drawn_seed()
@@ -186,7 +193,7 @@ def test_git_is_run_in_one_place(tmp_path: Path) -> None:
 def test_line_ends_are_lf_in_every_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Text is checked out with LF where the user's git would write CRLF; the rest is binary."""
+    """Check that all tracked text files have LF, also where the user's git would write CRLF."""
     allowed = ("i/lf w/lf attr/text=auto eol=lf", "i/-text w/-text attr/-text")
     listed = [line.split("\t") for line in git.text("ls-files", "--eol").splitlines()]
     ends = {name: " ".join(how.split()).replace("none", "lf") for how, name in listed}

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that no process survives its command, and that Ctrl-C ends it however often it is
-pressed."""
+"""Tests that no process survives its command, and that repeated Ctrl-C ends the command."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ PROGRAMS = {"group": GROUP, "stage": STAGE}
 
 
 def start(folder: Path, program: str) -> subprocess.Popen[str]:
-    """Start a Python program in that folder, in a separate process group."""
+    """Start a Python program in a folder, in a separate process group, and return the process."""
     return subprocess.Popen(
         [sys.executable, "-c", f"{COMMON}{program}"],
         cwd=folder,
@@ -49,7 +48,7 @@ def start(folder: Path, program: str) -> subprocess.Popen[str]:
 
 
 def gone(pid: int) -> bool:
-    """Wait until a process has ended; return False after 120 s, when it would still run alone."""
+    """Wait until a process has ended; return False after 120 s."""
     late = time.monotonic() + 120
     while alive(pid) and time.monotonic() < late:
         time.sleep(0.01)
@@ -57,7 +56,7 @@ def gone(pid: int) -> bool:
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process runs; a zombie does not."""
+    """Return whether a process exists and is no zombie."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -126,7 +125,7 @@ def test_ctrl_c_however_often(
     cleaning: str,
     hand: Callable[[Callable[[], None]], None],
 ) -> None:
-    """However long it takes to clean up."""
+    """Check exit code 130 and one message after repeated Ctrl-C, for short and long clean-ups."""
     monkeypatch.setenv("CLEANING", cleaning)
     with start(tmp_path, PRESSED) as process:
         assert process.stdout is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NF_BUILD: code is built and run there, so no other user may be able to change it."""
+"""Tests of NF_BUILD: code is built and run there, so no other user may be able to change it."""
 
 from __future__ import annotations
 

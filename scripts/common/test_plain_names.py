@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the place of a checkout: which tree `nf` works on, and folders with names that tools
-split."""
+"""Tests of the place of a checkout: which tree `nf` works on, and names that tools split."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scripts.build import registry, verilator
-from scripts.common import plain_names, process, toolchain
+from scripts.common import plain_names, process, tool_versions
 from scripts.common.paths import ROOT
 from scripts.common.records import RunSpec
 from scripts.conftest import Toy
@@ -35,7 +34,7 @@ STUB = """
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Make a checkout with a .venv as set-up leaves it; its `nf list` prints where it works."""
+    """Make a checkout with a .venv as set-up leaves it; its `nf list` prints its root."""
     root = tmp_path / "first"
     shutil.copytree(ROOT / "neuron_fabric", root / "neuron_fabric")
     skip = shutil.ignore_patterns("test_*", "__pycache__")
@@ -53,7 +52,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def nf(program: Path, cwd: Path, **env: str) -> tuple[int, str, str]:
-    """Run `nf list`; return exit code, output and errors."""
+    """Run `nf list` by the given program; return exit code, stdout and stderr."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("NF_", "PYTHON"))}
     done = process.captured([program, "list"], cwd=cwd, env={**environment, **env})
     return done.returncode, done.stdout, done.stderr
@@ -66,7 +65,10 @@ def works_on(program: Path, cwd: Path, root: Path, **env: str) -> None:
 
 @pytest.mark.parametrize("name", ["second", ODD])
 def test_a_copy_and_a_moved_checkout(tree: Path, tmp_path: Path, name: str) -> None:
-    """False green: each tests itself, never the checkout that it was made from."""
+    """Check that `nf` of a copied or moved checkout works on this one, never on the original.
+
+    Otherwise changes would pass untested.
+    """
     other = tmp_path / name
     shutil.copytree(tree, other, symlinks=True)
     for cwd in (other, other / "scripts", tmp_path):
@@ -76,7 +78,7 @@ def test_a_copy_and_a_moved_checkout(tree: Path, tmp_path: Path, name: str) -> N
 
 
 def test_a_lock_names_the_command(tree: Path, tmp_path: Path) -> None:
-    """Not `-c`, as which the wrapper starts it: this is what a second command says of the first."""
+    """Check that the holder of a lock is reported as `nf`, not as `-c`, which the wrapper runs."""
     stub = tree / "scripts/cli/list.py"
     named = "Lock(ROOT / 'x').acquire().holder()"
     text = stub.read_text(encoding="utf-8").replace("named(ROOT)", named)
@@ -161,7 +163,7 @@ def test_a_link_is_ours_and_leads_there(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.nightly("20 s of compiler; names are tested above without a build")
 @pytest.mark.parametrize("sim", registry.names())
 def test_builds_in_an_odd_folder(toy: Toy, tmp_path: Path, sim: str) -> None:
-    """Sources, build and run below a name with all that make and the shell do not take."""
+    """Check source, build and run in a folder whose name make and the shell do not accept."""
     root = plain_names.plain(tmp_path / ODD)
     shutil.copytree(toy.folder, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("sim"))
     spec = RunSpec(toy.spec(sim, root=root), "toy_bench", ("adds_one",), timeout_s=300)
@@ -170,7 +172,10 @@ def test_builds_in_an_odd_folder(toy: Toy, tmp_path: Path, sim: str) -> None:
 
 
 def test_verilator_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its script would resolve the link, and write that name into the makefile."""
+    """Check that `verilator` in a folder seen by a link reports the link as VERILATOR_ROOT.
+
+    Its script would otherwise resolve the link, and write that name into the makefile.
+    """
     found = verilator.find()
     assert found is not None
     link = tmp_path / "link"
@@ -178,4 +183,4 @@ def test_verilator_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(verilator, "find", lambda: str(link / "bin" / "verilator"))
     env = verilator.environment()
     words = [str(link / "bin" / "verilator"), "--getenv", "VERILATOR_ROOT"]
-    assert toolchain.first_line(words, env) == str(link)
+    assert tool_versions.first_line(words, env) == str(link)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of runs: made in one way, whether the run passed or not."""
+"""Tests of records of runs: made in one way, whether the run passed or not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_verdict_does_not_contradict_itself() -> None:
 
 
 def test_no_failure_is_turned_into_a_pass() -> None:
-    """`replace(.., passed=True)` of a record that was made for a failure is refused."""
+    """Check that no source calls `replace(.., passed=..)`, which could make a failure a pass."""
     for path in tree.files(ROOT, ".py"):
         if not tree.is_test(path):
             for node in ast.walk(ast.parse(path.read_bytes())):

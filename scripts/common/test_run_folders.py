@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of two commands in one tree: separate folders, and nothing that `nf clean` removes."""
+"""Tests of two commands in one tree: separate folders, and nothing removed by `nf clean`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ sys.stdin.read()  # ends with the test, whatever comes of it
 
 
 def claims(path: Path, build_folder: Path) -> subprocess.Popen[str]:
-    """Start another process that claims a folder, prints it and waits."""
+    """Start another process that claims a folder with `run_folders`, prints it and waits."""
     return subprocess.Popen(
         [sys.executable, "-c", CLAIMS, str(path)],
         stdin=subprocess.PIPE,
@@ -44,7 +44,7 @@ def claims(path: Path, build_folder: Path) -> subprocess.Popen[str]:
 
 @contextmanager
 def command(path: Path, build_folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start another process that claims a folder; yield the process and the claimed folder."""
+    """Context of another process that claims a folder; the value is the process and the folder."""
     with claims(path, build_folder) as process:
         assert process.stdout is not None
         try:
@@ -55,7 +55,7 @@ def command(path: Path, build_folder: Path) -> Iterator[tuple[subprocess.Popen[s
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Make a build folder for this process."""
+    """Set the build folder of this process to one of the test, without locks, and return it."""
     place = tmp_path / "build"
     for module in (paths, clean, build_cache):
         monkeypatch.setattr(module, "BUILD", place, raising=False)
@@ -154,7 +154,7 @@ def test_a_build_takes_the_place_of_nothing_else(tree: Path, tmp_path: Path) -> 
 
 
 def test_what_a_command_fills_is_its_own(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six bulk replays at once of one capture met in one workspace."""
+    """Check that replays and captures at the same time get different folders."""
     files, captures = tree / "replay", tree / "captures"
     monkeypatch.setattr(capture, "CAPTURES", captures)
     for folder in (files, captures):
@@ -172,7 +172,7 @@ def test_who_builds_holds_the_tree(tree: Path) -> None:
 
 
 def test_a_run_beside_another_command(project: Project) -> None:
-    """It leaves the folders of the other one alone, and ends green, with a report."""
+    """Check that `nf run` leaves the folders of another command alone, and passes with a report."""
     runs = project.folder / "build" / "runs"
     with command(runs, runs.parent) as (_, other):
         kept = Path(other) / "test_toy.adds_one" / "kept"

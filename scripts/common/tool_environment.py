@@ -36,17 +36,20 @@ _EXPECTED = (
 
 
 def tools(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a tool: what is allowed of this process's, and ``more``."""
+    """Return the environment for a tool: the allowed variables of this process, and ``more``."""
     return {**{k: v for k, v in os.environ.items() if k in ALLOWED}, **(more or {})}
 
 
 def passed() -> tuple[tuple[str, str], ...]:
-    """Return what a record says of the environment: each variable that reaches a simulation."""
+    """Return the variables of this process that reach a simulation, sorted pairs for its record."""
     return tuple(sorted(tools().items()))
 
 
 def kept_out() -> list[str]:
-    """Return a line that names variables of the caller that simulations do not get, if any."""
+    """Return a list with one line that names the variables that simulations do not get, or [].
+
+    Only variables whose names suggest an effect on simulations are named, such as COCOTB_*.
+    """
     names = [name for name in os.environ if name.startswith(_EXPECTED) and name not in ALLOWED]
     return [f"nf: simulations do not get {', '.join(sorted(names))} (docs/environment.md)"][
         : len(names)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code coverage of merged runs by place in the source: counts, waivers, figures by file, holes,
-goals, lcov."""
+"""Code coverage of merged runs by place in the source.
+
+It computes counts, waivers, figures by file, holes (points that no run reached), goals and lcov
+output.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,13 @@ _WHOLE = "default"  # the build that has every line of the design
 
 @dataclass(frozen=True)
 class Share:
-    """Points of one kind: how many there are without the waived, how many were hit."""
+    """Numbers of coverage points of one kind.
+
+    Attributes:
+        total: Points that are not waived.
+        hit: Those of them that a run reached.
+        waived: Waived points.
+    """
 
     total: int = 0
     hit: int = 0
@@ -45,7 +54,15 @@ class Share:
 
 @dataclass(frozen=True)
 class Hole:
-    """Points that nothing reached, folded: the bits of a signal are one hole."""
+    """Coverage points that no run reached, folded: all bits of a signal on a line are one hole.
+
+    Attributes:
+        file: Source file.
+        line: Its line.
+        kind: "line", "branch", "expr" or "toggle".
+        what: Name of the point; for toggles the bits and edges.
+        points: Number of points.
+    """
 
     file: str
     line: int
@@ -56,7 +73,10 @@ class Hole:
 
 @dataclass(frozen=True)
 class FileCoverage:
-    """One source file. `missed` are ranges of lines that no run reached ("70-74")."""
+    """Code coverage of one source file by kind of point.
+
+    `missed` are ranges of lines that no run reached ("70-74").
+    """
 
     file: str
     line: Share
@@ -68,7 +88,10 @@ class FileCoverage:
 
 @dataclass(frozen=True)
 class CodeCoverage:
-    """Figures of all files over `runs` runs; `unneeded` has a line for each wrong waiver."""
+    """Code coverage of all files over `runs` runs.
+
+    `unneeded` has a text for each waiver that matches nothing or a point that was reached.
+    """
 
     runs: int
     files: tuple[FileCoverage, ...]
@@ -76,13 +99,16 @@ class CodeCoverage:
     unneeded: tuple[str, ...] = ()
 
     def share(self, kind: str) -> Share:
-        """Return the sum over all files of a kind of point."""
+        """Return the sum over all files of one kind ("line", "branch", "expr" or "toggle")."""
         return sum((getattr(file, kind) for file in self.files), Share())
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Hits by place; lines are places without a column and a name."""
+    """Hits of coverage points by place over `runs` runs, with the applied waivers.
+
+    A line is a Place without column and name.
+    """
 
     runs: int
     counts: Mapping[Place, int]
@@ -93,12 +119,18 @@ class Counted:
 
 
 def line_place(file: str, line: int) -> Place:
-    """Return the place of a source line as such: any of its blocks counts."""
+    """Return the Place that stands for a whole source line: a hit of any of its blocks counts."""
     return Place(file, line, 0, LINE, "")
 
 
 def count(merged: Merged, waivers: Iterable[CodeWaiver] = ()) -> Counted | None:
-    """Sum the hits by place over all builds; None when no run measured any."""
+    """Sum the hits of merged runs by place over all builds, and apply the waivers.
+
+    Lines that describe no hardware (`no_design`) are left out.
+
+    Returns:
+        None when no run measured code coverage.
+    """
     counts: Counter[Place] = Counter()
     for code in merged.code.values():
         for point, hits in zip(points(code.keys), code.counts.tolist(), strict=True):
@@ -125,7 +157,7 @@ def _no_design(file: str) -> frozenset[int]:
 
 
 def figures(found: Counted | None) -> CodeCoverage | None:
-    """Return the figures of each file, and the holes."""
+    """Return the figures of each file, and the holes; None for None."""
     if found is None:
         return None
     sums: dict[str, dict[str, list[int]]] = defaultdict(lambda: {kind: [0, 0, 0] for kind in KINDS})
@@ -154,7 +186,7 @@ def figures(found: Counted | None) -> CodeCoverage | None:
 
 
 def holes(found: Counted) -> Iterator[Hole]:
-    """Yield the points that nothing reached, in the order of the source."""
+    """Yield the points that no run reached and no waiver covers, sorted by file and line."""
     groups: dict[tuple[str, int, str, str], list[Place]] = defaultdict(list)
     for place, hits in found.counts.items():
         if not hits and found.wanted(place):
@@ -166,13 +198,18 @@ def holes(found: Counted) -> Iterator[Hole]:
 
 
 def _stem(name: str) -> str:
-    """Return the signal of a toggle, without its last bit and its edge."""
+    """Return the signal in the name of a toggle point, without its last index and its edge."""
     signal = name.rpartition(":")[0]
     return signal[: signal.rindex("[")] if signal.endswith("]") else signal
 
 
 def folded(stem: str, names: Iterable[str]) -> str:
-    """Return the toggles of one signal in short form: `q[7:4,0] 0->1, q[3] both`."""
+    """Return the toggle points of one signal in short form: `q[7:4,0] 0->1, q[3] both`.
+
+    Args:
+        stem: Name of the signal.
+        names: Names of the points, such as "q[3]:0->1".
+    """
     edges: dict[int | None, set[str]] = defaultdict(set)
     for name in names:
         signal, _, edge = name.rpartition(":")
@@ -197,7 +234,10 @@ def _bits(text: str) -> str:
 
 
 def lines(found: CodeCoverage | None) -> list[str]:
-    """Return the totals for the terminal, and the waivers that are wrong."""
+    """Return the totals as a text line for the terminal, then a line for each wrong waiver.
+
+    [] without code coverage.
+    """
     if found is None:
         return []
     words = {LINE: "lines", BRANCH: "branches", EXPR: "expression terms", TOGGLE: "toggles"}
@@ -216,8 +256,15 @@ GOALS = {FUNCTIONAL: 100.0, LINE: 98.0, BRANCH: 95.0, EXPR: 95.0, TOGGLE: 95.0}
 
 
 def missed_goals(functional: float | None, code: CodeCoverage | None) -> tuple[list[str], int]:
-    """Return the table of figures and goals, and the number of missed goals; a figure without a
-    measurement is missed."""
+    """Compare the coverage with `GOALS`; a figure without a measurement misses its goal.
+
+    Args:
+        functional: Percent of functional bins covered; None if not measured.
+        code: Code coverage; None if not measured.
+
+    Returns:
+        The lines of a table of figures and goals, and the number of missed goals.
+    """
     table = [f"{'figure':16} {'value':>9} {'goal':>9}"]
     bad = 0
     for name, goal in GOALS.items():

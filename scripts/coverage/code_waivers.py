@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waivers of code coverage (`verif/coverage_waivers.yaml`): unreachable points, by rule, each with
-its reason.
+"""Waivers of code coverage (`verif/coverage_waivers.yaml`): unreachable points with reasons.
 
 A waiver names a source file, the text of the line (not its number), the kind of point and, for a
 toggle, the bits. A waiver that matches no point, or one that was reached, is an error.
@@ -25,13 +24,19 @@ _BIT = re.compile(r"(.*)\[(\d+)\]")
 
 @dataclass(frozen=True)
 class CodeWaiver:
-    """Points that need not be reached.
+    """Rule for coverage points that need not be reached.
 
-    `source`: regular expression, searched in the text of the point's line. `name`: regular
-    expression that the whole name fits (`Place.name`; of a toggle the signal, without its edge, and
-    without its last index where there are `bits`); None for every name. `bits`: of a toggle, as
-    `nf cov holes` prints them ("7:4,0"); with `every`, of each field of so many bits. `edge`:
-    "0->1" or "1->0".
+    Attributes:
+        file: Source file.
+        source: Regular expression, searched in the text of the point's line.
+        kind: "line", "branch", "expr" or "toggle".
+        reason: Why the points cannot be reached.
+        name: Regular expression that the whole name must match (`Place.name`; of a toggle the
+            signal, without its edge, and without its last index where there are `bits`); None for
+            every name.
+        bits: Bits of a toggle, as `nf cov holes` prints them ("7:4,0"); None for all.
+        every: With this, `bits` are those of each field of so many bits.
+        edge: Edge of a toggle, "0->1" or "1->0"; None for both.
     """
 
     file: str
@@ -53,23 +58,23 @@ class CodeWaiver:
 
     @cached_property
     def _bits(self) -> tuple[tuple[int, int], ...]:
-        """Last and first bit of each range."""
+        """(Last bit, first bit) of each range of `bits`."""
         parts = [part.partition(":") for part in (self.bits or "").split(",")]
         return tuple((int(last), int(first or last)) for last, _, first in parts)
 
     @property
     def label(self) -> str:
-        """The waiver in one line, without its reason."""
+        """Text of the waiver in one line, without its reason."""
         bits = f" [{self.bits}]" if self.bits else ""
         bits += f" of each {self.every}" if self.every else ""
         return f"{self.file}: {self.kind} {self.name or 'all'}{bits} on /{self.source}/"
 
     def fits_text(self, text: str) -> bool:
-        """Return whether the waiver applies to a line of its file."""
+        """Return whether the text of a source line matches `source`."""
         return self._source.search(text) is not None
 
     def fits(self, place: Place, text: str) -> bool:
-        """Return whether the waiver applies to a point of its file; `text` is its source line."""
+        """Return whether the waiver covers a point of its file; `text` is the point's line."""
         if place.kind != self.kind or not self.fits_text(text):
             return False
         name, edge = place.name, ""
@@ -87,7 +92,11 @@ class CodeWaiver:
 
 
 def read(path: Path = FILE) -> list[CodeWaiver]:
-    """Read and check the list; NfError in one line."""
+    """Read and check the waivers of a YAML file; an entry with several files becomes one for each.
+
+    Raises:
+        NfError: The file is not valid; one line.
+    """
     out = []
     for value in data.load(path, "coverage_waivers")["waivers"]:
         files = value["file"] if isinstance(value["file"], list) else [value["file"]]
@@ -104,7 +113,7 @@ def read(path: Path = FILE) -> list[CodeWaiver]:
 
 
 def source_lines(file: str, root: Path = ROOT) -> list[str]:
-    """Return the lines of a source file; none when it is missing."""
+    """Return the text lines of a source file; [] if it cannot be read."""
     try:
         return (root / file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -112,7 +121,7 @@ def source_lines(file: str, root: Path = ROOT) -> list[str]:
 
 
 def problems(waivers: Sequence[CodeWaiver], root: Path = ROOT) -> list[str]:
-    """Return a line for each waiver of a missing file or text, and for each duplicate."""
+    """Return an error line for each waiver whose file or text is missing, and each duplicate."""
     out = []
     for number, waiver in enumerate(waivers):
         lines = source_lines(waiver.file, root)
@@ -125,7 +134,12 @@ def problems(waivers: Sequence[CodeWaiver], root: Path = ROOT) -> list[str]:
 
 @dataclass(frozen=True)
 class AppliedWaivers:
-    """Waived places, each with its waiver, and a line for each waiver that is not needed."""
+    """Result of applying waivers to coverage.
+
+    Attributes:
+        waived: Waiver by the place that it covers.
+        unneeded: Error text for each waiver that is not needed.
+    """
 
     waived: Mapping[Place, CodeWaiver]
     unneeded: tuple[str, ...]
@@ -134,9 +148,16 @@ class AppliedWaivers:
 def judge(
     waivers: Iterable[CodeWaiver], counts: Mapping[Place, int], whole: bool = True
 ) -> AppliedWaivers:
-    """Hold the waivers against what was measured. A file without points was in no build: its
-    waivers are not judged. Unless `whole`, nor are those that match nothing: builds with fewer
-    regions or slots have fewer points."""
+    """Apply waivers to measured coverage; report those that match nothing or a reached point.
+
+    Waivers of a file without points are not judged: no build has that file.
+
+    Args:
+        waivers: Waivers.
+        counts: Hits by place.
+        whole: Whether a build with all points of the design was measured. If not, waivers that
+            match nothing are not reported: builds with fewer regions or slots have fewer points.
+    """
     by_file: dict[str, list[Place]] = {}
     for place in counts:
         by_file.setdefault(place.file, []).append(place)

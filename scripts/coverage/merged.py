@@ -2,8 +2,8 @@
 """Coverage of many runs as one value and one file (`.cov`): sums, and what each run reached.
 
 Merging is a sum over runs in a fixed order, so any order of merging gives the same file, byte for
-byte. Only green runs count: a red run measured a design, or a bench, that does not work. A run that
-is merged twice counts twice.
+byte. Only passed runs count: a failed run measured a design, or a testbench, that does not work. A
+run that is merged twice counts twice.
 
     file     = zip of `merged.json` (runs and functional bins), `bins.rows` and, for each key
                table, `ID.keys`, `ID.counts` (64 bits each) and `ID.rows`
@@ -50,7 +50,11 @@ Bin = tuple[str, str]  # point, bin
 
 @dataclass(frozen=True, order=True)
 class RunFacts:
-    """A merged run. `table` is "" where it measured no code coverage."""
+    """Identity and cost of a merged run.
+
+    `table` is the id of the key table of its code coverage, "" if it measured none (see
+    `run_counts`).
+    """
 
     name: str
     sim: str
@@ -67,7 +71,13 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Code:
-    """Points of one key table: sums over its runs, and a row of bits for each run."""
+    """Code coverage of the runs that share a key table, which lists the points of one build.
+
+    Attributes:
+        keys: Verilator's keys of the points, one a line.
+        counts: Hits by point, summed over the runs.
+        rows: Packed bits of the points that a run reached, one row for each run.
+    """
 
     keys: bytes
     counts: Counts
@@ -76,8 +86,15 @@ class Code:
 
 @dataclass(frozen=True)
 class Merged:
-    """Coverage of `runs`, in their order; `hits` and the columns of `bin_rows` are indexed as
-    `bins`."""
+    """Functional and code coverage of many runs.
+
+    Attributes:
+        runs: The runs, in canonical order.
+        bins: Functional bins.
+        hits: Hits by bin, summed over the runs.
+        bin_rows: Packed bits of the bins that a run hit, one row for each run.
+        code: Code coverage by key table.
+    """
 
     runs: tuple[RunFacts, ...] = ()
     bins: tuple[Bin, ...] = ()
@@ -86,7 +103,7 @@ class Merged:
     code: Mapping[str, Code] = field(default_factory=dict)
 
     def functional(self) -> dict[str, dict[str, int]]:
-        """Return the hits by point and bin, in the form of a run's metrics."""
+        """Return the hits by coverage point and bin, in the form of `RunRecord.metrics`."""
         out: dict[str, dict[str, int]] = {}
         for (point, name), hits in zip(self.bins, self.hits.tolist(), strict=True):
             out.setdefault(point, {})[name] = hits
@@ -101,7 +118,7 @@ class _Run:
 
 
 class Merger:
-    """Adds runs and merged coverage in any order."""
+    """Collector of runs and of merged coverage, added in any order."""
 
     def __init__(self) -> None:
         self._index: dict[Bin, int] = {}
@@ -114,14 +131,14 @@ class Merger:
         """Add a run.
 
         Args:
-            record: the run; only green runs count.
-            whole: treat missing or damaged counts as an error.
+            record: The run; only passed runs count.
+            whole: Treat missing or damaged counts of code coverage as an error.
 
         Returns:
-            False for a run that counts for nothing.
+            False for a run that was not added: it failed or measured no coverage.
 
         Raises:
-            NfError: its coverage is damaged, or its key table is missing.
+            NfError: Its coverage is damaged, or its key table is missing.
         """
         if not record.passed:
             return False
@@ -178,7 +195,7 @@ class Merger:
         return number
 
     def merged(self, other: Merged) -> None:
-        """Add what was merged before."""
+        """Add all runs of an earlier merge."""
         numbers = np.array(
             [self._bin(b, n) for b, n in zip(other.bins, other.hits.tolist(), strict=True)], np.intp
         )
@@ -191,7 +208,7 @@ class Merger:
             self._runs.append(_Run(facts, numbers[hit], row))
 
     def result(self) -> Merged:
-        """Return everything that was added, in the canonical order."""
+        """Return the coverage of everything that was added, in canonical order."""
         bins = sorted(self._index)
         place = np.empty(len(bins), np.intp)
         for number, name in enumerate(bins):
@@ -227,8 +244,11 @@ def _matrix(rows: Sequence[bytes], points: int) -> Bits:
 
 
 def _code_of(record: RunRecord, whole: bool) -> run_counts.RunCounts | None:
-    """Return the counts of a run; None when there are none (`nf clean`, or a run on another
-    machine)."""
+    """Return the code coverage counts of a run.
+
+    None when it has none, or their file is missing (`nf clean`, or a run on another machine) or
+    damaged; with `whole` the latter raise NfError.
+    """
     if not record.coverage:
         return None
     path = ROOT / record.coverage
@@ -242,8 +262,11 @@ def _code_of(record: RunRecord, whole: bool) -> run_counts.RunCounts | None:
 
 
 def hits_of(record: RunRecord) -> dict[str, dict[str, int]]:
-    """Return the hits by point and bin that a run measured, if any; NfError when they are
-    damaged."""
+    """Return the functional coverage of a run, hits by point and bin; {} if it measured none.
+
+    Raises:
+        NfError: The data in the record are damaged.
+    """
     try:
         return typed(dict[str, dict[str, int]], record.metrics.get(FUNCTIONAL, {}), FUNCTIONAL)
     except DataError as error:
@@ -251,7 +274,7 @@ def hits_of(record: RunRecord) -> dict[str, dict[str, int]]:
 
 
 def merge(records: Iterable[RunRecord], others: Iterable[Merged] = ()) -> Merged:
-    """Return the sum of runs and of earlier merges."""
+    """Return the merged coverage of runs and of earlier merges."""
     merger = Merger()
     for record in records:
         merger.record(record)
@@ -261,13 +284,15 @@ def merge(records: Iterable[RunRecord], others: Iterable[Merged] = ()) -> Merged
 
 
 def of_command(number: int) -> Path:
-    """Return the path where `nf run --cov` writes the merged coverage of a command of the
-    history."""
+    """Return the path where `nf run --cov` writes the merged coverage of a command.
+
+    ``number`` is that of the command in the history.
+    """
     return paths.BUILD / "coverage" / f"command-{number}{SUFFIX}"
 
 
 def write(merged: Merged, path: Path) -> None:
-    """Write the file, whole or not at all (OSError)."""
+    """Write merged coverage to a `.cov` file, atomically; raise OSError if that fails."""
     head = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -290,7 +315,7 @@ def write(merged: Merged, path: Path) -> None:
 
 
 def read(path: Path) -> Merged:
-    """Read a file of `write`; NfError in one line for any other file."""
+    """Read a `.cov` file; NfError in one line if it cannot be read or is damaged."""
     try:
         return _read(read_bytes(path, _MAX_FILE))
     except OSError as error:

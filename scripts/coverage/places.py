@@ -24,10 +24,10 @@ DESIGN = "hdl/"  # what coverage is asked of
 
 
 class Place(NamedTuple):
-    """A point in the source.
+    """A coverage point in the source; equal in every build and instance.
 
     `name` is, for a branch "if", "else", ..; for an expression the values of its terms and the
-    result; for a toggle the bit and its edge, "q[3]:0->1".
+    result; for a toggle the bit and its edge, "q[3]:0->1". `kind` is one of `KINDS`.
     """
 
     file: str
@@ -38,8 +38,7 @@ class Place(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of a key table: its place, and the source lines of its block, as Verilator reports
-    them."""
+    """An entry of a key table: its place, and the source lines of its block ("70-74,80")."""
 
     place: Place
     lines: str
@@ -47,7 +46,10 @@ class Point(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def points(keys: bytes) -> tuple[Point | None, ...]:
-    """Return the points of a key table in its order; None for points outside the design."""
+    """Return the point of each key in a key table; None for keys outside the design (`hdl/`).
+
+    ``keys`` are Verilator's keys, one a line.
+    """
     collecting = gc.isenabled()
     gc.disable()  # it would look again and again through a million tuples that all stay
     try:
@@ -75,7 +77,7 @@ def _points(keys: bytes) -> Iterator[Point | None]:
 
 
 class _Where(NamedTuple):
-    """A point without its name."""
+    """A coverage point without its name, and the source lines of its block."""
 
     file: str
     line: int
@@ -98,7 +100,7 @@ def _int(text: str | None) -> int:
 
 
 def numbers(text: str) -> Iterator[int]:
-    """Expand "70-74,80" to 70, 71, 72, 73, 74, 80."""
+    """Yield the line numbers of a text of ranges: "70-74,80" gives 70, 71, 72, 73, 74, 80."""
     for part in text.split(","):
         found = _RANGE.fullmatch(part)
         if found:
@@ -107,7 +109,7 @@ def numbers(text: str) -> Iterator[int]:
 
 
 def ranges(values: Iterable[int]) -> Iterator[str]:
-    """Yield the ranges of numbers as texts: the inverse of `numbers`."""
+    """Yield the ranges of numbers as texts ("70-74", "80"): the inverse of `numbers`."""
     for _, run in groupby(enumerate(sorted(values)), lambda one: one[1] - one[0]):
         (_, first), *more = run
         yield f"{first}-{more[-1][1]}" if more else str(first)

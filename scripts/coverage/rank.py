@@ -22,7 +22,7 @@ _LEAST_S = 0.01  # of a run: a clock that did not move must not make it infinite
 
 @dataclass(frozen=True)
 class Ranked:
-    """A run, and what it adds to the runs before it."""
+    """A run in a ranking, with the functional bins and code points that no earlier run reached."""
 
     run: RunFacts
     bins: int
@@ -35,8 +35,13 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Reached:
-    """Reached points of each run: one row of packed bits for each run, functional bins before
-    places of code.
+    """Points that each run reached, functional bins before places of code.
+
+    Attributes:
+        runs: The runs.
+        rows: A row of packed bits for each run.
+        bins: Number of bits for functional bins, padded to whole bytes.
+        points: Number of bits with places of code.
     """
 
     runs: tuple[RunFacts, ...]
@@ -45,13 +50,13 @@ class Reached:
     points: int  # with places of code
 
     def count(self, row: Bits) -> tuple[int, int]:
-        """Count the functional bins and the code points in a row."""
+        """Count the set bits of a row: (functional bins, code points)."""
         split = self.bins // 8
         return _ones(row[:split]), _ones(row[split:])
 
 
 def reached(merged: Merged) -> Reached:
-    """Return the rows of all runs in one numbering of places, whatever their builds."""
+    """Return the points that each run reached; places of code have one number for all builds."""
     bins = 8 * ((len(merged.bins) + 7) // 8)
     numbering: dict[Place, int] = {}
     maps = {table: _numbered(code, numbering, bins) for table, code in merged.code.items()}
@@ -71,7 +76,10 @@ def reached(merged: Merged) -> Reached:
 
 
 def _numbered(code: Code, numbering: dict[Place, int], offset: int) -> npt.NDArray[np.intp]:
-    """Return the number of each point of a table; -1 for points outside the design."""
+    """Return the bit number of each point of a key table; -1 for points outside the design.
+
+    New places are added to `numbering`; bit numbers begin at `offset`.
+    """
     return np.array(
         [
             -1 if point is None else offset + numbering.setdefault(point.place, len(numbering))
@@ -86,13 +94,15 @@ def _ones(row: Bits) -> int:
 
 
 def by_second(found: Reached) -> list[Ranked]:
-    """Order the runs by what each adds per second to those before; runs that add nothing are
-    left out."""
+    """Return the runs ordered by the points that each adds per second to those before it.
+
+    Runs that add nothing are left out.
+    """
     return _greedy(found, [max(run.seconds, _LEAST_S) for run in found.runs])
 
 
 def smallest(found: Reached) -> list[Ranked]:
-    """Return a small set of runs that reaches together what all reach."""
+    """Return a small set of runs, found greedily, that together reach all points."""
     chosen = _greedy(found, [1.0] * len(found.runs))
     order = {id(run): number for number, run in enumerate(found.runs)}
     rows = [found.rows[order[id(one.run)]] for one in chosen]
@@ -104,8 +114,10 @@ def smallest(found: Reached) -> list[Ranked]:
 
 
 def _greedy(found: Reached, costs: list[float]) -> list[Ranked]:
-    """Solve the set cover greedily with lazy evaluation: the gain of a run never grows, so most
-    need no second look."""
+    """Solve the set cover greedily: choose the run with the most new points per cost, repeatedly.
+
+    Evaluation is lazy: the gain of a run never grows, so most runs are not evaluated again.
+    """
     have = np.zeros(found.rows.shape[1], np.uint8)
     heap = [(-_ones(row) / costs[n], n) for n, row in enumerate(found.rows)]
     heapq.heapify(heap)
@@ -133,7 +145,7 @@ class LinesOfRun:
 
 
 def lines_of_runs(merged: Merged) -> Iterable[LinesOfRun]:
-    """Yield the executed lines of each run with code coverage, in the order of `Merged.runs`.
+    """Yield the source lines that each run with code coverage executed, in order of `Merged.runs`.
 
     Only these runs can kill a mutant of a line.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compact code coverage of a run: counts by point number, and the name of the table of its keys.
+"""Compact code coverage of a run: hits by point number, and the name of the table of its keys.
 
 Verilator writes a text of some 30 MB a run, nearly all of it keys, which are the same in every run
 of a build. `pack` replaces it by 0.1 MB: a compressed array, and once a build the table of its keys
@@ -41,23 +41,27 @@ Counts = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class RunCounts:
-    """Counts of a run by point number; `table` names the keys of these points."""
+    """Hits of a run by point number; `table` is the id of the key table that lists the points."""
 
     table: str
     counts: Counts
 
 
 def tables() -> Path:
-    """Return the folder of the key tables."""
+    """Return the folder of the key tables (`build/coverage`)."""
     return paths.BUILD / "coverage"
 
 
 def pack(folder: Path, root: Path) -> None:
-    """Replace what Verilator left in the folder of a run, if anything, by the compact form.
+    """Replace Verilator's coverage file in the folder of a run, if any, by the compact form.
 
-    `root` is where the sources of the build lie. A text that is cut short or damaged is left as it
-    is, and counts for nothing. A new table of keys is also put into the folder: it must come along
-    from a worker on another machine (`adopt`).
+    A text that is cut short or damaged is left as it is, and counts for nothing. A new key table is
+    also put into the folder, for `adopt` on the machine that receives the folder of a cluster
+    worker.
+
+    Args:
+        folder: Folder of the run.
+        root: Folder of the sources of the build; removed from the paths in keys.
     """
     raw = folder / RAW
     try:
@@ -76,8 +80,13 @@ def pack(folder: Path, root: Path) -> None:
 
 
 def parse(text: bytes) -> tuple[bytes, Counts]:
-    """Split Verilator's text (`C 'KEY' COUNT` a line) into keys, one a line, and counts;
-    ValueError."""
+    """Split Verilator's text (`C 'KEY' COUNT` a line) into keys, one a line, and counts.
+
+    Counts saturate at 2^32 - 1.
+
+    Raises:
+        ValueError: No points, or the text is cut off.
+    """
     rows = [line.rpartition(b"' ") for line in text.split(b"\n") if line.startswith(b"C '")]
     numbers = np.array([row[2] for row in rows], dtype="S20")
     if not rows or any(not row[1] for row in rows) or not text.endswith(b"\n"):
@@ -87,13 +96,13 @@ def parse(text: bytes) -> tuple[bytes, Counts]:
 
 
 def packed(counts: Counts) -> bytes:
-    """Compress an array of counts to its stored form."""
+    """Compress an array of counts to the stored form: planes of bytes, then zlib."""
     planes = counts.astype("<u4").view(np.uint8).reshape(-1, _BYTES).T
     return zlib.compress(np.ascontiguousarray(planes).tobytes(), 6)
 
 
 def unpacked(data: bytes) -> Counts:
-    """Expand the stored form of `packed`; DataError."""
+    """Expand the stored form of `packed` to counts; DataError if it is damaged."""
     planes = inflated(data, MAX_POINTS * _BYTES)
     if len(planes) % _BYTES:
         raise DataError("its counts are cut off")
@@ -106,7 +115,7 @@ def unpacked(data: bytes) -> Counts:
 
 
 def inflated(data: bytes, limit: int) -> bytes:
-    """Expand zlib data to at most `limit` bytes; DataError."""
+    """Expand zlib data to at most `limit` bytes; DataError for damaged or longer data."""
     try:
         stream = zlib.decompressobj()
         out = stream.decompress(data, limit + 1)
@@ -118,7 +127,12 @@ def inflated(data: bytes, limit: int) -> bytes:
 
 
 def read(path: Path) -> RunCounts:
-    """Read the counts of a run; OSError, or DataError for any other file."""
+    """Read the compact code coverage of a run.
+
+    Raises:
+        OSError: The file cannot be read.
+        DataError: It is not such a file, or damaged.
+    """
     data = read_bytes(path, MAX_POINTS * _BYTES)
     head, _, body = data.partition(b"\n")
     table = head.removeprefix(MAGIC).decode("ascii", "replace")
@@ -128,7 +142,7 @@ def read(path: Path) -> RunCounts:
 
 
 def adopt(folder: Path) -> None:
-    """Keep the key tables that a run has left in its folder where every command finds them."""
+    """Copy the key tables in the folder of a run to `tables()`, where every command finds them."""
     for path in folder.glob(f"*{_SUFFIX}"):
         target = tables() / path.name
         if _ID.fullmatch(path.stem) and not target.is_file():
@@ -139,11 +153,16 @@ def adopt(folder: Path) -> None:
 
 
 def read_table(table: str, near: Path | None = None) -> bytes:
-    """Return the keys of a table, one a line; NfError.
+    """Return the keys of a key table, one a line.
 
-    `near` is the folder of a run, possibly moved or copied, with or without its `build`. The
-    table is also searched there, in the neighbouring runs (one of them had it first), and in
-    that build.
+    Args:
+        table: Id of the table.
+        near: Folder of a run, possibly moved or copied, with or without its `build`. The table is
+            also searched there, in the neighbouring runs (one of them had it first), and in that
+            build.
+
+    Raises:
+        NfError: The table is missing or damaged.
     """
     name = f"{table}{_SUFFIX}"
     places = [tables() / name]

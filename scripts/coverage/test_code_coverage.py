@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of code coverage by place: sums over builds and instances, folded holes, waivers, lcov,
-ranks."""
+"""Tests of code coverage by place: sums over builds, folded holes, waivers, lcov, ranks."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def merged(tmp_path: Path, record: Make) -> Merged:
-    """Merge two builds with points of the same places; the second reaches more."""
+    """Return merged runs of two builds with points of the same places; the second reaches more."""
     first = [
         (key("line", FILE, 1, "block", "1-3", page="u0"), 2),
         (key("branch", FILE, 5, "if", "5-6,9"), 0),
@@ -60,7 +59,7 @@ def merged(tmp_path: Path, record: Make) -> Merged:
 
 
 def figures(merged: Merged, *waivers: CodeWaiver) -> CodeCoverage:
-    """Return the figures of merged runs, which measured code coverage."""
+    """Return the code coverage of merged runs with waivers."""
     found = code_coverage.figures(code_coverage.count(merged, waivers))
     assert found is not None
     return found

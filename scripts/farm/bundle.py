@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles for workers: the sources of a project, a finished build, or the results of a run.
+"""Bundles (zip files) for cluster workers: sources of a project, a finished build, or run results.
 
 A bundle is named by its content, so it is sent once for any number of runs. This module is pickled
 by value for the workers, so it imports nothing of the project at the top.
@@ -46,20 +46,23 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeErro
 
 
 class BundleError(ValueError):
-    """A bundle that cannot be packed or unpacked; one line."""
+    """A bundle cannot be packed or unpacked; one line."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """Folder as a zip file; `digest` is over names, contents and modes."""
+    """Files of a folder as a zip file; `digest` is a hash of names, contents and modes."""
 
     digest: str
     data: bytes
 
 
 def pack(folder: Path, files: Iterable[Path]) -> Bundle:
-    """Pack files of a folder; equal content gives equal bytes. Raise BundleError above the
-    limits."""
+    """Pack files of a folder; equal content gives equal bytes.
+
+    Raises:
+        BundleError: The files exceed the limits of number or size.
+    """
     out = io.BytesIO()
     chosen = [(path.relative_to(folder).as_posix(), path) for path in sorted(files)]
     _check_limits({name: path.stat().st_size for name, path in chosen})
@@ -73,7 +76,7 @@ def pack(folder: Path, files: Iterable[Path]) -> Bundle:
 
 
 def _check_limits(sizes: dict[str, int]) -> None:
-    """Check the sizes of files by name."""
+    """Raise BundleError if files, given by name and size in bytes, are too many or too large."""
     for name, size in sizes.items():
         if size > MAX_FILE_BYTES:
             large = f"{name[:200]!r} has {size:,} bytes"
@@ -103,8 +106,12 @@ def of_sources(root: Path) -> Bundle:
 
 
 def _is_source(path: PurePath, anywhere: bool = False) -> bool:
-    """Return whether an untracked file is a source by folder and name, and not named like a key:
-    code (`cause_key.py`) only if its whole name is that of a key."""
+    """Return whether a file that git does not track is a source to be packed.
+
+    It must have the suffix of a source, lie in a folder of sources (or ``anywhere``), and not be
+    named like a key; code such as `cause_key.py` is refused only if its whole name is that of a
+    key.
+    """
     if any(part.startswith(".") for part in path.parts) or path.suffix not in _SOURCES:
         return False
     if not (anywhere or path.parts[0] in _FOLDERS) or any(map(_KEY_LIKE.search, path.parts[:-1])):
@@ -114,7 +121,7 @@ def _is_source(path: PurePath, anywhere: bool = False) -> bool:
 
 
 def _plain(root: Path, files: Iterable[Path]) -> list[Path]:
-    """Return the plain files, and the links to one of them."""
+    """Return those of the files that are plain files, or links to one of them."""
     real = {path: path.resolve() for path in files if path.is_file()}
     base = root.resolve()
     known = {place for path, place in real.items() if place == base / path.relative_to(root)}
@@ -139,7 +146,7 @@ def of_build(directory: Path) -> Bundle:
 
 
 def of_results(folder: Path) -> bytes:
-    """Pack the plain files of a run folder; links are left out."""
+    """Pack the plain files of a run folder and return the zip's bytes; links are left out."""
     files = [p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()]
     return pack(folder, files).data
 
@@ -148,8 +155,8 @@ def unpack(data: bytes, folder: Path) -> None:
     """Unpack a bundle into ``folder``, which must be empty or missing: all files, or none.
 
     Raises:
-        BundleError: for a bundle that is damaged or too large or names a file outside the folder,
-            and for a folder that cannot be written.
+        BundleError: The bundle is damaged or too large or names a file outside the folder, or the
+            folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

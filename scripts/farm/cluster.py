@@ -3,7 +3,7 @@
 
 `Farm.run` has the signature of `simulate.run`, so `schedule.run_all` uses either. The design is
 built once, on this machine; build and sources go to the workers as bundles through the scheduler;
-record and files of a run come back as its result. A worker needs the pinned requirements, but no
+record and files of a run return as its result. A worker needs the pinned requirements, but no
 checkout. Dask reschedules the runs of a worker that dies.
 """
 
@@ -62,7 +62,7 @@ _MEMORY = "2 GiB"  # default memory of a batch job
 
 
 class Farm:
-    """Workers of a Dask scheduler."""
+    """Workers of a Dask scheduler, as an executor of runs; `slots` runs are active at a time."""
 
     def __init__(
         self, client: Client, slots: int, runs: Path | None = None, builds: Path = SIM_BUILDS
@@ -87,8 +87,13 @@ class Farm:
         client.register_plugin(worker.Session(), name=self._name)
 
     def run(self, spec: RunSpec) -> RunRecord:
-        """Build here, run on a worker, and bring record and files back; never raises for a failing
-        test, as `simulate.run`. Raise Interrupted after `end`."""
+        """Build the design here, run on a worker, and return the record; the files are copied here.
+
+        A failing test does not raise, as in `simulate.run`.
+
+        Raises:
+            Interrupted: `end` was called.
+        """
         try:
             build = self._ship(spec.build, lambda: self._build(spec.build))
         except BuildError:
@@ -96,13 +101,16 @@ class Farm:
         return self._ask(spec, CocotbRun(), build, self.runs)
 
     def send(self, spec: RunSpec, work: Work, build: Path | None, runs: Path) -> RunRecord:
-        """Do work on a worker; its files come to the folder of the run below ``runs``.
+        """Do a piece of work on a worker, and copy its files to a folder below ``runs``.
 
         Args:
             spec: Names the run and its design.
-            work: What the worker does.
-            build: Finished build that the work needs; None for none.
+            work: Object whose `run` the worker calls.
+            build: Folder of a finished build that the work needs; None for none.
             runs: Parent of the run folder.
+
+        Returns:
+            The record; an infrastructure failure if no worker could do it.
         """
         shipped = "" if build is None else self._ship(build, lambda: bundle.of_build(build))
         return self._ask(spec, work, shipped, runs)
@@ -139,8 +147,11 @@ class Farm:
             future.cancel()
 
     def resume(self) -> None:
-        """Accept runs again after `end`, for the next round of --watch. The servers are replaced,
-        because a cancelled run continues in them and writes to its run folder."""
+        """Accept runs again after `end`, for the next round of `nf run --watch`.
+
+        The server processes on the workers are replaced, because a cancelled run continues in them
+        and writes to its run folder.
+        """
         from scripts.farm import dask_worker as worker
 
         if self._ended.is_set():
@@ -170,7 +181,7 @@ class Farm:
         return result
 
     def _ship(self, what: object, make: Callable[[], Bundle]) -> str:
-        """Return the digest of a bundle, which is made and sent to every worker once."""
+        """Make a bundle and send it to all workers, once for each ``what``; return its digest."""
         from scripts.farm.dask_worker import Unpack
 
         with self._once[what]:
@@ -197,7 +208,7 @@ class Farm:
         run_counts.adopt(folder)
 
         def here(path: str) -> str:
-            """Return the local path of a file of the run folder."""
+            """Return the local path of a file in the run folder."""
             return shown(folder / Path(path).name)
 
         record = replace(
@@ -213,10 +224,10 @@ class Farm:
 
 
 def inputs(spec: RunSpec) -> dict[str, tuple[str, str]]:
-    """Return (name, text) of each input file of a run, by the variable that names it.
+    """Return (file name, text) of each input file of a run, by the variable that holds its path.
 
     Raises:
-        NfError: for a file that cannot be read.
+        NfError: A file cannot be read.
     """
     found: dict[str, tuple[str, str]] = {}
     for variable, value in spec.env:
@@ -232,7 +243,7 @@ def inputs(spec: RunSpec) -> dict[str, tuple[str, str]]:
 
 @contextmanager
 def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
-    """Connect to a scheduler, or start one on a batch system.
+    """Context of a `Farm` on a Dask scheduler, which may be started on a batch system.
 
     Args:
         where: Address of the scheduler, or a key of `BATCH`.
@@ -240,7 +251,7 @@ def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
             the number of batch jobs.
 
     Raises:
-        NfError: in one line, if no worker can be reached.
+        NfError: No worker can be reached; one line.
     """
     # Dask prints a traceback after 20 s for an address that it cannot parse.
     if where not in BATCH and not _ADDRESS.fullmatch(where):
@@ -296,8 +307,11 @@ def _end(batch: Any) -> None:
 
 
 def _client(where: Any) -> Client:
-    """Connect to a scheduler, or to a cluster object. Raise OSError, TimeoutError or ValueError if
-    that fails in time."""
+    """Return a Dask client of a scheduler's address or of a cluster object.
+
+    Raises:
+        OSError, TimeoutError, ValueError: It does not answer in time.
+    """
     from distributed import Client, Security
     from distributed.comm import connect as greet
 

@@ -53,8 +53,10 @@ class Unpack(WorkerPlugin):  # type: ignore[misc]
 
 
 class Session(WorkerPlugin):  # type: ignore[misc]
-    """Plugin with the server processes of one `nf` command on a worker, one per thread of it;
-    removal ends them."""
+    """Plugin that holds the server processes of one `nf` command on a worker, one per thread.
+
+    Removal of the plugin ends them.
+    """
 
     def __init__(self) -> None:
         self.servers: dict[int, subprocess.Popen[str]] = {}
@@ -65,7 +67,14 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             _end(server)
 
     def ask(self, sources: Path, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer of the server of this thread to a request."""
+        """Send a request to the server process of this thread, started if needed.
+
+        Returns:
+            Its answer.
+
+        Raises:
+            RuntimeError: The server process ended.
+        """
         me = threading.get_ident()
         server = self.servers[me] = self.servers.get(me) or _start(sources)
         assert server.stdin is not None
@@ -96,8 +105,11 @@ def _start(sources: Path) -> subprocess.Popen[str]:
 
 
 def _environment(sources: Path) -> dict[str, str]:
-    """Return the environment of the worker without variables that name other sources or disable
-    assertions; `tool_environment` selects what the runs get."""
+    """Return the environment for a server process: that of the worker without NF_* and PYTHON*.
+
+    Those could name other sources or disable assertions. `tool_environment` then selects what the
+    runs get.
+    """
     out = ("NF_", "PYTHON")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(out)}
     return {**kept, "PYTHONPATH": str(sources)}

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a bulk replay on many cores or machines; each piece is a run like any other.
+"""Pieces of a bulk replay, driven in parallel on many cores or machines.
 
-On this machine a piece runs in a fork of this process, which has capture and model in memory. A
-worker of a farm receives the lines (synthetic ones are drawn there) and the build. In both cases
-only this process adds the results to the replay (`worker_process.adopt`). A piece whose process or
-worker dies is driven once more. A wrong piece ends the replay; of several, the first in the order
-of the pieces is reported, whatever the number of jobs.
+A piece is some epochs of the replay, and a run like any other. On this machine it runs in a fork of
+this process, which has capture and model in memory. A worker of a farm receives the lines
+(synthetic ones are drawn there) and the build. In both cases only this process adds the results to
+the replay (`worker_process.adopt`). A piece whose process or worker dies is driven once more. A
+wrong piece ends the replay; of several, the first in the order of the pieces is reported, whatever
+the number of jobs.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ DrivePiece = Callable[[RunSpec, Piece], RunRecord]
 
 @dataclass
 class Pieces:
-    """A `runner.Spread` over ``jobs`` forks of this process, or over a farm."""
+    """Executor of the pieces of a replay in ``jobs`` forks of this process or on a cluster.
+
+    `farm` is the connection to the cluster; None for forks. It is a `runner.Spread`.
+    """
 
     jobs: int
     farm: Farm | None = None
@@ -55,8 +59,17 @@ class Pieces:
         came: Came,
         progress: OnLines,
     ) -> None:
-        """Drive the pieces; see Spread. Raise KeyboardInterrupt if interrupted; results that had
-        arrived are kept."""
+        """Drive all pieces and add their results to the replay; see `runner.Spread`.
+
+        Args:
+            done: Transport that collects the results.
+            pieces: Pieces in order.
+            came: Called with each piece whose results were added.
+            progress: Called with the number of lines of each such piece.
+
+        Raises:
+            KeyboardInterrupt: Interrupted; results that had arrived are kept.
+        """
         jobs = self.farm.slots if self.farm else min(self.jobs, len(pieces))
         if not isinstance(done, BulkTransport) or (self.farm is None and jobs < 2):
             in_turn(done, pieces, came, progress)
@@ -73,7 +86,7 @@ class Pieces:
 
 
 class _Many:
-    """Scheduler of pieces in order, and receiver of their results."""
+    """Scheduler of the pieces of a replay, in order, and receiver of their results."""
 
     def __init__(
         self,
@@ -88,7 +101,13 @@ class _Many:
         self._failed: dict[int, RunRecord] = {}
 
     def run(self, drive: DrivePiece, jobs: int, end: Callable[[], None]) -> None:
-        """Drive all pieces, or those before the first wrong one."""
+        """Drive all pieces, or those before the first wrong one, whose result is added, too.
+
+        Args:
+            drive: Drives one piece in another process.
+            jobs: Pieces at a time.
+            end: Ends all pieces in progress.
+        """
         done, interrupted = self._done, threading.Event()
         specs = [_spec(done, piece) for piece in self._pieces.values()]
 
@@ -109,7 +128,10 @@ class _Many:
         self._adopt(record)
 
     def _run(self, drive: DrivePiece, spec: RunSpec) -> RunRecord:
-        """Drive a piece, in a thread; repeat it once after an infrastructure failure."""
+        """Drive a piece and return its record; repeat it once after an infrastructure failure.
+
+        It runs in a thread, and raises CancelledError if an earlier piece has failed.
+        """
         piece = self._pieces[spec.id]
         if any(number < piece.number for number in list(self._failed)):
             raise CancelledError
@@ -143,7 +165,10 @@ def _spec(done: BulkTransport, piece: Piece) -> RunSpec:
 
 # -- here ---------------------------------------------------------------------------------------
 class _Forks:
-    """Fork servers, one per job, made before any thread exists; each forks a child per piece."""
+    """Pool of fork servers, one per job, made before any thread exists.
+
+    Each forks a child per piece.
+    """
 
     def __init__(
         self, done: BulkTransport, pieces: Sequence[Piece], identity: Mapping[str, Any], jobs: int
@@ -155,12 +180,12 @@ class _Forks:
             self._idle.put(forkserver.fork(self._child))
 
     def close(self) -> None:
-        """End the servers."""
+        """End the idle servers."""
         while not self._idle.empty():
             self._idle.get().close()
 
     def drive(self, spec: RunSpec, piece: Piece) -> RunRecord:
-        """Drive a piece in a fork; see DrivePiece."""
+        """Drive a piece in a child of a fork server and return its record; see DrivePiece."""
         folder = self._done.folder / spec.id
         evidence.empty(folder)
         server = self._idle.get()
@@ -196,7 +221,7 @@ def _ending(code: int) -> str:
 def _away(
     done: BulkTransport, farm: Farm, identity: Mapping[str, Any], spec: RunSpec, piece: Piece
 ) -> RunRecord:
-    """Drive a piece on a worker, which gets its lines and the build; see DrivePiece."""
+    """Drive a piece on a cluster worker, which gets its lines and the build; see DrivePiece."""
     work = PieceRun(shipped(done.replay, piece), piece, identity)
     record = farm.send(spec, work, bulk_build.directory_of(done.model), done.folder)
     if record.kind is FailureKind.INFRASTRUCTURE:

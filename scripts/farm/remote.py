@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server process on a worker, `python -m scripts.farm.remote`: does the work that it is sent.
+"""Server process on a cluster worker, `python -m scripts.farm.remote`: does the work it is sent.
 
-It reads one request per line from its input (see `dask_worker.run`) and answers each with one line.
-At the end of its input it ends every simulator and exits, also when the worker was killed. It runs
-in the sources that were sent.
+It reads one request per text line from its input (see `dask_worker.run`) and answers each with one
+line. At the end of its input it ends every simulator and exits, also when the worker was killed. It
+runs in the sources that were sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from neuron_fabric import output
 from scripts.build import registry
-from scripts.common import process, run_folders, toolchain
+from scripts.common import process, run_folders, tool_versions
 from scripts.common.paths import BUILD, RUNS
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm.work import Work, not_run
@@ -33,9 +33,9 @@ Variables = tuple[tuple[str, str], ...]
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that must be the same for a build and the machine that runs it."""
+    """Return the versions of Python and cocotb, which must be equal to build and to run."""
     python = ".".join(str(part) for part in sys.version_info[:2])
-    return {"Python": python, "cocotb": toolchain.package_version("cocotb") or "none"}
+    return {"Python": python, "cocotb": tool_versions.package_version("cocotb") or "none"}
 
 
 def serve(request: dict[str, Any]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
         request: As `dask_worker.run` completes it, with the paths on this machine.
 
     Returns:
-        ``record``, and ``folder`` with the files of the run.
+        Dictionary with the ``record`` of the run, and its ``folder`` on this machine.
     """
     spec = RunSpec.from_json(request["spec"])
     spec = replace(spec, build=replace(spec.build, root=Path(request["root"])))
@@ -66,8 +66,10 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _received(env: Variables, inputs: dict[str, tuple[str, str]]) -> Variables:
-    """Write the input files of a run (`cluster.inputs`), and return its variables with their new
-    names."""
+    """Write the input files of a run here, and return its variables with the new paths.
+
+    ``inputs`` is as `cluster.inputs` returns it.
+    """
     here = {}
     for variable, (name, text) in inputs.items():
         folder = BUILD / evidence.INPUTS / hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -78,7 +80,7 @@ def _received(env: Variables, inputs: dict[str, tuple[str, str]]) -> Variables:
 
 
 def _renamed(record: RunRecord, here: str, there: str) -> RunRecord:
-    """Return the record with the name of an input file on the machine that sent it."""
+    """Return the record with the path of an input file replaced by its path on the sender."""
     if here == there:
         return record
     rerun = record.rerun.replace(shlex.quote(here), shlex.quote(there))
@@ -86,7 +88,12 @@ def _renamed(record: RunRecord, here: str, there: str) -> RunRecord:
 
 
 def _lack(sim: str, wanted: dict[str, str]) -> str:
-    """Return what this machine lacks to run the build; empty if nothing."""
+    """Return what this machine lacks to run a build, as text; "" if nothing.
+
+    Args:
+        sim: Name of the simulator.
+        wanted: Versions that the build was made with.
+    """
     here, host = versions(), os.uname().nodename
     for name, version in wanted.items():
         if here.get(name) != version:
@@ -107,7 +114,7 @@ def _read(requests: queue.SimpleQueue[str]) -> None:
 
 
 def main() -> None:
-    """Serve until the input ends."""
+    """Serve requests on stdin, with answers on stdout, until the input ends."""
     from cocotb_tools import config
 
     # The model contains the path of cocotb's libraries on the machine that built it.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays as recorded runs: a capture, or the stimulus of a failed bulk replay, on each chosen
-simulator."""
+"""Replays as recorded runs on each chosen simulator.
+
+A replay is of a capture, or of the stimulus that a failed bulk replay has left.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ from scripts.run.simulate import save
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import Replay
 from verif.replay.runner import OnLines, Runner, Transport, unseen
-from verif.replay.stimulus import STIMULUS, Stimulus
+from verif.replay.stimulus_file import STIMULUS, Stimulus
 
 Run = tuple[RunSpec, RunRecord]
 _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.2, 30.0
@@ -98,7 +100,7 @@ def run_replay(
         rerun: Function from a simulator to the command that repeats the replay there.
 
     Returns:
-        The exit code of the command, and one run per simulator.
+        The exit code of the command, and one (spec, record) per simulator.
     """
     out = None if args.out is None else Path(args.out)
     sims, note = simulators.choose(args.sim)
@@ -133,7 +135,7 @@ def _transport(
     rerun: Callable[[str], str],
     sim: str,
 ) -> Transport:
-    """Return the transport for a simulator, with the design built if bulk replay needs it."""
+    """Return the transport of a replay for a simulator: bulk (with its build) or signal level."""
     place, capture = with_dut(sim, Dut(args.dut)), args.capture or ""
     if replay.options.bulk:
         name = f"bulk-{Path(replay.source.name).name}-{place}".replace(" ", "-")
@@ -150,7 +152,7 @@ def _transport(
 
 
 def _run_of(runner: Runner, one: Transport, passed: bool, dut: Dut) -> Run:
-    """Return the outcome on one simulator in the form of any other run."""
+    """Return the outcome of a replay on one simulator as spec and record, like any other run."""
     options = runner.replay.options
     name = f"{Path(runner.replay.source.name).name}{'-bulk' if options.bulk else ''}"
     parameters = tuple(sorted(options.parameters.items()))
@@ -180,7 +182,7 @@ def _run_of(runner: Runner, one: Transport, passed: bool, dut: Dut) -> Run:
 
 
 def write_history(runs: list[Run]) -> None:
-    """Add the runs to the history, where `nf history` and `nf rerun` find them."""
+    """Add replays to the history as one command, where `nf history` and `nf rerun` find them."""
     specs = [spec for spec, _ in runs]
     recorder = Recorder("nf replay", specs, secret_values.command(), revision())
     for spec, record in runs:
@@ -189,10 +191,10 @@ def write_history(runs: list[Run]) -> None:
 
 
 def run_stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
-    """Drive a stimulus at signal level on every simulator of ``--sim``.
+    """Drive a stimulus at signal level on every simulator of ``--sim``, and print the results.
 
     Returns:
-        0 if every answer is as the reducers computed it, else 1.
+        Exit code: 0 if every answer is as the reducers computed it, else 1.
     """
     path = Path(args.stimulus)
     stimulus = Stimulus.read(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scheduler of RunSpecs: a number of jobs through concurrent.futures, with progress and Ctrl-C."""
+"""Parallel scheduler of RunSpecs on threads, with progress output and orderly end on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _builds(least_s: float = 0.0) -> dict[BuildSpec, float]:
 
 
 def line_of(record: RunRecord) -> str:
-    """Return the line of a run for terminal and log."""
+    """Return the result of a run in one line: "PASS test_x::y icarus seed 1 2.0 s"."""
     word = {"passed": "PASS", "failed": "FAIL", "flaky": "FLAKY"}[record.status]
     cases = f" ({len(record.cases)} tests)" if len(record.cases) > 1 else ""
     build = "" if record.build_name == "default" else f" {record.build_name}"
@@ -163,7 +163,7 @@ def show(record: RunRecord) -> None:
 
 
 def details(record: RunRecord) -> list[str]:
-    """Return the details of a failure: cause, log, and the command that repeats it."""
+    """Return the lines on a failed run: cause, log, waves, and the command that repeats it."""
     lines = [f"  {record.kind}: {record.cause}", f"  log:   {record.log}"]
     if record.waves:
         lines.append(f"  waves: {record.waves}")
@@ -190,7 +190,7 @@ def run_all(
     on_tick: Callable[[], None] = lambda: None,
     interrupted: threading.Event | None = None,
 ) -> list[RunRecord]:
-    """Run everything, in order; records are returned in the order of completion.
+    """Run everything, started in order; return the records in the order of completion.
 
     Ctrl-C (or SIGTERM, SIGHUP) sets ``interrupted``, calls ``end`` and returns what finished, so no
     record is lost. A second Ctrl-C raises KeyboardInterrupt.
@@ -211,7 +211,7 @@ def run_all(
     pending: set[Future[RunRecord]] = set()
 
     def take(done: set[Future[RunRecord]]) -> bool:
-        """Pass on the records; return whether one failed."""
+        """Pass the records of finished futures to `on_record`; return whether one failed."""
         came = [record for record in map(_result, done) if record is not None]
         for record in came:
             records.append(record)
@@ -242,7 +242,7 @@ def run_all(
 
 
 def _safely(runner: Runner, spec: RunSpec) -> RunRecord:
-    """Run; a fault of the runner fails only this run."""
+    """Execute a run; an exception of the runner becomes an infrastructure failure of this run."""
     try:
         return runner(spec)
     except (Interrupted, CancelledError):
@@ -252,7 +252,7 @@ def _safely(runner: Runner, spec: RunSpec) -> RunRecord:
 
 
 def _result(future: Future[RunRecord]) -> RunRecord | None:
-    """Return the record, or None for a run that was cancelled."""
+    """Return the record of a future, or None for a run that was cancelled."""
     try:
         return future.result()
     except (Interrupted, CancelledError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles: named by content, never written outside of their folder."""
+"""Tests of bundles: named by content, never unpacked outside of their folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scripts.farm import bundle
 
 
 def bundle_of(*names: str, attributes: int = 0o644 << 16) -> bytes:
-    """Return a bundle as an attacker might make it; the content of each file is `../victim`."""
+    """Return a zip as an attacker might make it; each file contains the text `../victim`."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name in names:
@@ -92,7 +92,7 @@ def tree_of(root: Path, *names: str) -> None:
 
 
 def checkout(root: Path) -> Path:
-    """Make a checkout with untracked files of all kinds, and links."""
+    """Make a git checkout with tracked files, untracked files of all kinds, and links."""
     tree_of(root, *TRACKED)
     (root / "LICENSE").symlink_to("README.md")
     (root / "out").symlink_to("/etc/passwd")
@@ -146,7 +146,7 @@ def test_sources_without_git(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_all_code_of_the_project_goes_along_without_git() -> None:
-    """The names of the rule must be those of the tree."""
+    """Check that `_is_source` accepts all code files of this project."""
     names = [path.relative_to(ROOT) for path in git.files()]
     code = [name for name in names if name.parts[0] in bundle._FOLDERS]
     wanted = {".py", ".sv", ".svh", ".f", ".vlt", ".yaml", ".cpp", ".h", ".c", ".toml", ".j2"}
@@ -173,8 +173,10 @@ WHOLE = whole()
 
 
 def unpack_or_refuse(data: bytes) -> bool:
-    """Unpack into a new folder; return whether it worked. Check that all files are there or none,
-    and none outside."""
+    """Unpack into a new folder; return whether it worked.
+
+    It checks that all files exist or none, and none outside the folder.
+    """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "new")
         try:
@@ -207,8 +209,10 @@ def test_flipped_bytes_of_a_bundle(flips: list[tuple[int, int]]) -> None:
 
 
 def test_bombs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Too many bytes in total, in one file, or too many files are refused by packer and
-    unpacker."""
+    """Check that packer and unpacker refuse too many files, and too many bytes.
+
+    The bytes are limited in one file and in total.
+    """
     tree_of(tmp_path / "many", *(f"f{number}" for number in range(9)))
     (tmp_path / "large").mkdir()
     (tmp_path / "large" / "f").write_bytes(bytes(50_000))
@@ -225,7 +229,7 @@ def test_bombs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_size_that_is_too_small_is_no_bomb() -> None:
-    """A header that claims fewer bytes than the data hold."""
+    """Check that a zip whose header claims fewer bytes than its data have is refused."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", bytes(1 << 20))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on a real Dask scheduler with worker processes on loopback that have no checkout."""
+"""Tests of runs on a real Dask scheduler with local worker processes that have no checkout."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pytestmark = ON_DASK
 
 
 class Loopback:
-    """Scheduler and workers, each a process in an empty folder."""
+    """A Dask scheduler and workers on this machine, each a process in an empty folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -94,7 +94,7 @@ class Loopback:
 
 @contextlib.contextmanager
 def workers(folder: Path, count: int) -> Iterator[Loopback]:
-    """Run a scheduler with workers while the block lasts."""
+    """Context of a scheduler with `count` workers."""
     made = Loopback(folder)
     try:
         for _ in range(count):
@@ -106,14 +106,14 @@ def workers(folder: Path, count: int) -> Iterator[Loopback]:
 
 @pytest.fixture(scope="module")
 def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
-    """Run a scheduler with three workers: one dies in a test, a hanging run occupies another."""
+    """Run a scheduler with three workers for all tests: one dies in a test, one is kept busy."""
     with workers(tmp_path_factory.mktemp("farm"), 3) as made:
         yield made
 
 
 @pytest.fixture
 def farm(loopback: Loopback, toy: Toy) -> Iterator[cluster.Farm]:
-    """Return a connection that stores results in the toy's folder."""
+    """Connect to the scheduler; results are stored in the toy's folder."""
     with cluster.connect(loopback.address) as made:
         made.runs, made.builds = toy.folder / "runs", toy.folder / "sim"
         yield made
@@ -149,7 +149,10 @@ READS = """
 def test_a_file_that_a_variable_names_goes_along(
     farm: cluster.Farm, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The text reaches the worker; the record has the local name of the file."""
+    """Check that an input file named by a variable reaches the worker as text.
+
+    The record has the local name of the file. A missing file is an infrastructure failure.
+    """
     (toy.folder / "reads_bench.py").write_text(textwrap.dedent(READS), encoding="utf-8")
     given = tmp_path / "given here.json"
     given.write_text("seven", encoding="utf-8")
@@ -247,7 +250,7 @@ def test_an_interrupt_reaches_the_workers(loopback: Loopback, toy: Toy) -> None:
 
 
 def _all_gone(folder: Path) -> None:
-    """Wait until no server and no simulator runs below `folder`, except Dask's own processes."""
+    """Wait until no server and no simulator runs below `folder`; Dask's own processes may."""
     late = time.monotonic() + 120
     while found := _working(folder):
         assert time.monotonic() < late, found
@@ -266,7 +269,10 @@ def _working(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("spoken", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
 def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: bytes) -> None:
-    """It accepts the connection and stays silent, or answers in another protocol: no hang."""
+    """Check the error for an address where a peer stays silent or speaks another protocol.
+
+    The command must not hang.
+    """
     monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         peer = threading.Thread(target=_speak, args=(server, spoken), daemon=True)
@@ -330,7 +336,7 @@ SYSTEMS = {
 def test_batch_systems(
     tmp_path: Path, toy: Toy, system: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run dask-jobqueue's own code with substitutes for the commands of the batch system."""
+    """Check `connect` to batch systems: dask-jobqueue's own code, with fake submit commands."""
     submit, cancel, says = SYSTEMS[system]
     for name, text in ((submit, SUBMIT), (cancel, CANCEL)):
         path = tmp_path / name
@@ -370,7 +376,7 @@ def _nothing_is_open(jobs: Path) -> None:
 
 
 def _connections(process: psutil.Process) -> list[Any]:
-    """Return the connections of a process; none if it has ended."""
+    """Return the TCP connections of a process; [] if it has ended."""
     with contextlib.suppress(psutil.Error):
         return list(process.net_connections("tcp"))
     return []

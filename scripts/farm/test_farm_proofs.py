@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs on the workers of a Dask scheduler: the same results, and counterexamples that replay."""
+"""Tests of proofs on Dask workers: the same results, and counterexamples that replay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.Farm]:
-    """Connect to one worker."""
+    """Connect to a scheduler with one worker."""
     with (
         workers(tmp_path_factory.mktemp("farm"), 1) as made,
         cluster.connect(made.address, 1) as found,
@@ -34,7 +34,7 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.Farm]:
 
 @pytest.fixture
 def fifo() -> Proof:
-    """Return a quick proof."""
+    """Return a quick proof, "fifo/three"."""
     return next(one for one in proof.read() if one.id == "fifo/three")
 
 
@@ -58,10 +58,10 @@ def test_a_counterexample_comes_back(farm: cluster.Farm, fifo: Proof, tmp_path: 
 
 
 class Unreadable(ProofRun):
-    """Work whose pickle cannot be loaded."""
+    """Work item whose pickle cannot be loaded."""
 
     def __reduce__(self) -> tuple[type[int], tuple[str]]:
-        """Make the worker call int("x")."""
+        """Return a call of int("x"), so that unpickling raises ValueError in the worker."""
         return int, ("x",)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bulk replay on the workers of a Dask scheduler, one of which dies: the same files."""
+"""Test of a bulk replay on Dask workers, one of which dies: the files are the same."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
 
 @pytest.fixture
 def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a capture of two workers; its replay has PIECES pieces of a round of two lines."""
+    """Write a capture of two workers; its replay has PIECES pieces of an epoch of two lines."""
     monkeypatch.setattr("verif.replay.options.SLOW_LINES_LOG2", 1)
     monkeypatch.setattr("verif.replay.job.PIECE_EPOCHS", 1)
     rng = np.random.default_rng(3)
@@ -78,7 +78,7 @@ def test_a_worker_that_dies_costs_its_pieces_a_second_run(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Runs that were handed to the farm."""
+    """Return a list that will hold the ids of the runs that are handed to the farm."""
     sent: list[str] = []
     real: Callable[..., object] = cluster.Farm.send
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work items of the farm: a cocotb run, a piece of a bulk replay, a proof.
+"""Work items for cluster workers: a cocotb run, a piece of a bulk replay, a proof.
 
 A work item is pickled here and unpickled in a process on a worker, which calls its `run`. Dask
 pickles arguments as well, so this adds no trust. Imports that only one kind of work needs stay in
@@ -27,19 +27,25 @@ if TYPE_CHECKING:
 
 
 class Work(Protocol):
-    """Work that a worker does for a RunSpec."""
+    """Work item: what a worker does for a RunSpec."""
 
     def run(self, spec: RunSpec, build: Path) -> RunRecord:
-        """Run on the worker, with the build that was sent, and return the record. Any exception
-        becomes an infrastructure failure of this run."""
+        """Do the work on the worker and return the record.
+
+        Any exception becomes an infrastructure failure of this run.
+
+        Args:
+            spec: The run.
+            build: Folder of the build that was sent.
+        """
 
 
 @dataclass(frozen=True)
 class CocotbRun:
-    """Cocotb tests of a RunSpec."""
+    """Work item that runs the cocotb tests of a RunSpec."""
 
     def run(self, spec: RunSpec, build: Path) -> RunRecord:
-        """Put the build into the cache, where `simulate.run` finds it as if made here."""
+        """Link the build into the build cache, where `simulate.run` finds it; run the tests."""
         directory, _ = build_directory(spec.build)
         directory.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):  # an earlier run had the same build
@@ -49,15 +55,20 @@ class CocotbRun:
 
 @dataclass(frozen=True)
 class PieceRun:
-    """A piece of a bulk replay: a replay with the lines of that piece alone, and the identity that
-    the journal of the piece is bound to."""
+    """Work item that drives a piece of a bulk replay.
+
+    Attributes:
+        replay: Replay with the lines of that piece alone.
+        piece: The piece.
+        identity: Identity of the replay, to which the piece's journal is bound.
+    """
 
     replay: Replay
     piece: Piece
     identity: Mapping[str, Any]
 
     def run(self, spec: RunSpec, build: Path) -> RunRecord:
-        """Drive the piece; lines, figures and faults go to the run folder."""
+        """Drive the piece, and write lines, figures and faults to the run folder."""
         from scripts.build import bulk_build
         from verif.replay.bulk.bulk_transport import BulkTransport
         from verif.replay.bulk.worker_process import drive_piece, read_result
@@ -72,27 +83,30 @@ class PieceRun:
 
 @dataclass(frozen=True)
 class ProofRun:
-    """A proof, with the edits of a mutant if there is one; ``shown_as`` is its printed name."""
+    """Work item that executes a proof, perhaps with the edits of a mutant.
+
+    ``shown_as`` is the name of the build in the record; "" for the default.
+    """
 
     proof: Proof
     shown_as: str = ""
 
     def run(self, spec: RunSpec, build: Path) -> RunRecord:
-        """Try the proof; nothing is built for it."""
+        """Execute the proof; it needs no build."""
         from scripts.prove import proving
 
         return proving.run(self.proof, run_folders.folder(RUNS), self.shown_as)
 
 
 def piece_record(spec: RunSpec, folder: Path, result: Result) -> RunRecord:
-    """Return the record of a piece whose process ended in order."""
+    """Return the record of a piece whose process ended in order; it fails with the first fault."""
     cause = " ".join(next(iter([*result.faults, *result.refused]), "").split())[:300]
     verdict = Verdict(not cause, FailureKind.MISMATCH if cause else None, cause)
     return simulate.record_of(spec, folder, verdict)
 
 
 def not_run(spec: RunSpec, cause: str, runs: Path) -> RunRecord:
-    """Return the infrastructure failure of work that could not be done."""
+    """Return the record of a run or proof that could not be done, an infrastructure failure."""
     if spec.build.sim == SOLVER:
         from scripts.prove import proving
 

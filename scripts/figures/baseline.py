@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepted figures, and figures that became worse than accepted by more than 5 %.
+"""Baseline of figures: accepted values, and detection of values worse by more than 5 %.
 
 `baseline.json` contains the followed figures of each result by name; `nf measure figures WHAT
---accept` rewrites it. Less is better, except for rates: figures whose name ends in "MHz".
+--accept` rewrites it, and `accepted.json`, which names commit and date of each measurement. Less is
+better, except for rates: figures whose name ends in "MHz".
 """
 
 from __future__ import annotations
@@ -17,17 +18,28 @@ from scripts.figures.result_file import FigureResult
 
 FILE = Path(__file__).with_name("baseline.json")
 SLIP = 0.05
+_ORIGIN = "accepted.json"
 
 Baseline = dict[str, dict[str, float]]
 
 
 def read() -> Baseline:
-    """Return the accepted values by result and figure. Raise NfError if the file is damaged."""
+    """Return the accepted values by result and name of figure; NfError if the file is damaged."""
     return data.load_json(FILE, Baseline)
 
 
+def origin() -> dict[str, dict[str, str]]:
+    """Return commit and date of the accepted measurement of each result. Raise NfError if the file
+    is damaged."""
+    file = FILE.with_name(_ORIGIN)
+    return data.load_json(file, dict[str, dict[str, str]]) if file.exists() else {}
+
+
 def accept(result: FigureResult) -> None:
-    """Accept the figures of a result; figures that it has not measured keep their values."""
+    """Store the followed figures of a result as the new baseline.
+
+    Figures that it has not measured keep their values.
+    """
     known = read() if FILE.exists() else {}
     known[result.figure] = {**known.get(result.figure, {}), **result.followed}
     whole = {
@@ -38,13 +50,22 @@ def accept(result: FigureResult) -> None:
         for figure, followed in known.items()
     }
     output.write_text(FILE, json.dumps(whole, indent=1, sort_keys=True) + "\n")
+    measured = {"commit": result.revision, "date": result.started[:10]}
+    text = json.dumps({**origin(), result.figure: measured}, indent=1, sort_keys=True)
+    output.write_text(FILE.with_name(_ORIGIN), text + "\n")
 
 
 def slipped(
     followed: Mapping[str, float], accepted: Mapping[str, float], whole: bool = False
 ) -> list[str]:
-    """Return a line for each figure that is worse than accepted by more than SLIP, or that has no
-    accepted value; with ``whole`` also for each that was not measured.
+    """Return a line for each figure that is worse than accepted by more than SLIP (5 %).
+
+    A figure without an accepted value also gives a line.
+
+    Args:
+        followed: Measured values by name.
+        accepted: Accepted values by name.
+        whole: Whether an accepted figure that was not measured gives a line, too.
     """
     out = []
     for name, value in followed.items():

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure figures`: measure one figure or all, compare with the baseline, write the page."""
+"""`nf measure figures`: measures one figure or all, compares with the baseline, writes the page."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+
+from jinja2 import Environment, StrictUndefined
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
@@ -16,13 +18,14 @@ from scripts.common.errors import OptionError
 from scripts.common.paths import BUILD, shown
 from scripts.figures import (
     baseline,
-    figures_page,
     result_file,
     synth_figure,
     timing_figure,
     traffic_figure,
 )
-from scripts.figures.result_file import FOLDER
+from scripts.figures.baseline import Baseline, slipped
+from scripts.figures.result_file import FOLDER, NO_CLAIM, FigureResult, Plot
+from scripts.report.chart import Points, line_chart
 from scripts.report.invocation import revision
 
 # Each module has HELP, add_arguments(parser) and run(args), which returns the measured result.
@@ -65,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure the chosen figure, or all of them."""
+    """Measure the chosen figure, or all of them; return 1 if a value has slipped, else 0."""
     if args.what == ALL:
         return run_all(FIGURES, args)
     return run_one(args.what, FIGURES[args.what], args)
@@ -80,19 +83,22 @@ def run_one(
     folder: Path = FOLDER,
     commit: str = "",
 ) -> int:
-    """Measure a figure; return 1 if one of its values has slipped.
+    """Measure a figure, write its result file, and compare it with the baseline.
 
     A part of a figure, selected by options, is written to a separate result file, so that a
     complete one is never lost. With options that change the meaning of values nothing is compared.
 
     Args:
-        name: name of the figure.
-        module: its module.
-        args: options.
-        command: command that repeats it.
-        whole: every value of the baseline must be present.
-        folder: folder of the result files.
-        commit: commit of the checkout; see `result_file.measure`.
+        name: Name of the figure.
+        module: Its module.
+        args: Options.
+        command: Command that repeats it.
+        whole: Every value of the baseline must be present.
+        folder: Folder of the result files.
+        commit: Commit of the checkout; see `result_file.measure`.
+
+    Returns:
+        Exit code: 1 if one of its values has slipped, else 0.
 
     Raises:
         OptionError: --accept with an option that changes the meaning of values.
@@ -122,7 +128,7 @@ def run_one(
 
 
 def _defaults(module: ModuleType) -> argparse.Namespace:
-    """Return the options of a complete measurement."""
+    """Return the default options of a figure, which measure all of it."""
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
     return parser.parse_args([])
@@ -131,12 +137,16 @@ def _defaults(module: ModuleType) -> argparse.Namespace:
 def run_all(
     figures: Mapping[str, ModuleType], args: argparse.Namespace, folder: Path = FOLDER
 ) -> int:
-    """Measure every figure with its defaults, then write the page of their result files."""
+    """Measure every figure with its defaults, then write the HTML page of their result files.
+
+    Returns:
+        Exit code: 1 if a value has slipped, else 0.
+    """
     start = time.monotonic()
-    page, codes = Path(args.html), []
-    if page.absolute().is_relative_to(folder.absolute()):
+    file, codes = Path(args.html), []
+    if file.absolute().is_relative_to(folder.absolute()):
         folder.mkdir(parents=True, exist_ok=True)
-    output.check_output(page, "--html")
+    output.check_output(file, "--html")
     commit = revision()  # of all of it: --accept changes a file
     for name, module in figures.items():
         own = _defaults(module)
@@ -144,6 +154,55 @@ def run_all(
         codes.append(run_one(name, module, own, f"nf measure figures {name}", True, folder, commit))
     results = [result_file.read(name, folder) for name in figures]
     took = time.monotonic() - start
-    output.write_text(page, figures_page.page(results, baseline.read(), took))
-    say(f"nf measure figures all: {len(results)} figures in {took:,.0f} s, {shown(page)}")
+    output.write_text(file, page(results, baseline.read(), took))
+    say(f"nf measure figures all: {len(results)} figures in {took:,.0f} s, {shown(file)}")
     return max(codes)
+
+
+_TEMPLATE = Path(__file__).with_name("figures_page.html.j2").read_text(encoding="utf-8")
+_LOG_SPAN, _MOST_TICKS = 16, 8
+"""Ratio of the last to the first x from which few values have a logarithmic axis."""
+
+
+def picture(plot: Plot) -> str:
+    """Return the SVG of a plot; raise ValueError if it has no point.
+
+    Identical lines become one with all their names, since the last would hide the others.
+    """
+    names: dict[tuple[Points, bool], list[str]] = {}
+    for line in plot.lines:
+        names.setdefault((line.points, line.formula), []).append(line.name)
+    xs = sorted({x for line in plot.lines for x, _ in line.points})
+    log = xs and 0 < _LOG_SPAN * xs[0] <= xs[-1] and len(xs) <= _MOST_TICKS
+    lines = [(", ".join(same), *of) for of, same in names.items()]
+    return line_chart(plot.x, plot.y, lines, xs if log else ())
+
+
+def page(
+    results: Sequence[FigureResult],
+    accepted: Baseline,
+    seconds: float = 0.0,
+) -> str:
+    """Return the text of the HTML page.
+
+    Args:
+        results: Results of the figures.
+        accepted: Baseline.
+        seconds: Duration of the whole command.
+    """
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    parts = []
+    for result in results:
+        known = accepted.get(result.figure)
+        followed = [(*one, (known or {}).get(one[0])) for one in result.followed.items()]
+        pictures = [(plot, picture(plot)) for plot in result.plots]
+        slips = slipped(result.followed, known or result.followed, whole=True)
+        parts.append((result, pictures, followed, slips))
+    return environment.from_string(_TEMPLATE).render(
+        parts=parts,
+        claim=NO_CLAIM,
+        seconds=seconds,
+        commits=sorted({result.revision or "unknown" for result in results}),
+    )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Result file of a figure: JSON with set-up, tables, plots and followed figures.
 
-Terminal and page show nothing that is not in such a file.
+Terminal and page show only numbers of such a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Column:
-    """Column of a table; ``digits`` after the decimal point of a float."""
+    """Column of a table: its head, and the ``digits`` after the decimal point of a float."""
 
     name: str
     digits: int = 2
@@ -59,7 +59,7 @@ class Table:
         return Table(title, columns, tuple(rows), tuple(notes))
 
     def texts(self) -> list[list[str]]:
-        """Return the head and every row, as printed."""
+        """Return the head and every row as printed texts."""
         head = [column.name for column in self.columns]
         return [
             head,
@@ -80,7 +80,7 @@ def _text(cell: Cell, column: Column) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """Points (x, y) in the order of x; ``formula``: computed, not measured."""
+    """Line of a plot: points (x, y) in the order of x; with ``formula`` computed, not measured."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -89,7 +89,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines over one axis; ``x`` and ``y`` name quantity and unit."""
+    """Plot of lines over one axis; ``x`` and ``y`` name quantity and unit."""
 
     title: str
     x: str
@@ -100,12 +100,14 @@ class Plot:
 
 @dataclass(frozen=True)
 class Measured:
-    """Findings of a figure before its duration is known.
+    """Measured content of a figure, before its duration is known.
 
     Attributes:
-        set_up: pairs of subject and description.
-        left_out: omissions with their reasons.
-        followed: figures that are followed over commits, by name with their unit.
+        set_up: Pairs of subject and description.
+        tables: Tables.
+        plots: Plots.
+        left_out: Omissions with their reasons.
+        followed: Figures that are compared with the baseline, by name with their unit.
     """
 
     set_up: tuple[tuple[str, str], ...]
@@ -117,7 +119,11 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class FigureResult(Measured):
-    """Findings of a figure, with the command that repeats them."""
+    """Content of the result file of a figure: what was measured, and how to repeat it.
+
+    `figure` is its name, `revision` the git commit, `started` a date and time, `seconds` the
+    duration.
+    """
 
     figure: str
     command: str
@@ -130,13 +136,13 @@ _SET_UP = Path(__file__).with_name("set_up.yaml")
 
 
 def set_up(figure: str, **values: object) -> tuple[tuple[str, str], ...]:
-    """Return the set-up of a figure as set_up.yaml has it, with the ``values`` of the run."""
+    """Return the set-up of a figure from `set_up.yaml`, with names in braces replaced by values."""
     texts = typed(dict[str, tuple[tuple[str, str], ...]], data.parse_yaml(read_text(_SET_UP)))
     return tuple((what, how.format(**values)) for what, how in texts[figure])
 
 
 def path_of(figure: str, folder: Path = FOLDER, part: bool = False) -> Path:
-    """Return the path of the result file; ``part``: of a part of the figure."""
+    """Return the path of the result file of a figure; with ``part`` of a part of the figure."""
     return folder / (f"{figure}-part.json" if part else f"{figure}.json")
 
 
@@ -148,15 +154,15 @@ def measure(
     part: bool = False,
     commit: str = "",
 ) -> FigureResult:
-    """Measure a figure, write its result file and print it.
+    """Measure a figure, write its result file, print it and return it.
 
     Args:
-        figure: name of the figure.
-        action: measurement.
-        command: command that repeats it; empty for the command line of this process.
-        folder: folder of result files.
-        part: only a part of the figure is measured.
-        commit: commit at the start of a command of several figures; empty: the present one. If the
+        figure: Name of the figure.
+        action: Measurement.
+        command: Command that repeats it; empty for the command line of this process.
+        folder: Folder of result files.
+        part: Only a part of the figure is measured.
+        commit: Commit at the start of a command of several figures; empty: the present one. If the
             commit differs after the measurement, the result counts as changed.
     """
     writable(folder)
@@ -180,13 +186,13 @@ def measure(
 
 
 def read(figure: str, folder: Path = FOLDER) -> FigureResult:
-    """Read the result file of a figure. Raise NfError if it cannot be read."""
+    """Read the result file of a figure; NfError if it cannot be read."""
     return data.load_json(path_of(figure, folder), FigureResult)
 
 
 # -- on the terminal ----------------------------------------------------------------------------
 def lines(result: FigureResult) -> list[str]:
-    """Format a result for the terminal."""
+    """Return a result as text lines for the terminal."""
     out = [f"{what}: {how}" for what, how in result.set_up]
     for table in result.tables:
         out += ["", table.title, *aligned(table.texts()), *table.notes]
@@ -196,7 +202,7 @@ def lines(result: FigureResult) -> list[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align rows in columns: text to the left, numbers to the right."""
+    """Return rows of texts as lines with aligned columns: texts left, numbers right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     number = [all(_is_number(row[at]) for row in rows[1:]) for at in range(len(widths))]
     return [

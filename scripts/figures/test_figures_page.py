@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of all figures: its numbers are those of the result files, and nothing is loaded."""
+"""Tests of the page of all figures: numbers of the result files, and nothing from outside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from scripts.figures import baseline, command, figures_page, result_file
+from scripts.figures import baseline, command, result_file
 from scripts.figures.result_file import Column, FigureResult, Line, Measured, Plot, Table
 
 POINTS = ((100.0, 4.0), (200.0, 2.0), (600.0, 1.0))
@@ -38,7 +38,7 @@ ACCEPTED = {"timing": {"clocks of a": 3.2, "clocks of b": 10.0, "clocks of c": 1
 
 
 class Texts(HTMLParser):
-    """All texts of a page, and the names of its elements and attributes."""
+    """Parser that collects all texts of an HTML page, and the names of elements and attributes."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -56,8 +56,8 @@ class Texts(HTMLParser):
 
 
 def test_page_shows_the_result() -> None:
-    """A figure that is followed and was not measured does not vanish without a word."""
-    html = figures_page.page([RESULT], ACCEPTED, 1234.5)
+    """Check that the page shows the values of a result, and names slipped and missing figures."""
+    html = command.page([RESULT], ACCEPTED, 1234.5)
     page = Texts(html)
     assert "1,234 s for all of it, at commit abc." in page.texts
     for text in (RESULT.command, "abc", "a & b", "3.2", "-", "banks", "<b>as it is</b>"):
@@ -68,32 +68,35 @@ def test_page_shows_the_result() -> None:
     assert page.attributes.isdisjoint({"src", "onclick"})
     assert not re.search(r"https?://", html)
     other = dataclasses.replace(RESULT, figure="other", revision="def, changed")
-    both = Texts(figures_page.page([RESULT, other], ACCEPTED))
+    both = Texts(command.page([RESULT, other], ACCEPTED))
     assert "Not one commit: measure again." in both.texts
     assert "Not one commit: measure again." not in page.texts
 
 
 def test_the_page_has_no_number_of_its_own() -> None:
-    """All come of result files: what stands in the template is text."""
-    template = Path(figures_page.__file__).with_name("figures_page.html.j2").read_text("utf-8")
+    """Check that the template has no digit in its text: all numbers are from result files."""
+    template = Path(command.__file__).with_name("figures_page.html.j2").read_text("utf-8")
     for what in (r"<style>.*?</style>", r"\{[{%#].*?[}%#]\}", r"<[^>]*>"):
         template = re.sub(what, "", template, flags=re.DOTALL)
     assert not re.search(r"\d", template)
 
 
 def test_pictures_of_plots() -> None:
-    """Lines that lie on each other are one, and each value of a logarithmic axis has a tick."""
-    texts = Texts(figures_page.picture(PLOT)).texts
+    """Check that identical lines of a plot become one.
+
+    On a logarithmic axis each value has a tick.
+    """
+    texts = Texts(command.picture(PLOT)).texts
     assert {PLOT.x, PLOT.y, "one <a>, two", "a formula"} <= set(texts)
-    assert figures_page.picture(PLOT) == figures_page.picture(PLOT)
+    assert command.picture(PLOT) == command.picture(PLOT)
     powers = Plot("p", "x", "y", (Line("l", ((1.0, 1.0), (4.0, 1.0), (64.0, -1.0))),))
-    assert {"1", "4", "64"} <= set(Texts(figures_page.picture(powers)).texts)
+    assert {"1", "4", "64"} <= set(Texts(command.picture(powers)).texts)
     with pytest.raises(ValueError, match="no point"):
-        figures_page.picture(Plot("p", "x", "y", ()))
+        command.picture(Plot("p", "x", "y", ()))
 
 
 def drawn(*values: float) -> ModuleType:
-    """Return a figure without options that measures these values in turn."""
+    """Return a figure module without options that measures these values, one a run."""
     left = iter(values)
     module = ModuleType("drawn_figure")
     module.__dict__["add_arguments"] = lambda _parser: None
@@ -102,8 +105,10 @@ def drawn(*values: float) -> ModuleType:
 
 
 def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three figures at two commits, and once between them, one without a baseline; the exit code
-    tells a slip of others."""
+    """Check `run_all` on three fake figures: exit codes, the page, and its folder.
+
+    Figures slip, the commit changes between and during runs, and one figure has no baseline.
+    """
     now = ["one"]
     for module in (command, result_file):
         monkeypatch.setattr(module, "revision", lambda: now[0])
@@ -128,7 +133,7 @@ def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_page_has_a_place() -> None:
-    """`nf measure figures all --html` without a file was refused."""
+    """Check that `nf measure figures all --html` without a file uses the default file."""
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     for words, file in (([], command.PAGE), (["--html"], command.PAGE), (["--html", "a"], "a")):

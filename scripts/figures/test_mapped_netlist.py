@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mapped netlists behave as the RTL: a netlist that has lost gates is small and
-fast. Both are simulated side by side, cells as yosys describes them."""
+"""Tests that mapped netlists behave as the RTL: one that has lost gates is small and fast.
+
+Both are simulated side by side, with the cells as yosys describes them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ PORTABLE = (
 
 
 def simulated(folder: Path, mapped: yosys.Mapped, planes: int, sums: int) -> str:
-    """Return the output of a bench for the portable RTL and for a netlist of a slice."""
+    """Simulate the portable RTL and the netlist of a slice side by side; return the output."""
     verilog, package = folder / "mapped.v", folder / "nf_pkg.sv"
     commands = [
         *(
@@ -69,7 +71,10 @@ def simulated(folder: Path, mapped: yosys.Mapped, planes: int, sums: int) -> str
     ],
 )
 def test_the_netlist_is_that_of_the_rtl(tmp_path: Path, planes: int, sums: int, ecp5: int) -> None:
-    """abc9 lost the carry of a cell without a LUT, and with it all that four planes vote."""
+    """Check that the mapped netlist of a datapath slice gives the results of the RTL.
+
+    abc9 once lost the carry of a cell without a LUT, and with it all votes of four planes.
+    """
     design = DESIGNS[NARROW]
     mapped = yosys.synthesize(
         *(design.top, FILELIST, "ecp5"),

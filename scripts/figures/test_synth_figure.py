@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure figures synth`: sums over a hierarchy by hand, and the yardstick as yosys maps it."""
+"""Tests of `nf measure figures synth`: sums over a hierarchy, goals, budgets and caches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROUTE = Route(60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0, 7.0, ("u_a.sum[1]",))
 
 
 def mapped(top: str, modules: dict[str, dict[str, int]], depth: dict[str, int]) -> Mapped:
-    """A design as yosys' `stat` tells it."""
+    """Return a Mapped design with these cells and depths, as yosys' `stat` would report it."""
     return Mapped("nowhere", top, "ecp5", 1.0, modules, depth)
 
 
@@ -74,7 +74,7 @@ def test_stat_of_yosys(tmp_path: Path) -> None:
 
 
 def row(table: Table, name: str) -> tuple[Cell, ...]:
-    """The row that begins with a name."""
+    """Return the row of a table whose first cell is `name`."""
     return next(one for one in table.rows if one[0] == name)
 
 
@@ -110,7 +110,7 @@ def test_tables_of_a_whole_by_hand() -> None:
 
 
 def test_what_is_not_routed_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A controller that fits, and one that does not: a LUT more than the part has."""
+    """Check the reason for a missing clock rate: the design fits, or has a LUT too many."""
     Tools(monkeypatch, 10.0)
     monkeypatch.setattr(synth_figure, "LUTS", 1)
     name = synth_figure.PLAIN
@@ -121,7 +121,7 @@ def test_what_is_not_routed_is_named_with_its_reason(monkeypatch: pytest.MonkeyP
 
 
 def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shallow clone measures all else; its goal is open."""
+    """Check that a clone without an earlier commit measures the rest, and leaves its goal open."""
 
     def gone(commit: str) -> str:
         raise synth_figure.NotHere(f"commit {commit} is not in this clone")
@@ -141,7 +141,7 @@ def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatc
 
 
 class Tools:
-    """yosys and nextpnr that only use processor time."""
+    """Fake yosys and nextpnr that only use up processor time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         self.seconds, self.kept, self.limits = seconds, False, list[float]()
@@ -168,14 +168,14 @@ class Tools:
 
 
 def run(*words: str) -> Measured:
-    """`nf measure figures synth`, one run at a time."""
+    """Run `nf measure figures synth` with one job, and return its result."""
     return synth_figure.run(
         make_parser("measure figures").parse_args(["measure", "figures", "synth", "-j1", *words])
     )
 
 
 def test_a_run_ends_when_its_processor_time_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that the first designs are measured, the others named, within the remaining time."""
+    """Check that designs are measured while processor time is left, and the others named."""
     tools = Tools(monkeypatch, 200.0)
     found = run("--effort", "700")
     assert tools.limits == [240.0, 240.0, 300.0, 100.0]  # two areas, one clock, and too little
@@ -189,7 +189,7 @@ def test_a_run_ends_when_its_processor_time_is_gone(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that a refusal or time-out of nextpnr is reported; only a refusal is kept."""
+    """Check that a refusal or time-out of nextpnr is reported; only a refusal is cached."""
     ended = [process.Finished(1, False, 9.0, 2.0), process.Finished(-9, True, 9.0, 30.0)]
     monkeypatch.setattr(process, "run_logged", lambda *_, **__: ended[0])
     monkeypatch.setattr(yosys, "FOLDER", tmp_path)
@@ -203,12 +203,12 @@ def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def step(kind: str, delay: float, cell: str) -> dict[str, object]:
-    """A step of a path as nextpnr tells it."""
+    """Return a step of a path in the form of nextpnr's report."""
     return {"type": kind, "delay": delay, "from": {"cell": cell}, "to": {"cell": f"to_{cell}"}}
 
 
 def report(achieved: dict[str, float], clock: str = "b") -> str:
-    """A report with one path of a clock."""
+    """Return the JSON text of a nextpnr report with one path of a clock."""
     path = [
         step("clk-to-q", 0.5, "q_TRELLIS_FF_Q_3"),
         {**step("routing", 1.5, "q_TRELLIS_FF_Q_3"), "net": "u_x.less_LUT4_Z_A[1]"},
@@ -242,7 +242,10 @@ def test_report_of_place_and_route(tmp_path: Path) -> None:
 def test_what_is_the_same_is_not_mapped_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another text of a source, or another command, is another design; so is a file cut short."""
+    """Check that `synthesize` maps again only if a source, edit or command has changed.
+
+    A damaged cache file is also mapped again.
+    """
     runs: list[str] = []
 
     def run_logged(command: list[str], log: Path, **_: object) -> process.Finished:
@@ -288,7 +291,7 @@ def test_what_is_the_same_is_not_mapped_again(
 
 
 def test_what_is_taken_out_drives_0() -> None:
-    """All that is left is one module; logic that only what is out would read is gone, too."""
+    """Check that with `without` the rest is one module, and logic for removed instances is gone."""
     words = ("nf_fp32_exits", "hdl/nf_controller.f", "generic")
     with_all = yosys.synthesize(*words, name="test-with")
     without = yosys.synthesize(*words, name="test-without", without=("nf_data_fifo",))
@@ -301,7 +304,10 @@ def test_what_is_taken_out_drives_0() -> None:
 
 
 def test_goals_are_judged_by_what_was_measured() -> None:
-    """Met and missed, by how much; one whose yardstick is not there is open; none of the rest."""
+    """Check the verdicts of goals: met, missed by how much, or open without a reference.
+
+    Goals of designs that were not measured are left out.
+    """
     first, fp32 = FIRST, synth_figure.FP32
     followed = {
         f"{first}, ECP5: LUTs": 601.0,
@@ -329,7 +335,10 @@ def test_goals_are_judged_by_what_was_measured() -> None:
 
 
 def test_a_goal_is_of_designs_that_are_mapped_so() -> None:
-    """Else it would never be judged."""
+    """Check that the designs of each goal are mapped (and routed) to its target.
+
+    Otherwise it would never be judged.
+    """
     for goal in synth_figure.GOALS:
         for name in filter(None, (goal.design, goal.against)):
             design = synth_figure.DESIGNS[name]
@@ -338,7 +347,10 @@ def test_a_goal_is_of_designs_that_are_mapped_so() -> None:
 
 
 def test_docs_say_what_was_accepted() -> None:
-    """docs/area-and-clock.md: the datapath meets both goals; with integer sums it misses both."""
+    """Check that docs/area-and-clock.md states the accepted verdicts of the datapath's goals.
+
+    It meets both; with integer sums it misses both.
+    """
     [table] = synth_figure.goals(baseline.read()["synth"], {})
     met = {(one[0], one[1]): one[-1] == "met" for one in table.rows}
     kinds = "LUTs", synth_figure.FMAX

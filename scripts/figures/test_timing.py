@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure figures timing`: its stimuli and stages by hand, and a few of its runs on the RTL."""
+"""Tests of `nf measure figures timing`: stimuli and stages by hand, and a few runs on the RTL."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def test_stimuli_by_hand() -> None:
 
 
 def made(events: list[tuple[int, int, int]], each: list[int], ended: list[int]) -> Timed:
-    """A run of which only times are known."""
+    """Return the measurements of a run of which only times are known."""
     passed = np.array(events, PASSED)
     answers = np.array(each, np.uint64), np.array(ended, np.uint64)
     return Timed(0, *answers, 0, 0, 0, 0, passed)
 
 
 def test_stages_by_hand() -> None:
-    """One access from clock 100 to 130; what evictions and the initialiser do is not its own."""
+    """Check the clocks of one access by stage; events of evictions do not count for it."""
     events: list[tuple[int, int, int]] = [
         (104, Stage.CORE_IN, 7),
         (105, Stage.UNIT_IN, 7),
@@ -85,7 +85,7 @@ def test_percentiles_and_formula_by_hand() -> None:
 
 @pytest.mark.parametrize("access", ACCESSES, ids=lambda access: access.name)
 def test_the_formula_gives_what_was_accepted(access: Access) -> None:
-    """Check that it matches the RTL, which the nightly test measures."""
+    """Check that the formula of the overhead gives the accepted values of the RTL."""
     accepted = baseline.read()["timing"]
     kind = f"{access.name}, one at a time at {LATENCY}"
     plain = accepted[f"{PLAIN}, {kind}: clocks"]
@@ -97,7 +97,10 @@ def test_the_formula_gives_what_was_accepted(access: Access) -> None:
 
 
 def test_a_narrow_link_takes_its_clocks(tmp_path: Path) -> None:
-    """A line is 5 slots, a flit 4: on a link of a flit in n clocks a line takes 1.25 n at least."""
+    """Check the clocks a line on links with a flit in 1, 2 and 4 clocks.
+
+    A line is 5 slots, a flit 4: with a flit in n clocks a line takes at least 1.25 n.
+    """
     model = bulk_build.build("verilator")
     took = []
     for flit_clocks in (1, 2, 4):
@@ -113,7 +116,10 @@ def test_a_narrow_link_takes_its_clocks(tmp_path: Path) -> None:
 
 @pytest.mark.nightly("a build of the model with its stage probe; the arithmetic is tested above")
 def test_overhead_is_what_the_formula_says(tmp_path: Path) -> None:
-    """Every low-bit mode and kind of access; the stages of each access add up to its clocks."""
+    """Check the measured overhead of every low-bit mode and kind of access against the formula.
+
+    The stages of each access add up to its clocks.
+    """
     model = bulk_build.build("verilator", stages=True)
     assert isinstance(model, VerilatedModel)
     bench = Bench(model, tmp_path)
@@ -131,7 +137,10 @@ def test_overhead_is_what_the_formula_says(tmp_path: Path) -> None:
 
 
 def test_verdicts_under_pressure() -> None:
-    """20 clocks of plain memory are 5 an access; noise is 8 clocks of the first and last beat."""
+    """Check the verdict and the noise of a case by hand.
+
+    20 clocks of plain memory are 5 an access; noise is 8 clocks of the first and last beat.
+    """
     case = Case(next(iter(timing_figure.PATTERNS)), "x16", 4)
     assert case.noise == 2 * 4 / timing_figure.MANY
     plain, same, slow = (replace(made([], [9] * 4, [9] * 4), clocks=n) for n in (20, 20, 30))
@@ -141,7 +150,7 @@ def test_verdicts_under_pressure() -> None:
 
 
 def test_names_in_the_baseline() -> None:
-    """Memory of a beat a clock is not named: these keys are older than the others."""
+    """Check the names of baseline values: memory of one clock a beat is not mentioned."""
     misses, _, reads = timing_figure.PATTERNS
     key = timing_figure.key(Case(misses, "x4", 1), "FP32")
     assert key == "FP32, second worker, all misses, full credits, x4 at 300: clocks an access"

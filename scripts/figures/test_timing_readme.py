@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/measurements.md and hdl/README.md say of timing what was accepted in the baseline."""
+"""Tests that docs/measurements.md and hdl/README.md state the accepted timing figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACCEPTED = baseline.read()["timing"]
 
 
 def rows(head: str) -> dict[str, list[str]]:
-    """Cells of the table whose head begins so, by the first cell of each row."""
+    """Return the cells of the table whose head begins so, by the first cell of each row."""
     text = (ROOT / "docs/measurements.md").read_text(encoding="utf-8")
     table = text[text.index(f"| {head} |") :].partition("\n\n")[0].splitlines()[2:]
     cells = [line.strip("| ").split(" | ") for line in table]
@@ -21,7 +21,10 @@ def rows(head: str) -> dict[str, list[str]]:
 
 
 def alone(access: str) -> tuple[str, str]:
-    """Clocks over plain memory, the same in every low-bit mode, and exposed overhead."""
+    """Return clocks over plain memory and exposed overhead as texts, one access at a time.
+
+    They must be equal in every low-bit mode.
+    """
     kind = f"{access}, one at a time at {LATENCY}: clocks"
     [over] = {ACCEPTED[f"{name}, {kind} over plain memory"] for name in LOW_BIT}
     return f"{over:g}", f"{100 * over / ACCEPTED[f'{PLAIN}, {kind}']:.2f} %"
@@ -34,7 +37,10 @@ def test_one_at_a_time() -> None:
 
 
 def test_full_credits() -> None:
-    """Plain memory, the low-bit modes, which are alike, and FP32, whose sums are not measured."""
+    """Check the table of clocks with full credits: plain memory, low-bit modes, FP32.
+
+    The low-bit modes have equal values, and FP32 sums are not measured.
+    """
     table = rows("clocks an access")
     for place, said in table.items():
         kind = f"{place} at {LATENCY}: clocks an access"
@@ -45,7 +51,7 @@ def test_full_credits() -> None:
 
 
 def test_design_notes() -> None:
-    """The same clocks in the text on misses."""
+    """Check that the text of hdl/README.md on misses has the accepted clocks."""
     text = " ".join((ROOT / "hdl/README.md").read_text(encoding="utf-8").split())
     number = r"(\d+ \(\d+\.\d+ %\))"
     [said] = re.findall(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure figures traffic`: values computed by hand, laws, and slots used by the RTL."""
+"""Tests of `nf measure figures traffic`: values by hand, laws, and slots used by the RTL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models.line_packing import Mode, lines_needed
 from models.parameters import DeviceParams
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.reducers.server_session import BucketShape
+from neuron_fabric.reducers.server_client import BucketShape
 from neuron_fabric.reducers.server_wire import PartShape, Submit
 from scripts.build import bulk_build
 from scripts.cli.main import make_parser
@@ -48,7 +48,7 @@ SMALL = Network(
 
 
 def choice(mode: Mode, view: str, workers: int = W) -> Choice:
-    """One of those that there are."""
+    """Return the choice of a mode and view for so many workers."""
     return next(one for one in choices(workers) if (one.mode, one.view) == (mode, view))
 
 
@@ -86,8 +86,10 @@ def test_lines_by_hand(mode: Mode, view: str, policy: str, written: int, read: i
 
 
 def test_bytes_by_hand() -> None:
-    """Two lines written, three read. Up: 8 slots of data and 5 headers; down: 12, 3 headers and one
-    slot with both completions."""
+    """Check the bytes of two written and three read lines, computed by hand.
+
+    Up: 8 slots of data and 5 headers; down: 12, 3 headers and one slot with both completions.
+    """
     found = Traffic(elements=1024, written=2, read=3)
     up, down = found.up, found.down
     assert (up.payload, up.headers, up.framing, up.wire) == (128, 80, 13, 221)
@@ -131,8 +133,10 @@ SERVED = {mode: route for route, mode in MODES.items() if mode.low_bit}
 
 @given(NETWORK, st.integers(1, 64), st.sampled_from(REPLAYED))
 def test_lines_are_those_of_a_replay(network: Network, workers: int, mode: Mode) -> None:
-    """The planner of replays, which is written apart, sends and reads the same lines; it knows all
-    scales beforehand."""
+    """Check that the counted lines are those that the planner of replays sends and reads.
+
+    The planner is separate code; it knows all scales beforehand, so it sends no sidecar.
+    """
     tensors = [TensorSpec(one.name, one.shape) for one in network.tensors]
     plan = plan_step(tensors, {one.name: mode for one in tensors}, workers, DeviceParams())
     ours = [one for one in choices(workers) if one.mode == mode and "worker" not in one.view]
@@ -144,15 +148,17 @@ def test_lines_are_those_of_a_replay(network: Network, workers: int, mode: Mode)
 
 
 def maxima_lines(network: Network, mode: Mode) -> int:
-    """Lines of the largest |x| of each 1,024 elements."""
+    """Return the lines that hold the largest |x| of each 1,024 elements, in modes of codes."""
     numbers = sum(-(-one.elements // 1024) for one in network.tensors)
     return -(-numbers * 4 // 64) if mode.bits else 0
 
 
 @given(st.integers(1, 70), st.integers(0, 3), st.sampled_from(list(SERVED)))
 def test_lines_are_those_of_a_training(low: int, full: int, mode: Mode) -> None:
-    """Return the lines that the reducer server sends to the device for a bucket of ``low`` tensors
-    in a low-bit mode and ``full`` in FP32, sidecar and all; the largest |x| do not come by it.
+    """Check that the counted lines are those that the reducer server sends for a bucket.
+
+    The bucket has ``low`` tensors in a low-bit mode and ``full`` in FP32, with its sidecar; the
+    largest |x| are not sent with it.
     """
     body = Network("body", tuple(Tensor(f"t{n}", (700,), Role.WEIGHT) for n in range(low)))
     heads = tuple(Tensor(f"h{n}", (33,), Role.HEAD) for n in range(full))
@@ -171,7 +177,7 @@ def test_lines_are_those_of_a_training(low: int, full: int, mode: Mode) -> None:
 
 
 def test_slots_are_those_that_the_rtl_takes(tmp_path: Path) -> None:
-    """Plain writes, then reads: every slot with something in it, by what the host has counted."""
+    """Check the counted slots of plain writes and reads against those that the C++ host counts."""
     lines, params = 96, DeviceParams()
     with closing(bulk_build.build("verilator").open(tmp_path, params.mem_lines_log2, 1)) as device:
         for kind in (Kind.WRITE, Kind.READ):
@@ -202,7 +208,7 @@ def _slots(before: Figures, after: Figures, way: str) -> int:
 def test_command_leaves_its_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Terminal and file say the same, with set-up and what is counted."""
+    """Check that terminal and result file have the same content, with the set-up."""
     monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
     args = make_parser("measure figures").parse_args(
         ["measure", "figures", "traffic", "--network", "resnet18"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/measurements.md says of traffic what was accepted in the baseline, by its own sentences."""
+"""Test that docs/measurements.md states the accepted traffic figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SENTENCES = re.compile(
 
 
 def said(clauses: str, way: str) -> dict[str, str]:
-    """Numbers by the names that the baseline gives them."""
+    """Return the numbers in a sentence of the document by their names in the baseline."""
     out = {}
     for clause in clauses.split("; "):
         mode = clause.split()[0]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure figures timing`: clocks that each mode adds to plain memory, from one access at a
-time to full credits, measured on the RTL.
+"""`nf measure figures timing`: measures the clocks that each mode adds to plain memory.
+
+Loads reach from one access at a time to full credits; all are driven on the RTL.
 """
 
 from __future__ import annotations
@@ -59,8 +60,11 @@ class Setting:
     """Setting of a run.
 
     Attributes:
-        outstanding: maximum number of unanswered accesses; 0: as many as credits allow.
-        flit_clocks: clocks per flit in each direction (1, 2 and 4 represent x16, x8 and x4).
+        memory: Timing of device memory.
+        workers: Workers of the region.
+        lines: Lines of memory that each worker has.
+        outstanding: Maximum number of unanswered accesses; 0: as many as credits allow.
+        flit_clocks: Clocks per flit in each direction (1, 2 and 4 represent x16, x8 and x4).
     """
 
     memory: MemoryTiming = AT_300
@@ -72,7 +76,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Stimulus:
-    """Places that are written first, then those that are written (or read) and counted."""
+    """Accesses of a run: places written first, then places written (or read) and counted."""
 
     before: tuple[Place, ...]
     counted: tuple[Place, ...]
@@ -81,15 +85,17 @@ class Stimulus:
 
 @dataclass(frozen=True)
 class Timed:
-    """Measurements of the counted accesses.
+    """Measurements of the counted accesses of a run.
 
     Attributes:
-        clocks: from the first flit to the last answer.
+        clocks: Clocks from the first flit to the last answer.
         each: uint64[n], clocks of every access.
-        ended: clock of each answer.
-        hits: lookups that hit the slots.
-        misses: lookups that missed the slots.
-        passed: events of the stage probe, PASSED[m].
+        ended: uint64[n], clock of each answer.
+        hits: Lookups that hit the slots.
+        misses: Lookups that missed the slots.
+        beats_read: Beats read from device memory.
+        beats_written: Beats written to device memory.
+        passed: Events of the stage probe, PASSED[m].
     """
 
     clocks: int
@@ -103,27 +109,26 @@ class Timed:
 
     @property
     def accesses(self) -> int:
-        """Return the number of counted accesses."""
+        """Number of counted accesses."""
         return len(self.each)
 
     @property
     def clocks_each(self) -> float:
-        """Return clocks divided by accesses."""
+        """Clocks divided by accesses."""
         return self.clocks / self.accesses
 
 
 def exposed(mode: Timed, plain: Timed) -> float:
-    """Return (T_mode - T_plain) / T_plain in percent."""
+    """Return the exposed overhead (T_mode - T_plain) / T_plain in percent."""
     return 100 * (mode.clocks - plain.clocks) / plain.clocks
 
 
 # -- stimuli ------------------------------------------------------------------------------------
 def nth_worker(setting: Setting, worker: int) -> Stimulus:
-    """Return contributions of one worker (0 is the first) to every line, after all workers before
-    it.
+    """Return contributions of one worker (0 is the first) to every line, after those of lower ones.
 
-    With more lines than slots all of them miss, except those of worker 0, who finds untouched
-    lines.
+    With more lines than slots all of them miss the slots, except those of worker 0, which find
+    untouched lines.
     """
     lines = range(setting.lines)
     before = [(w, i) for w in range(worker) for i in lines]
@@ -131,14 +136,17 @@ def nth_worker(setting: Setting, worker: int) -> Stimulus:
 
 
 def results(setting: Setting) -> Stimulus:
-    """Return reads of every line's result, after all contributions."""
+    """Return reads of every line's result, counted after all contributions."""
     lines = range(setting.lines)
     before = [(w, i) for w in range(setting.workers) for i in lines]
     return Stimulus(tuple(before), tuple((0, i) for i in lines), read=True)
 
 
 def tiles(setting: Setting, tile: int) -> Stimulus:
-    """Return all contributions: each worker in turn writes a tile of lines, then the next tile."""
+    """Return contributions of all workers: each in turn writes a tile of lines, then the next tile.
+
+    `tile` is the number of lines of a tile.
+    """
     order = [
         (worker, line)
         for at in range(0, setting.lines, tile)
@@ -152,7 +160,11 @@ def tiles(setting: Setting, tile: int) -> Stimulus:
 def timed(
     model: VerilatedModel, folder: Path, name: str, setting: Setting, stimulus: Stimulus
 ) -> Timed:
-    """Drive a stimulus in the named mode. Raise AssertionError if an answer is poisoned."""
+    """Drive a stimulus in the named mode and return its measurements.
+
+    Raises:
+        AssertionError: An answer is poisoned.
+    """
     mode = MODES[name]
     log2 = (setting.lines - 1).bit_length()
     config = None if mode is None else RegionConfig(WINDOWS, 0, log2, setting.workers, mode)
@@ -187,14 +199,14 @@ def timed(
 
 
 def _settle(device: VerilatedDevice) -> None:
-    """Wait until memory is idle: evictions may follow the last answer."""
+    """Wait until device memory is idle: evictions may follow the last answer."""
     block = read_block(None, [(0, 0)] * 4)
     block.ops["after"] = np.arange(len(block.ops))
     run_block(device, block)
 
 
 def _places(places: Sequence[Place], config: RegionConfig | None, setting: Setting) -> list[Place]:
-    """Return (selector, line) pairs; ordinary addresses are consecutive."""
+    """Return (selector, line) pairs for places; without a region consecutive plain lines."""
     if config is not None:
         return list(places)
     return [(0, worker * setting.lines + line) for worker, line in places]
@@ -210,7 +222,7 @@ def _block(stimulus: Stimulus, config: RegionConfig | None, setting: Setting) ->
 
 
 def _lookups(device: VerilatedDevice) -> tuple[int, int]:
-    """Return the hits and misses that the device has counted."""
+    """Return the slot hits and misses that the device has counted."""
     poll = Block.of(register_ops(Kind.REG_READ, [(address, 0) for address in _COUNTERS]))
     device.run(poll)
     return poll.value(0), poll.value(1)
@@ -224,28 +236,28 @@ LATENCY = 300
 
 @dataclass
 class Bench:
-    """Cache of runs, shared by all parts."""
+    """Cache of runs on one model, shared by all parts of the figure."""
 
     model: VerilatedModel
     folder: Path
     done: dict[tuple[str, Setting, Stimulus], Timed] = field(default_factory=dict)
 
     def run(self, mode: str, setting: Setting, stimulus: Stimulus) -> Timed:
-        """Return one run in the named mode."""
+        """Return the measurements of one run in the named mode, cached."""
         key = (mode, setting, stimulus)
         if key not in self.done:
             self.done[key] = timed(self.model, self.folder, mode, setting, stimulus)
         return self.done[key]
 
     def exposed(self, mode: str, setting: Setting, stimulus: Stimulus) -> float:
-        """Return the overhead over plain memory in percent."""
+        """Return the exposed overhead of a mode over plain memory in percent."""
         plain = self.run(PLAIN, setting, stimulus)
         return exposed(self.run(mode, setting, stimulus), plain)
 
 
 @dataclass
 class TimingFindings:
-    """Findings of all parts."""
+    """Collector of tables, plots and followed figures of all parts."""
 
     tables: list[Table] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
@@ -257,13 +269,14 @@ Part = Callable[[Bench, TimingFindings], None]
 
 @dataclass(frozen=True)
 class Access:
-    """Kind of access that misses.
+    """Kind of access that misses the slots.
 
     Attributes:
-        workers: workers of the region.
-        worker: worker whose contributions are counted, after all lower ones; None: results are
+        name: Name in tables.
+        workers: Workers of the region.
+        worker: Worker whose contributions are counted, after all lower ones; None: results are
             read.
-        planes: planes of the record.
+        planes: Count planes of the line's record.
     """
 
     name: str
@@ -272,7 +285,7 @@ class Access:
     planes: int
 
     def stimulus(self, setting: Setting) -> Stimulus:
-        """Return the stimulus."""
+        """Return the stimulus of this kind of access."""
         if self.worker is None:
             return results(setting)
         return nth_worker(setting, self.worker)
@@ -291,14 +304,14 @@ SUMS_APART = "FP32 sums are left out: each gathers a line of every worker."
 
 
 def modes_of(access: Access) -> list[str]:
-    """Return the plotted modes: an FP32 sum needs its own scale."""
+    """Return the names of the modes to plot: an FP32 sum needs its own scale and is left out."""
     return [name for name in MODES if access.worker is not None or name != "FP32"]
 
 
 def curve(
     name: str, over: Iterable[float], value: Callable[[float], float], formula: bool = False
 ) -> Line:
-    """Return the line of a function over an axis."""
+    """Return the line of a plot: a function evaluated over an axis."""
     return Line(name, tuple((float(x), value(x)) for x in over), formula)
 
 
@@ -314,8 +327,10 @@ _TAGS = 1 << 16
 
 
 def split(timed: Timed) -> dict[str, Clocks]:
-    """Return the clocks of each access by the parts of `IN_ORDER`, int64[n] each; their sum is
-    its total. Raise ValueError if the probe missed one.
+    """Return the clocks of each access in each part of `IN_ORDER`, int64[n]; the parts add up.
+
+    Raises:
+        ValueError: The stage probe missed an access.
     """
     seen: dict[int, dict[int, int]] = defaultdict(dict)
     for event in timed.passed:
@@ -354,12 +369,12 @@ _HEAD = f"Full credits, memory latency {LATENCY}"
 
 
 def _tiled(where: Setting) -> Stimulus:
-    """Return a quarter of the lines, since eight workers write each."""
+    """Return contributions to a quarter of the lines, as 8 workers write each, in 16-line tiles."""
     return tiles(replace(where, lines=where.lines // 4), 16)
 
 
 def _read(where: Setting) -> Stimulus:
-    """Return half of the lines, since eight workers write each before."""
+    """Return result reads of half of the lines, since eight workers write each before."""
     return results(replace(where, lines=where.lines // 2))
 
 
@@ -372,7 +387,7 @@ PATTERNS: dict[str, Callable[[Setting], Stimulus]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """Stimulus, link, and clocks per memory beat."""
+    """Stimulus, link width, and clocks per beat of device memory, measured with full credits."""
 
     pattern: str
     link: str
@@ -380,33 +395,35 @@ class Case:
 
     @property
     def where(self) -> Setting:
-        """Return lines and device."""
+        """Setting of the runs."""
         return Setting(MemoryTiming(LATENCY, self.beat), 8, MANY, flit_clocks=LINKS[self.link])
 
     @cached_property
     def driven(self) -> Stimulus:
-        """Return the stimulus, which is the same for every mode."""
+        """Stimulus, which is the same for every mode."""
         return PATTERNS[self.pattern](self.where)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Return the first cells of a row."""
+        """First cells of a row of the table."""
         return self.pattern, self.link, self.beat
 
     @property
     def modes(self) -> list[str]:
-        """Return the measured modes: an FP32 sum reads a line of every worker."""
+        """Names of the measured modes: an FP32 sum reads a line of every worker and is left out."""
         return [name for name in MODES if name != "FP32" or not self.driven.read]
 
     @property
     def noise(self) -> float:
-        """Return the uncertainty in clocks per access: the first and the last access meet a flit of
-        the link or a beat of memory in any of its clocks.
+        """Uncertainty in clocks per access.
+
+        The first and the last access meet a flit of the link or a beat of memory in any of its
+        clocks.
         """
         return 2 * max(LINKS[self.link], self.beat) / len(self.driven.counted)
 
     def run(self, bench: Bench, name: str) -> Timed:
-        """Run the stimulus in the named mode."""
+        """Run the stimulus in the named mode and return its measurements."""
         return bench.run(name, self.where, self.driven)
 
 
@@ -416,7 +433,7 @@ CASES = tuple(
 
 
 def under_pressure(bench: Bench, found: TimingFindings) -> None:
-    """Measure the clocks of every mode in every case, compared with plain memory."""
+    """Measure the clocks of every mode with narrow links and memory ports, and add the table."""
     rows: list[tuple[Cell, ...]] = []
     for case in CASES:
         plain = case.run(bench, PLAIN)
@@ -442,7 +459,10 @@ def under_pressure(bench: Bench, found: TimingFindings) -> None:
 
 
 def judged(case: Case, came: Timed, plain: Timed) -> str:
-    """Return whether a mode needs no more clocks than plain memory."""
+    """Return "met" if a mode takes no more clocks than plain memory within noise, else the excess.
+
+    "" for plain memory itself.
+    """
     over = came.clocks_each - plain.clocks_each
     if came is plain:
         return ""
@@ -450,7 +470,7 @@ def judged(case: Case, came: Timed, plain: Timed) -> str:
 
 
 def key(case: Case, name: str) -> str:
-    """Return the name of a mode's clocks in the baseline."""
+    """Return the name of a mode's clocks per access in the baseline."""
     beat = f", {case.beat} clocks a beat" if case.beat > 1 else ""
     where = f"{case.pattern}, full credits, {case.link}{beat} at {LATENCY}"
     return f"{name}, {where}: clocks an access"
@@ -462,7 +482,7 @@ OUTSTANDING = (1, 2, 4, 8, 16, 32, 64)
 
 
 def over_load(bench: Bench, found: TimingFindings) -> None:
-    """Measure clocks per access over the number of outstanding accesses."""
+    """Measure clocks per access over the number of outstanding accesses, and add the plots."""
     for access in (LAST, READ):
         lines = [
             curve(name, OUTSTANDING, partial(_at_load, bench, access, name))
@@ -494,7 +514,7 @@ def loaded_setting(access: Access) -> Setting:
 
 
 def stages_under_load(bench: Bench, found: TimingFindings) -> None:
-    """Measure percentiles of the clocks of each kind of access and mode, by stage."""
+    """Measure percentiles of the clocks of each access and mode, by stage; add the table."""
     rows: list[tuple[Cell, ...]] = []
     for access in LOADED_ACCESSES:
         where = loaded_setting(access)
@@ -534,24 +554,26 @@ def lone_setting(access: Access, latency: int = LATENCY) -> Setting:
 
 
 def behind(access: Access) -> tuple[str, ...]:
-    """Return the stages of the engine after the last beat of the record."""
+    """Return the names of the engine's stages after the last beat of the record."""
     return BEHIND_READ if access.worker is None else BEHIND_WRITE
 
 
 def added(access: Access) -> int:
-    """Return the clocks over plain memory: one per stage of the engine before and after memory, and
-    one per plane, the further beats of the record.
+    """Return the expected clocks of an access over plain memory, by the formula.
+
+    One per stage of the engine before and after memory, and one per plane, the further beats of the
+    record.
     """
     return len(BEFORE) + access.planes + len(behind(access))
 
 
 def formula(access: Access, latency: float) -> float:
-    """Return the exposed overhead in percent."""
+    """Return the exposed overhead in percent that the formula predicts at a memory latency."""
     return 100 * added(access) / (latency + PLAIN_CLOCKS)
 
 
 def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
-    """Measure the overhead of each mode and kind of access, and the clocks of each part of it."""
+    """Measure the overhead of each mode and kind of access, one access at a time; add the table."""
     rows: list[tuple[Cell, ...]] = []
     for access in (*ACCESSES, FIRST):
         where = lone_setting(access)
@@ -581,7 +603,7 @@ def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
 
 
 def _followed(access: Access, name: str, clocks: float, over: float) -> dict[str, float]:
-    """Return the baseline value of a row: plain memory's clocks, or a mode's clocks over them."""
+    """Return the followed figure of a row: plain memory's clocks, or a mode's clocks over them."""
     key = f"{name}, {access.name}, one at a time at {LATENCY}: clocks"
     if name == PLAIN:
         return {key: round(clocks, 2)}
@@ -589,7 +611,7 @@ def _followed(access: Access, name: str, clocks: float, over: float) -> dict[str
 
 
 def over_latency(bench: Bench, found: TimingFindings) -> None:
-    """Measure exposed overhead over memory latency, with the formula."""
+    """Measure exposed overhead over memory latency; add plots with the formula."""
     for access in (LAST, READ):
         lines = [
             curve(name, LATENCIES, partial(_exposed_at, bench, access, name))
@@ -629,9 +651,7 @@ PARTS: dict[str, Part] = {
 
 
 def _simulator() -> str:
-    """Return the simulator that builds a callable library, whose clocks are counted. Raise
-    NfError.
-    """
+    """Return the name of the simulator that can be built as a library; NfError if not installed."""
     name = next(one.name for one in registry.simulators() if one.links_c)
     return registry.choose(name)[0][0]
 
@@ -642,7 +662,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Measured:
-    """Build the model, drive every part, and return the findings."""
+    """Build the model, measure every selected part, and return tables, plots and figures."""
     parts = {name: part for name, part in PARTS.items() if args.only in name}
     if not parts:
         raise OptionError(f"--only {args.only!r}", "no part's name has that", "see --help")

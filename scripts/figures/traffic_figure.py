@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure figures traffic`: bytes per gradient element in each direction, for every mode, read
-view and choice of tensors in FP32; set_up.yaml lists what is counted.
+"""`nf measure figures traffic`: counts bytes per gradient element in each direction.
+
+It covers every mode, read view and choice of tensors in FP32; set_up.yaml lists what is counted.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from scripts.common import data
 from scripts.common.arguments import up_to
 from scripts.common.paths import ROOT
 from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up
+from verif.replay.gradient_source import resnet18
 from verif.replay.plan import layer_of
-from verif.replay.source import resnet18
 
 # Networks as tables of tensor shapes, with the role of each tensor: head, embedding, norm, bias.
 
@@ -44,7 +45,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Tensor:
-    """Shape and role of a tensor."""
+    """Name, shape and role of a tensor."""
 
     name: str
     shape: tuple[int, ...]
@@ -52,13 +53,16 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """Return the number of elements."""
+        """Number of elements."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Network:
-    """Network; ``workers``: number of workers of a capture; 0 for any number."""
+    """A network as a list of tensors.
+
+    ``workers`` is the number of workers of a capture; 0 for any number.
+    """
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -66,24 +70,26 @@ class Network:
 
     @property
     def elements(self) -> int:
-        """Return the elements of all tensors."""
+        """Number of elements of all tensors."""
         return sum(tensor.elements for tensor in self.tensors)
 
     def elements_of(self, role: Role) -> int:
-        """Return the elements of the tensors of a role."""
+        """Return the number of elements of all tensors of a role."""
         return sum(tensor.elements for tensor in self.tensors if tensor.role is role)
 
 
 def of_capture(capture: Capture) -> Network:
-    """Return the tensors of a capture."""
+    """Return the network that a capture was made of."""
     roles = _roles(capture.tensors, capture.modules)
     tensors = tuple(Tensor(s.name, s.shape, roles[s.name]) for s in capture.tensors)
     return Network(f"capture {capture.path.name} ({capture.model})", tensors, capture.world_size)
 
 
 def _roles(tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -> dict[str, Role]:
-    """Return roles as `verif.replay.plan.default_routes` assigns them: by modules if known;
-    otherwise the last layer is the head, and a tensor of one dimension is a norm or a bias.
+    """Return the role of each tensor by name, as `verif.replay.plan.default_routes` assigns them.
+
+    Modules determine it if known; otherwise the last layer is the head, and a tensor of one
+    dimension is a norm or a bias.
     """
     last = layer_of(tensors[-1].name) if tensors and not modules else ""
     out = {spec.name: _by_shape(spec, last) for spec in tensors}
@@ -119,7 +125,16 @@ def resnet18_cifar(classes: int) -> Network:
 
 @dataclass(frozen=True)
 class _Listed:
-    """Network of networks.yaml."""
+    """A network as listed in `networks.yaml`.
+
+    Attributes:
+        name: Name.
+        head: Start of the names of the head's tensors.
+        before: Rows before the repeated layers.
+        layers: Number of repeated layers.
+        each: Rows of each of them.
+        after: Rows after them.
+    """
 
     name: str
     head: str
@@ -142,7 +157,7 @@ class _Listed:
 
 
 def _tensors(name: str, kind: str, shape: tuple[int, ...]) -> Iterator[Tensor]:
-    """Yield the tensors of a row."""
+    """Yield the tensors of a row of a given kind: conv, linear, norm or embedding."""
     if kind in ("conv", "linear"):
         yield Tensor(f"{name}.weight", shape, Role.WEIGHT)
     if kind == "linear":
@@ -155,7 +170,7 @@ def _tensors(name: str, kind: str, shape: tuple[int, ...]) -> Iterator[Tensor]:
 
 
 def _heads(tensors: Sequence[Tensor], prefix: str) -> tuple[Tensor, ...]:
-    """Return the tensors, with those that begin with the prefix as the head."""
+    """Return the tensors, with the role HEAD for those whose name begins with the prefix."""
     return tuple(
         Tensor(one.name, one.shape, Role.HEAD if one.name.startswith(prefix) else one.role)
         for one in tensors
@@ -191,7 +206,7 @@ SIDECAR_ROWS = 2
 
 @dataclass(frozen=True)
 class Choice:
-    """Mode and read view: ``lines`` lines are read for each line written."""
+    """Mode of a region and view of its results; ``lines`` lines are read for each line written."""
 
     mode: Mode
     view: str
@@ -217,7 +232,7 @@ def choices(workers: int) -> tuple[Choice, ...]:
 
 @dataclass(frozen=True)
 class Way:
-    """Bytes of one worker and step in one direction."""
+    """Bytes of one worker and step in one direction of the link."""
 
     payload: int
     headers: float
@@ -225,14 +240,15 @@ class Way:
 
     @property
     def wire(self) -> float:
-        """Return the sum of all counted bytes."""
+        """Sum of payload, headers and framing."""
         return self.payload + self.headers + self.framing
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Lines that one worker writes and reads in a step, and the bytes ``up`` (to the device) and
-    ``down``.
+    """Lines that one worker writes and reads in a step of a network with so many ``elements``.
+
+    The properties are the bytes ``up`` (to the device) and ``down``.
     """
 
     elements: int
@@ -241,22 +257,22 @@ class Traffic:
 
     @property
     def up(self) -> Way:
-        """Return writes with their data, and read requests."""
+        """Bytes to the device: writes with their data, and read requests."""
         return _way(self.written, self.written + self.read)
 
     @property
     def down(self) -> Way:
-        """Return read responses with their data, and completions, two of which fit into a slot."""
+        """Bytes from the device: read responses with data, and completions, two in a flit slot."""
         return _way(self.read, self.read + self.written / 2)
 
     @property
     def payload(self) -> int:
-        """Return the payload in both directions."""
+        """Bytes of payload in both directions."""
         return self.up.payload + self.down.payload
 
     @property
     def wire(self) -> float:
-        """Return all bytes in both directions."""
+        """All bytes in both directions."""
         return self.up.wire + self.down.wire
 
 
@@ -267,8 +283,13 @@ def _way(lines: int, headers: float) -> Way:
 
 
 def count(network: Network, choice: Choice, kept: frozenset[Role], workers: int) -> Traffic:
-    """Count one worker's step; tensors of the roles ``kept`` are sent as FP32, read as its sum, and
-    have no scale.
+    """Count the lines of one worker's step.
+
+    Args:
+        network: Network.
+        choice: Mode and read view.
+        kept: Roles of tensors that are sent as FP32, read as its sum, and have no scale.
+        workers: Number of workers.
     """
     written = read = scaled = maxima = 0
     for tensor in network.tensors:
@@ -291,9 +312,7 @@ def _lines_of_fp32(numbers: int) -> int:
 
 
 def ring_bytes(elements: int, workers: int) -> float:
-    """Return the payload that a worker sends and receives in an FP32 ring all-reduce, both
-    together.
-    """
+    """Return the payload bytes that a worker sends and receives in an FP32 ring all-reduce."""
     return 2 * 2 * (workers - 1) / workers * FP32_BYTES * elements
 
 
@@ -331,7 +350,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Measured:
-    """Count. Raise CaptureError for a file that is no capture."""
+    """Count the traffic of all selected networks and captures; return tables, plots and figures.
+
+    Raises:
+        CaptureError: A folder is no capture.
+    """
     captures = args.capture or ([] if args.network else [str(SHIPPED)])
     networks = [of_capture(Capture.open(Path(name))) for name in captures]
     if args.network or not args.capture:
@@ -393,8 +416,9 @@ _HEAD = "head in FP32"
 
 
 def _percent(network: Network, choice: Choice, workers: int) -> tuple[float, float]:
-    """Return the payload in percent of FP32 through the device, with the head in FP32: both
-    directions, and up alone.
+    """Return the payload, both ways and up alone, in percent of FP32 sums through the device.
+
+    The head is sent in FP32.
     """
     whole = count(network, choices(workers)[0], frozenset(), workers)
     found = count(network, choice, POLICIES[_HEAD], workers)
@@ -421,8 +445,9 @@ def _over_workers(network: Network) -> Plot:
 
 
 def _followed(networks: Sequence[Network], workers: int) -> dict[str, float]:
-    """Return the followed figures by name; ``up`` is the same for all views of a mode and listed
-    once.
+    """Return the figures that are compared with the baseline, by name.
+
+    ``up`` is the same for all views of a mode and is listed once.
     """
     out = {}
     for network in networks:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw the cases of each group by a seed, select them by name, and print how to repeat a failure.
+"""Options of pytest for fuzz cases: draw them by a seed, select them by name.
 
-Without `nf fuzz` only the cases run that a group always runs.
+The command that repeats a failure is printed. Without `nf fuzz` only the cases run that a group
+always runs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the drawn cases that are selected, and a sample of these if a number is given."""
+    """Deselect the fuzz cases that are not drawn by the seed or not selected by name.
+
+    With `--fuzz-most` a random sample of the rest remains. Cases without the marker `fuzz` always
+    count as drawn.
+    """
     seed, most = config.getoption("fuzz_seed", 1), config.getoption("fuzz_most", None)
     only = config.getoption("fuzz_only", [])
     groups: dict[Any, list[pytest.Item]] = {}
@@ -50,7 +55,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> FuzzCase:
-    """Folder of a case, and random numbers by its name and the seed."""
+    """Return the folder of a fuzz case, with random numbers drawn by its name and the seed."""
     seed = request.config.getoption("fuzz_seed", 1)
     return FuzzCase(tmp_path, Random(f"{seed} {name_of(request.node.name)}"))
 

@@ -54,7 +54,11 @@ _TABLES = parse_yaml(read_text(Path(__file__).with_name("odd_values.yaml")))
 
 
 def _text(value: Any) -> str:
-    """A value of the file: a text, bytes that are not UTF-8, or pieces (``[text, times]``)."""
+    """Convert a value of `odd_values.yaml` to a string.
+
+    It is a text, bytes that need not be UTF-8 (as surrogates), or a list of pieces, each a text or
+    ``[text, times]``.
+    """
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, list):
@@ -73,7 +77,7 @@ _F = TypeVar("_F", bound=Callable[..., None])
 def group(
     kind: str, take: int | None = None, always: Sequence[str] = (), **axes: Axis
 ) -> Callable[[_F], _F]:
-    """Make a test function a group of cases: every combination of its axes.
+    """Return a decorator that makes a test function a group of cases: all combinations of its axes.
 
     Args:
         kind: bad input, fault, or hostile.
@@ -102,26 +106,33 @@ def group(
 
 
 def is_chosen(case: str, globs: Sequence[str]) -> bool:
-    """Tell if globs select a case: by its group, or by its full name "group[value, value]"."""
+    """Return whether globs select a case: by its group, or by its name "group[value, value]"."""
     name = case.partition("[")[0]
     return case in globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 
 
 def drawn(cases: Sequence[str], take: int | None, seed: int) -> list[str]:
-    """Return the cases of a group that a seed draws."""
+    """Return the names of the cases of a group that a seed draws: `take` of them; all for None."""
     if take is None or take >= len(cases):
         return list(cases)
     return Random(f"{seed} {cases[0].partition('[')[0]}").sample(cases, take)
 
 
 def name_of(function: str) -> str:
-    """Return the name of a group, or a case, by that of its test."""
+    """Return the printed name of a group or case from its test: "test_a_b[x]" gives "a-b[x]"."""
     head, *values = function.removeprefix("test_").split("[", 1)
     return "[".join([head.replace("_", "-"), *values])
 
 
 class CommandResult(NamedTuple):
-    """Exit code of a command (None: killed after its limit), its output and its stray processes."""
+    """Result of an `nf` command in a fuzz case.
+
+    Attributes:
+        code: Exit code; None: killed after its limit.
+        out: Standard output, at most 200,001 characters.
+        error: Standard error, likewise.
+        strays: Command lines of processes that it left running.
+    """
 
     code: int | None
     out: str
@@ -131,7 +142,7 @@ class CommandResult(NamedTuple):
 
 @dataclass(frozen=True)
 class FuzzCase:
-    """Folder and random numbers of one case."""
+    """Folder and random numbers of one fuzz case, and methods to run and judge its command."""
 
     folder: Path
     random: Random
@@ -154,7 +165,7 @@ class FuzzCase:
         Args:
             words: Command line.
             env: Additional environment variables.
-            stop: Name of a signal that is sent at a random moment.
+            stop: Name of a signal ("INT") that is sent at a random moment; "" for none.
             limits: Limits by resource (`resource.RLIMIT_...`).
             stdout: "full" or "pipe" (without a reader) in place of a file.
             build: Use the builds that all cases share, in place of the folder.
@@ -200,7 +211,7 @@ class FuzzCase:
         stdout: str = "",
         **how: Any,
     ) -> None:
-        """Run a command and fail with each breach of the rules.
+        """Run a command and raise AssertionError that lists all breaches of the rules.
 
         Args:
             words: Command line.
@@ -226,12 +237,12 @@ class FuzzCase:
 def launch(
     words: Sequence[str], limit_s: float, stop: tuple[float, signal.Signals] | None, **how: Any
 ) -> int | None:
-    """Run `nf` with these words and return its exit code, or None if it was killed.
+    """Run `nf` with these words and return its exit code, or None if it was killed for time.
 
     Args:
         words: Command line.
-        limit_s: Seconds until the process group is killed.
-        stop: Seconds until a signal is sent, and the signal.
+        limit_s: Seconds until the process group is killed, counted after `stop`.
+        stop: Seconds until a signal is sent, and the signal; None for no signal.
         how: Arguments of `subprocess.Popen`.
     """
     process = subprocess.Popen(
@@ -269,7 +280,10 @@ def _content(file: IO[bytes]) -> str:
 
 
 def strays(token: str, linger: float) -> list[str]:
-    """Kill processes of the case that exist after ``linger`` seconds; return their commands."""
+    """Kill processes of a case that exist after ``linger`` seconds; return their command lines.
+
+    ``token`` is the value of the variable MARK by which they are found.
+    """
 
     def marked() -> list[psutil.Process]:
         every = psutil.process_iter(["environ"])  # None: of another user, or gone
@@ -293,7 +307,16 @@ def judge(
     silent: bool = False,
     seconds: float = 60.0,
 ) -> Iterator[str]:
-    """Yield a line for each rule that the exit code, the time or the output breaks."""
+    """Yield an error text for each rule that the exit code, the time or the output breaks.
+
+    Args:
+        result: Result of the command.
+        exit: Allowed exit codes.
+        says: Regular expression that the output of a failure must contain.
+        stopped: Whether a signal was sent.
+        silent: Whether a failure without a message is allowed.
+        seconds: Limit of time, for the text.
+    """
     code, both = result.code, result.out + result.error
     if code is None:
         yield f"still at work after {seconds:.0f} s"
@@ -330,7 +353,10 @@ def _judge_text(both: str) -> Iterator[str]:
 def judge_files(
     result: CommandResult, folder: Path, same: Mapping[str, str], absent: Sequence[str]
 ) -> Iterator[str]:
-    """Yield a line for each file that was changed, is absent or should be (see `FuzzCase.run`)."""
+    """Yield an error text for each file that was changed, is missing or must not exist.
+
+    Arguments are as in `FuzzCase.run`.
+    """
     decoy = folder / DECOY
     if not decoy.is_file() or decoy.read_bytes() != _DECOY_TEXT.encode():
         yield f"{DECOY} was changed"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interleavings: several `nf` commands at once in one tree; each ends right or refuses with a line.
+"""Interleaving fuzzer: several `nf` commands at once in one tree must succeed or refuse in a line.
 
 A case draws two to four commands, when each starts, and now and then a signal that ends one of
 them. All cases share one build folder, in which every command was first run alone. After each case:
@@ -25,7 +25,8 @@ from random import Random
 from typing import NamedTuple
 
 from neuron_fabric.capture.safetensors_io import open_tensors
-from neuron_fabric.errors import CaptureError, one_line, say
+from neuron_fabric.errors import CaptureError, say
+from neuron_fabric.printable import one_line
 from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
@@ -39,11 +40,16 @@ _ENDED_SHARE = 0.2
 
 
 class Kind(NamedTuple):
-    """A sort of command: its words, and what it says when it ends right (exit code 0).
+    """A kind of command in interleavings.
 
-    ``variant`` names the tensors that its result file holds; empty: it writes none. ``weight``: how
-    often it is drawn. ``cleans``: it may take the builds of other commands away while none is at
-    work, so that they take longer later on.
+    Attributes:
+        name: Name to print.
+        words: Command line after `nf`.
+        says: Text that its output contains on exit code 0.
+        weight: Relative frequency.
+        variant: Name of the tensors that its result file holds; "": it writes none.
+        cleans: Whether it may remove the builds of other commands while none is active, so that
+            they take longer later on.
     """
 
     name: str
@@ -85,7 +91,10 @@ if importlib.util.find_spec("torch"):
 
 @dataclass
 class ConcurrentCommand:
-    """One command of a case: when it starts, its result file, and when which signal ends it."""
+    """One command of a case: its kind, start time, result file and result.
+
+    `ended` is (seconds, signal) that ends it; None for none. `text` is its output.
+    """
 
     kind: Kind
     start_s: float = 0.0
@@ -101,7 +110,7 @@ class ConcurrentCommand:
 
 
 def draw(number: int, seed: int, folder: Path) -> list[ConcurrentCommand]:
-    """The commands of a case; half of the cases start at least two of one sort."""
+    """Return the randomly chosen commands of a case; half of the cases start two of one kind."""
     random = Random(f"{seed} {number}")
     drawn = random.choices(KINDS, [kind.weight for kind in KINDS], k=random.choice((2, 2, 3, 4)))
     if random.random() < 0.5:
@@ -118,7 +127,7 @@ def draw(number: int, seed: int, folder: Path) -> list[ConcurrentCommand]:
 
 
 class Tree:
-    """The build folder that all cases share, and the tensors that each variant gives alone."""
+    """The build folder that all cases share, and the tensors that each variant returns alone."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -127,8 +136,11 @@ class Tree:
         self._env = {**os.environ, "NF_BUILD": str(folder / "build"), MARK: self._token}
 
     def warm_up(self) -> None:
-        """Run every sort once, alone: builds are there, and each result is known. NfError when one
-        does not end right even so."""
+        """Run every kind of command once, alone, so that builds exist and each result is known.
+
+        Raises:
+            NfError: A command fails or returns wrong tensors even so.
+        """
         for kind in (one for one in KINDS if not one.cleans):
             out = self.folder / "alone.safetensors" if kind.variant else None
             command, start = ConcurrentCommand(kind, out=out), time.monotonic()
@@ -144,7 +156,7 @@ class Tree:
             say(f"alone: {kind.name}, {time.monotonic() - start:.1f} s", flush=True)
 
     def case(self, number: int, seed: int) -> tuple[list[ConcurrentCommand], list[str]]:
-        """Run a case; its commands, and what was wrong, one text each."""
+        """Run a case; return its commands, and an error text for each fault."""
         folder = self.folder / f"case-{number}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -162,7 +174,10 @@ class Tree:
         return commands, wrong
 
     def run(self, commands: Sequence[ConcurrentCommand], folder: Path) -> None:
-        """Start each command at its time, end those that are to be ended, wait for all."""
+        """Run commands at once: start each at its time, send the drawn signals, wait for all.
+
+        Exit codes and outputs are stored in the commands.
+        """
 
         def one(place: int, command: ConcurrentCommand) -> None:
             time.sleep(command.start_s)
@@ -178,7 +193,7 @@ class Tree:
 
     @staticmethod
     def wrong_end(command: ConcurrentCommand) -> str:
-        """Return the fault in the end of a command, or ""."""
+        """Return the fault in the end of a command as text, or ""."""
         text = command.text
         if command.code is None:
             return f"still at work after {LIMIT_S:.0f} s"
@@ -194,7 +209,7 @@ class Tree:
         return "" if refused else "refuses without a line"
 
     def wrong_files(self, commands: Sequence[ConcurrentCommand]) -> Iterator[str]:
-        """Yield each fault in the result files of a case."""
+        """Yield an error text for each fault in the result files of a case."""
         for out in sorted({command.out for command in commands if command.out}):
             users = [command for command in commands if command.out == out]
             right = [command for command in users if command.code == 0]
@@ -214,13 +229,17 @@ class Tree:
 
 
 def tensors_of(path: Path) -> dict[str, bytes]:
-    """Return the tensors of a result file without metadata, as cycles differ. CaptureError."""
+    """Return the bytes of each tensor of a result file, without metadata, since cycles differ.
+
+    Raises:
+        CaptureError: The file is damaged.
+    """
     file = open_tensors(path)
     return {name: file.read(name).tobytes() for name in file.tensors}
 
 
 def campaign(number: int, seed: int, folder: Path) -> int:
-    """Run ``number`` interleavings; the exit code."""
+    """Run ``number`` interleavings and print their results; return 1 if one failed, else 0."""
     start = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     tree, red, codes = Tree(folder), list[int](), Counter[str]()

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random damage and mixtures of journals, shards and captures: merging and going on must refuse
-them, or give the tensors that the reference models expect of the capture as it lies there.
+"""Fuzzer of the journals of bulk replays: random damage and mixtures of journals and captures.
 
-The device model plays the device. Journals are made once, of captures that differ in their middle
-and of several options; each case mixes and damages copies of them. A case that fails is repeated
-by `nf fuzz --journals 1 --seed SEED`.
+`--merge` and `--resume` must refuse them, or give the tensors that the reference models expect of
+the capture as it is.
+
+A device model takes the place of the RTL. Journals are made once, of captures that differ in their
+middle and of several options; each case mixes and damages copies of them. A case that fails is
+repeated by `nf fuzz --journals 1 --seed SEED`.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ Journals = dict[tuple[str, str, int], bytes]
 
 
 def make(folder: Path) -> Journals:
-    """The pool of captures and journals, below ``folder``."""
+    """Write the captures below ``folder``, and return the journals of replays of them."""
     rng = np.random.default_rng(1)
     values = {
         name: rng.standard_normal((3, size)).astype(np.float32) for name, size in SIZES.items()
@@ -71,7 +73,11 @@ def make(folder: Path) -> Journals:
 
 
 def case(seed: int, folder: Path, journals: Journals) -> str:
-    """Try one case and return `refused` or `same`; AssertionError if it is neither."""
+    """Run one random case; return "refused" or "same" (the expected tensors).
+
+    Raises:
+        AssertionError: It is neither.
+    """
     rng = random.Random(seed)
     place = folder / "case"
     shutil.rmtree(place, ignore_errors=True)
@@ -109,7 +115,14 @@ def case(seed: int, folder: Path, journals: Journals) -> str:
 
 
 def replay(capture: Path, place: Path, *words: str, dies_at: int | None = None) -> tuple[int, str]:
-    """Exit code and stderr of `nf replay`, the device model in the device's place."""
+    """Run `nf replay` in bulk with a device model in place of the RTL; return exit code and stderr.
+
+    Args:
+        capture: Capture to replay.
+        place: Folder of the result file.
+        words: Further options.
+        dies_at: Number of the epoch in which the model fails; None for never.
+    """
     model = BulkModel(place)
     model.dies_at = dies_at
     error = io.StringIO()
@@ -119,13 +132,16 @@ def replay(capture: Path, place: Path, *words: str, dies_at: int | None = None) 
 
 
 def journal_name(part: int) -> str:
-    """The journal of a shard, or (0) of a replay in one piece."""
+    """Return the file name of the journal of a shard, or (0) of a replay in one piece."""
     shard = f".shard-{part}-of-{SHARDS}" if part else ""
     return f"{OUT}.verilator{shard}.journal"
 
 
 def check(out: Path, capture: Path, words: Sequence[str]) -> None:
-    """AssertionError unless the tensors are those of the reference models."""
+    """Raise AssertionError unless a result file holds the tensors of the reference models.
+
+    ``words`` are the options of the replay.
+    """
     options = dict(pairwise(words))
     tie = Tie[options.get("--tie", "plus").upper()]
     threshold = int(options.get("--threshold", 1))
@@ -152,7 +168,7 @@ def _other_from(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 def _records(data: bytes) -> int:
-    """Return the offset of the records, which follow the identity in JSON."""
+    """Return the offset of the records in a journal, after its identity in JSON."""
     match = re.search(rb'"tie": "[A-Z]*"}', data)
     assert match is not None
     return match.end()
@@ -181,7 +197,11 @@ def _change(rng: random.Random, capture: Path) -> None:
 
 
 def run(cases: int, seed: int, folder: Path) -> Counter[str]:
-    """Cases seed .. seed + cases - 1; counts of `same`, `refused` and of what failed, by text."""
+    """Run the cases with seeds seed .. seed + cases - 1.
+
+    Returns:
+        Number of cases that gave "same" or "refused", and of failures by text.
+    """
     found: Counter[str] = Counter()
     with patch("verif.replay.options.EPOCH_LINES_LOG2", 0):  # lines: there are several epochs
         journals = make(folder)
@@ -194,7 +214,7 @@ def run(cases: int, seed: int, folder: Path) -> Counter[str]:
 
 
 def campaign(cases: int, seed: int) -> int:
-    """Run the cases and print what failed; the exit code. 0: every case held."""
+    """Run the cases and print the failures; return the exit code, 0 if every case passed."""
     with tempfile.TemporaryDirectory() as folder:
         found = run(cases, seed, Path(folder))
     same, refused = found.pop("same", 0), found.pop("refused", 0)

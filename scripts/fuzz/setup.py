@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of fuzz cases: captures, histories, records and copies of the tree, whole and damaged.
+"""Set-up of fuzz cases: captures, histories, records and copies of the tree, and damage to them.
 
-A step that cannot be done here skips the case.
+A step that cannot be done on this machine skips the case.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
 from scripts.fuzz.fuzz_case import FuzzCase, digest_of
 from scripts.record.database import History
-from verif.replay.stimulus import Read, Stimulus, Write
+from verif.replay.stimulus_file import Read, Stimulus, Write
 
 _EXAMPLE = Path(__file__).with_name("example_history.json")
 REPLAY = ("replay", "c", "--transport", "bulk", "--sim", registry.quick().name)
@@ -39,7 +39,14 @@ _FILL = struct.Struct("<Q")
 
 
 def capture(folder: Path, to: str = "c", workers: int = 2, steps: int = 1) -> None:
-    """Write a small capture: three tensors."""
+    """Write a small random capture with three tensors.
+
+    Args:
+        folder: Folder of the case.
+        to: Name of the capture in it.
+        workers: Number of workers.
+        steps: Number of training steps.
+    """
     draw = np.random.default_rng(7).standard_normal
     content = {
         step: {
@@ -53,13 +60,13 @@ def capture(folder: Path, to: str = "c", workers: int = 2, steps: int = 1) -> No
 
 
 def stimulus(folder: Path, to: str = "s.json") -> None:
-    """Write a stimulus: a line of plain memory, written and read back."""
+    """Write a stimulus file with two operations: a write to plain memory, and its read."""
     line = bytes(range(64))
     Stimulus("a note", {}, 1, (Write(0x40, 0, line), Read(0x40, 0, line))).write(folder / to)
 
 
 def history(folder: Path, to: str = "build/history.sqlite") -> None:
-    """Write the history of one command with a passed and a failed run, which has ended."""
+    """Write a history database with one finished command of a passed and a failed run."""
     (folder / to).parent.mkdir(parents=True, exist_ok=True)
     book = History(folder / to)
     number = book.begin("nf run: test_regs", 2, "nf run test_regs", "abc")
@@ -70,7 +77,7 @@ def history(folder: Path, to: str = "build/history.sqlite") -> None:
 
 
 def _runs() -> Iterator[tuple[RunSpec, RunRecord]]:
-    """Yield a passed and a failed run."""
+    """Yield spec and record of a passed and of a failed run, from `example_history.json`."""
     build = BuildSpec(registry.quick().name, TOP, FILELIST)
     for example in json.loads(_EXAMPLE.read_bytes())["runs"]:
         spec = RunSpec(build, "verif.tests.test_regs", ("unmapped",), example["seed"])
@@ -79,7 +86,7 @@ def _runs() -> Iterator[tuple[RunSpec, RunRecord]]:
 
 
 def records(folder: Path, to: str = "runs") -> None:
-    """Write run folders with a record each, as `nf report --runs` takes them."""
+    """Write run folders with a `record.json` each, as `nf report --runs` reads them."""
     for spec, record in _runs():
         (folder / to / spec.id).mkdir(parents=True)
         (folder / to / f"{spec.id}/record.json").write_text(
@@ -88,7 +95,10 @@ def records(folder: Path, to: str = "runs") -> None:
 
 
 def row(folder: Path, table: str, column: str, odd: object) -> None:
-    """Write an odd value into every row of a table of the history: SQLite takes any."""
+    """Write an odd value into a column of every row of a table of the history.
+
+    SQLite accepts any type in any column. A value that a constraint refuses skips the case.
+    """
     with sqlite3.connect(folder / "build/history.sqlite") as db:
         try:
             db.execute(f"UPDATE {table} SET {column} = ?", (odd,))
@@ -105,8 +115,14 @@ def _the(folder: Path, glob: str) -> Path:
 
 
 def json_value(folder: Path, file: str, at: str, text: str) -> None:
-    """Replace the value at ``a/0/b`` by a JSON text: of a file, the header of a safetensors file,
-    or a column of the history (``file`` is TABLE.COLUMN)."""
+    """Replace one value in JSON data by another JSON text.
+
+    Args:
+        folder: Folder of the case.
+        file: JSON file, safetensors file (its header), or TABLE.COLUMN of the history.
+        at: Path of the value, ``a/0/b``.
+        text: The new JSON text; need not be valid.
+    """
     if "." in file and "/" not in file and not (folder / file).exists():
         table, column = file.split(".")
         with sqlite3.connect(folder / "build/history.sqlite") as db:
@@ -135,7 +151,14 @@ def _splice(content: Any, at: str, text: str) -> str:
 
 
 def damage(folder: Path, random: Random, file: str, how: str) -> None:
-    """Change a file as a whole by one of `CONTENTS`, or replace it by one of `IN_ITS_PLACE`."""
+    """Damage a file by one way of `CONTENTS`, or replace it by one of `IN_ITS_PLACE`.
+
+    Args:
+        folder: Folder of the case.
+        random: Source of positions and bits.
+        file: Glob of the file.
+        how: Name of the damage.
+    """
     path = _the(folder, file)
     data = b"" if path.is_dir() else path.read_bytes()
     place, bit = random.randrange(max(1, len(data))), 1 << random.randrange(8)
@@ -187,20 +210,20 @@ IN_ITS_PLACE: dict[str, Callable[[Path], object]] = {
 
 
 def header_length(folder: Path, file: str, length: int) -> None:
-    """Write another header length in a safetensors file."""
+    """Overwrite the length of the header (first 8 bytes) of a safetensors file."""
     path = _the(folder, file)
     path.write_bytes(_FILL.pack(length % (1 << 64)) + path.read_bytes()[8:])
 
 
 def text(folder: Path, file: str, holds: str) -> None:
-    """Write a text file."""
+    """Write a text file, and its folder."""
     path = folder / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(holds.encode("utf-8", "surrogateescape"))
 
 
 def many_tensors(folder: Path, count: int) -> None:
-    """Write a manifest of many tensors, two of which share a name."""
+    """Write the manifest of a capture with ``count`` tensors, two of which share a name."""
     names = [f"t{number}" for number in range(count)]
     names[-1] = names[-2]
     content = {
@@ -216,14 +239,14 @@ def many_tensors(folder: Path, count: int) -> None:
 
 
 def tree(folder: Path) -> None:
-    """Copy the project, to damage files that are read from it; the command runs there."""
+    """Copy the project's sources to `tree` in the folder; the command of the case runs there."""
     skip = shutil.ignore_patterns("__pycache__", "captures", "*.safetensors", "docs")
     for name in ("cocotbext", "neuron_fabric", "models", "verif", "scripts", "hdl"):
         shutil.copytree(ROOT / name, folder / "tree" / name, ignore=skip)
 
 
 def link(folder: Path, file: str, to: str) -> None:
-    """Make a symbolic link."""
+    """Make a symbolic link ``file`` to ``to``, both in the folder."""
     (folder / file).parent.mkdir(parents=True, exist_ok=True)
     (folder / file).symlink_to(folder / to)
 
@@ -234,7 +257,12 @@ DAMAGES = (*CONTENTS, *IN_ITS_PLACE)
 
 @functools.cache
 def undamaged(steps: int = 1, *words: str) -> str:
-    """Return the digest of the tensors that `REPLAY` returns if nothing is damaged or stopped."""
+    """Return the SHA-256 of the file that `REPLAY` writes if nothing is damaged or interrupted.
+
+    Args:
+        steps: Number of steps of the capture.
+        words: Further options of the replay.
+    """
     with tempfile.TemporaryDirectory(prefix="nf-fuzz-") as name:
         case = FuzzCase(Path(name), Random(0))
         capture(case.folder, steps=steps)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzz cases of signals, limits, closed pipes and links: faults of a machine and other users."""
+"""Fuzz cases of faults of the machine: signals, resource limits, closed pipes, links."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIM = ("replay", "c", "--sim", "icarus")
 
 @group("fault", stop=SIGNALS, again=range(1, 9))
 def test_stop_and_resume(case: FuzzCase, stop: str, again: int) -> None:
-    """A stopped replay gives with --resume the tensors of one that was not stopped."""
+    """A stopped replay gives with --resume the same tensors as one that was not stopped."""
     setup.capture(case.folder, steps=3)
     same = {OUT: undamaged(3, "--steps", "2")}
     words = (*REPLAY, "--steps", "2", "--out", OUT)
@@ -26,14 +26,14 @@ def test_stop_and_resume(case: FuzzCase, stop: str, again: int) -> None:
 
 @group("fault", stop=SIGNALS, again=range(1, 4))
 def test_stop_signal_replay(case: FuzzCase, stop: str, again: int) -> None:
-    """No simulator is left when a replay is ended."""
+    """No simulator is left when a signal ends a replay."""
     setup.capture(case.folder)
     case.run(*SIM, stop=stop, build=True, exit=ENDED)
 
 
 @group("fault", stop=SIGNALS, again=range(1, 4))
 def test_stop_run(case: FuzzCase, stop: str, again: int) -> None:
-    """No simulator is left when a run is ended."""
+    """No simulator is left when a signal ends a run."""
     case.run("run", "test_regs::unmapped", "--sim", "icarus", stop=stop, exit=ENDED)
 
 
@@ -46,7 +46,7 @@ FEW, SMALL = (8, 10, 12, 16, 24, 32), (3000, 5000, 10000, 30000, 100000)
     | {f"{n} bytes": (resource.RLIMIT_FSIZE, n) for n in SMALL},
 )
 def test_few_or_small_files(case: FuzzCase, limit: tuple[int, int]) -> None:
-    """A limit of open files, or of their size, as on a disk that fills up."""
+    """A replay under a limit of open files or file size gives right tensors or fails cleanly."""
     setup.capture(case.folder)
     same = {OUT: undamaged()}
     limits = dict([limit])
@@ -55,7 +55,7 @@ def test_few_or_small_files(case: FuzzCase, limit: tuple[int, int]) -> None:
 
 @group("fault", limit=[200000000, 400000000, 800000000])
 def test_little_memory(case: FuzzCase, limit: int) -> None:
-    """A limit of memory."""
+    """A check of a capture under a limit of memory ends with exit code 0 or a clear refusal."""
     setup.capture(case.folder)
     env = {"OPENBLAS_NUM_THREADS": "1"}
     case.run("capture", "check", "c", limits={resource.RLIMIT_AS: limit}, env=env)
@@ -63,14 +63,14 @@ def test_little_memory(case: FuzzCase, limit: int) -> None:
 
 @group("fault", stdout=["full", "pipe"], verb=["list", "history", "report", "doctor"])
 def test_no_reader(case: FuzzCase, stdout: str, verb: str) -> None:
-    """A standard output that is full or that nobody reads."""
+    """A command whose standard output is full or closed ends without a traceback."""
     setup.history(case.folder)
     case.run(verb, stdout=stdout, exit=[0, 1, 2])
 
 
 @group("fault", stdout=["full", "pipe"], transport=["signal", "bulk"])
 def test_no_reader_of_replay(case: FuzzCase, stdout: str, transport: str) -> None:
-    """A replay without a reader ends as every command does."""
+    """A replay whose standard output is full or closed fails without a traceback."""
     setup.capture(case.folder)
     case.run(*SIM, "--transport", transport, build=True, stdout=stdout, exit=[1, 2])
 
@@ -85,7 +85,7 @@ def test_journal_link(case: FuzzCase, file: str) -> None:
 
 @group("hostile")
 def test_build_link(case: FuzzCase) -> None:
-    """A link in place of the build folder leads nf clean nowhere."""
+    """A link in place of the build folder leads `nf clean` to no other folder."""
     setup.text(case.folder, "elsewhere/sim-x/keep", "x\n")
     setup.link(case.folder, "build", "elsewhere")
     case.run("clean", "--days", "1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzz cases of files that are data: captures, stimuli, histories, records, tables, traces, builds.
+"""Fuzz cases of data files: captures, stimuli, histories, records, tables, traces, builds.
 
 A value in a file is replaced by each odd value, or the file as a whole is damaged or replaced. The
 command reads it, or refuses it in one line.
@@ -29,12 +29,15 @@ CELLS: dict[str, object] = {name: JSON[name] for name in (*COLUMN, "digits")} | 
 
 
 def words(text: str) -> list[str]:
-    """Split a list of names."""
+    """Split a text at white space into a list of names."""
     return text.split()
 
 
 class Source(NamedTuple):
-    """File of a set-up, the command that reads it, and the places of its values ("a/0/b")."""
+    """A data file of a fuzz case: how it is written, its command, and the places of its values.
+
+    Places are paths such as "a/0/b".
+    """
 
     write: Callable[[Path], object]
     file: str
@@ -117,7 +120,7 @@ WHOLE = {
     value=JSON,
 )
 def test_value(case: FuzzCase, at: tuple[Source, str], value: str) -> None:
-    """Any value in a file of JSON, a header or a recorded column is read or refused in one line."""
+    """Any value in a JSON file, a header or a recorded column is read or refused in one line."""
     source, place = at
     source.write(case.folder)
     setup.json_value(case.folder, source.file, place, value)
@@ -126,7 +129,7 @@ def test_value(case: FuzzCase, at: tuple[Source, str], value: str) -> None:
 
 @group("bad input", always=["worker, fifo", "trace, device"], file=WHOLE, how=DAMAGES)
 def test_damage(case: FuzzCase, file: Source, how: str) -> None:
-    """A damaged file, or something else in its place."""
+    """A damaged file, or another thing in its place, is read or refused in one line."""
     file.write(case.folder)
     setup.damage(case.folder, case.random, file.file, how)
     driven = file.command == STIMULUS
@@ -135,7 +138,7 @@ def test_damage(case: FuzzCase, file: Source, how: str) -> None:
 
 @group("bad input", file=["c/capture.json", WORKER], how=DAMAGES)
 def test_replay_of_damage(case: FuzzCase, file: str, how: str) -> None:
-    """A damaged capture is refused before anything is driven."""
+    """A damaged capture is refused before anything is driven, and leaves no result."""
     setup.capture(case.folder)
     setup.damage(case.folder, case.random, file, how)
     case.run(*REPLAY, "--out", OUT, build=True, absent=[OUT])
@@ -143,7 +146,7 @@ def test_replay_of_damage(case: FuzzCase, file: str, how: str) -> None:
 
 @group("bad input", length=[-1, 0, 1, 7, 4294967296, 99999999999])
 def test_header_length(case: FuzzCase, length: int) -> None:
-    """A header length that the file does not have."""
+    """A wrong header length in a capture's file is refused with the name of the file."""
     setup.capture(case.folder)
     setup.header_length(case.folder, WORKER, length)
     case.run("capture", "check", "c", exit=[2], says="worker-000.safetensors: ")
@@ -151,7 +154,7 @@ def test_header_length(case: FuzzCase, length: int) -> None:
 
 @group("bad input")
 def test_many_tensors(case: FuzzCase) -> None:
-    """50,000 tensors, two of one name, are refused in seconds."""
+    """A manifest of 50,000 tensors, two of one name, is refused in seconds."""
     setup.many_tensors(case.folder, 50000)
     says = "tensor 't49998' stands twice"
     case.run("capture", "check", "c", exit=[2], says=says, seconds=20)
@@ -172,7 +175,7 @@ COLUMNS = {
     value=CELLS,
 )
 def test_column(case: FuzzCase, column: tuple[str, str], value: object) -> None:
-    """Any value in a column of the history."""
+    """Any value in a column of the history is read or refused in one line."""
     table, name = column
     setup.history(case.folder)
     setup.row(case.folder, table, name, value)
@@ -192,7 +195,7 @@ def test_column(case: FuzzCase, column: tuple[str, str], value: object) -> None:
     value=YAML,
 )
 def test_testplan_value(case: FuzzCase, holds: str, value: str) -> None:
-    """Anything that YAML can write, in a file of the testplan."""
+    """Any YAML value in a file of the testplan is read or refused in one line."""
     setup.tree(case.folder)
     setup.text(case.folder, "tree/verif/testplan/x.yaml", holds.replace("$VALUE", value))
     case.run("list", "--suites")
@@ -200,7 +203,7 @@ def test_testplan_value(case: FuzzCase, holds: str, value: str) -> None:
 
 @group("bad input", value=YAML)
 def test_mutants_value(case: FuzzCase, value: str) -> None:
-    """Anything that YAML can write, in the list of mutants."""
+    """Any YAML value in the list of mutants is read or refused in one line."""
     setup.tree(case.folder)
     rest = "file: f, old: a, new: b, tests: ['test_a::b']}]\n"
     text = f"mutants: [{{id: x, why: {value}, {rest}"
@@ -210,7 +213,7 @@ def test_mutants_value(case: FuzzCase, value: str) -> None:
 
 @group("bad input", value=JSON)
 def test_trace_text(case: FuzzCase, value: str) -> None:
-    """Any text in a link trace."""
+    """Any text in a link trace is read or refused in one line."""
     setup.text(case.folder, "t", f"{TRACE}{value}\n")
     case.run("report", "flits", "t")
 
@@ -221,7 +224,7 @@ def test_trace_text(case: FuzzCase, value: str) -> None:
     how=words("empty cut garbage zeros twice fifo folder device loop missing") + ["not UTF-8"],
 )
 def test_build(case: FuzzCase, file: str, how: str) -> None:
-    """A build with a damaged stamp or part is made again."""
+    """A build with a damaged stamp or product is made again, and gives the same tensors."""
     setup.capture(case.folder)
     first = case.execute(*REPLAY, build=False, seconds=120)
     assert first.code == 0, first.error

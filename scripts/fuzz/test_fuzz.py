@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of fuzz cases reports each breach of the rules; groups are large and repeatable."""
+"""Tests of the fuzzer: its judge reports each breach of the rules; groups are repeatable."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of the campaign, and its twins: it finds a journal and a capture that are not bound."""
+"""Tests of the journal fuzzer: a sample passes, and it finds faults that are put in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from scripts.fuzz import journals
 from verif.replay import journal
-from verif.replay.source import CaptureSource
+from verif.replay.gradient_source import CaptureSource
 
 CASES, SEED = 60, 1
 

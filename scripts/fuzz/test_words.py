@@ -79,7 +79,7 @@ def everything(folder: Path) -> None:
     word=WORDS,
 )
 def test_words(case: FuzzCase, line: str, word: str) -> None:
-    """Any word after an option or a verb."""
+    """Any word after an option or a verb is accepted or refused in one line."""
     everything(case.folder)
     command = [word if part == "WORD" else part for part in words(line)]
     exit_codes = [2] if line.startswith(REFUSED) else [0, 2]
@@ -96,27 +96,27 @@ def test_words(case: FuzzCase, line: str, word: str) -> None:
     ),
 )
 def test_parameters(case: FuzzCase, transport: str, parameter: str) -> None:
-    """A design that would not start is refused before it is built."""
+    """A parameter with which the design would not start is refused before it is built."""
     setup.capture(case.folder)
     case.run(*SIM, "--transport", transport, "--param", parameter, exit=[2])
 
 
 @group("bad input", word=words("0-999999 0-999999999 5- 999999 1000000 9-1"))
 def test_words_synthetic(case: FuzzCase, word: str) -> None:
-    """The number of drawn steps has a limit."""
+    """A range of synthetic steps beyond the limit is refused."""
     drawn = ("replay", "--synthetic", "resnet18", "--workers", "1", "--transport", "bulk")
     case.run(*drawn, "--sim", "icarus", "--shard", "9999/9999", "--steps", word, exit=[2])
 
 
 @group("hostile", take=40, option=words("--changed --cluster --suite --build"), word=WORDS)
 def test_words_joined(case: FuzzCase, option: str, word: str) -> None:
-    """A word that looks like an option reaches no other program as one."""
+    """A word that looks like an option is never passed to another program as one."""
     case.run(*DRY_RUN, f"{option}={word}")
 
 
 @group("bad input", take=14, word=WORDS)
 def test_route_globs(case: FuzzCase, word: str) -> None:
-    """Patterns of tensor names, also those that take long in other matchers."""
+    """Any pattern of tensor names is accepted or refused, also a slow one in other matchers."""
     setup.capture(case.folder)
     case.run(*SIM, "--transport", "bulk", "--route", f"{word}=G_BINARY", build=True)
 
@@ -126,19 +126,19 @@ def test_route_globs(case: FuzzCase, word: str) -> None:
     glob=["test_descriptors::*/profile=*", "test_descriptors::*/*", "*/(a+)+$", "*/="],
 )
 def test_test_globs(case: FuzzCase, glob: str) -> None:
-    """Patterns of parameter values, which would match no test in the simulator."""
+    """A pattern of parameter values that would match no test in the simulator is refused."""
     case.run("run", glob, "--sim", "icarus", exit=[2], seconds=20)
 
 
 @group("bad input", word=["1000000000", "2147483647", "99999999"])
 def test_seeds(case: FuzzCase, word: str) -> None:
-    """A typing error that names 10^9 runs."""
+    """A number of seeds that would plan up to 10^9 runs is refused: it is a typing error."""
     case.run("run", "*", "--seeds", word, "--dry-run", exit=[2], says="runs", seconds=20)
 
 
 @group("hostile", take=40, word=WORDS, verb=["clean", "history", "report"])
 def test_build_place(case: FuzzCase, word: str, verb: str) -> None:
-    """Any value of NF_BUILD."""
+    """Any value of NF_BUILD is accepted or refused in one line."""
     case.run(verb, env={"NF_BUILD": word})
 
 
@@ -147,7 +147,7 @@ def test_build_place(case: FuzzCase, word: str, verb: str) -> None:
     word={n: WORDS[n] for n in ("text", "path", "null device", "not UTF-8", "longer", "escape")},
 )
 def test_temporary_place(case: FuzzCase, word: str) -> None:
-    """A TMPDIR that does not exist or cannot be written."""
+    """A TMPDIR that does not exist or cannot be written leads to a refusal or to right tensors."""
     setup.capture(case.folder)
     same = {OUT: undamaged()}
     case.run(*REPLAY, "--out", OUT, build=True, same=same, env={"TMPDIR": word})
@@ -155,14 +155,14 @@ def test_temporary_place(case: FuzzCase, word: str) -> None:
 
 @group("fault", locale=["POSIX", "C", "de_DE.ISO-8859-1", "nonsense"])
 def test_locale(case: FuzzCase, locale: str) -> None:
-    """Names beyond ASCII in any locale."""
+    """A capture whose name has characters beyond ASCII is read in any locale."""
     setup.capture(case.folder, "größe")
     case.run("capture", "check", "größe", exit=[0], env={"LC_ALL": locale})
 
 
 @group("hostile", to=NAMES, transport=["signal", "bulk"])
 def test_names(case: FuzzCase, to: str, transport: str) -> None:
-    """Names of folders that a terminal, a shell or make would take as something else."""
+    """A capture is replayed whatever characters special to terminal, shell or make its name has."""
     setup.capture(case.folder, to)
     replay = ("replay", f"./{to}", "--sim", "icarus", "--transport", transport)
     case.run(*replay, build=True, exit=[0])
@@ -170,7 +170,7 @@ def test_names(case: FuzzCase, to: str, transport: str) -> None:
 
 @group("hostile", to=OUTPUTS)
 def test_out_names(case: FuzzCase, to: str) -> None:
-    """Names of results that cannot be written are found before anything is driven."""
+    """A name of a result that cannot be written is refused before anything is driven."""
     setup.capture(case.folder)
     (case.folder / "folder").mkdir()
     case.run(*REPLAY, f"--out={to}", build=True)
@@ -178,6 +178,6 @@ def test_out_names(case: FuzzCase, to: str) -> None:
 
 @group("bad input", word={name: WORDS[name] for name in ("long", "longer")})
 def test_out_long(case: FuzzCase, word: str) -> None:
-    """A name of a result that is too long is found before anything is driven."""
+    """A name of a result that is too long is refused before anything is driven."""
     setup.capture(case.folder)
     case.run(*REPLAY, f"--out={word}", build=True, exit=[2], says="at most")

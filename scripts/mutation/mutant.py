@@ -30,8 +30,10 @@ OPERATORS = {
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """The text from byte `start` to `end` of a source becomes `new`; `statement` marks a whole
-    statement."""
+    """One replacement in a source: the bytes from `start` to `end` become `new`.
+
+    `statement` marks a whole statement.
+    """
 
     start: int
     end: int
@@ -41,12 +43,17 @@ class Part:
 
 @dataclass(frozen=True)
 class SourceMutant:
-    """One change of one source file.
+    """One change of one RTL source file, generated from the syntax tree.
 
     Attributes:
-        line: first line, from 1.
-        feeds: the module of an instance whose input is changed, "" elsewhere.
-        extra: in a generate branch that the design with default parameters does not have.
+        id: Unique name "FILE.OPERATOR.HASH", with the name of the file without its suffix.
+        file: Source file.
+        module: Module or package.
+        operator: Kind of the change, a key of `OPERATORS`.
+        line: First line, from 1.
+        parts: The replacements.
+        feeds: The module of an instance whose input is changed, "" elsewhere.
+        extra: In a generate branch that the design with default parameters does not have.
     """
 
     id: str
@@ -59,7 +66,7 @@ class SourceMutant:
     extra: bool = False
 
     def mutated(self, source: str) -> str:
-        """Return the whole source with this change alone."""
+        """Return the text of the source with this change alone."""
         for part in sorted(self.parts, reverse=True):
             source = source[: part.start] + part.new + source[part.end :]
         return source
@@ -77,9 +84,9 @@ def _lines(source: str) -> list[str]:
 
 
 def numbered(found: Iterable[SourceMutant], sources: dict[str, str]) -> list[SourceMutant]:
-    """Give mutants their ids: module, operator, hash of the changed statement and of the change.
+    """Return the mutants sorted by place, with ids: file, operator, hash of statement and change.
 
-    Equal ones get their number in the file. An edit elsewhere in the file changes no id.
+    Equal ids get a number in the order of the file. An edit elsewhere in the file changes no id.
     """
     seen: Counter[str] = Counter()
     out = []
@@ -97,8 +104,10 @@ def numbered(found: Iterable[SourceMutant], sources: dict[str, str]) -> list[Sou
 
 
 def around(source: str, part: Part) -> str:
-    """Return the statement around a part, roughly: to the previous and next semicolon, without
-    white space."""
+    """Return the statement around a part without the part itself, roughly, as text for a hash.
+
+    It reaches from the previous to the next semicolon, without white space.
+    """
     first = source.rfind(";", 0, part.start) + 1
     last = source.find(";", part.end)
     before, after = source[first : part.start], source[part.end : last]
@@ -106,7 +115,7 @@ def around(source: str, part: Part) -> str:
 
 
 def sample(mutants: Iterable[SourceMutant], count: int, seed: int) -> list[SourceMutant]:
-    """Draw a uniform sample without repetition: the `count` first by the hash of seed and id.
+    """Return a uniform random sample without repetition: the `count` first by hash of seed and id.
 
     A mutant that appears or disappears with an edit changes one place of the sample, so earlier
     results stay valid.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outcomes of mutants: the file that keeps them between commands, waivers, and the score.
+"""Outcomes of source mutants: the file that keeps them between commands, waivers, the score.
 
 `build/mutation/results.jsonl` holds one JSON object a line; the last of an id counts. An outcome
 holds as long as its key does: the mutant, the source of its module with the packages, and the
-bench of the test that killed it (of all tests, for one that lives).
+Python code of the test that killed it (of all tests, for one that lives).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RESULTS = FOLDER / "results.jsonl"
 
 
 class State(StrEnum):
-    """State of a mutant."""
+    """State of a mutant after its tests."""
 
     KILLED = "killed"
     SURVIVED = "survived"  # a test would have seen a difference where it stands, none did
@@ -46,8 +46,9 @@ ALIVE = (State.SURVIVED, State.UNSEEN)
 class MutantOutcome:
     """Outcome of one mutant.
 
-    `test` and `build` are those of the kill; `tests` are those that ran on the mutant (`test
-    build` each), `seconds` their total. `kind` and `cause` are those of the red run.
+    `test` and `build` are those of the kill; `tests` are those that ran on the mutant (`test build`
+    each), `seconds` their total processor time. `kind` and `cause` are those of the failed run.
+    `key` is a hash of everything that the outcome depends on. Other fields as in `SourceMutant`.
     """
 
     id: str
@@ -68,7 +69,10 @@ class MutantOutcome:
 
 
 class Store:
-    """Outcomes of all commands so far."""
+    """Outcomes of all commands so far, read from and appended to a file.
+
+    `kills` and `tries` count, by module and `test build`, mutants killed and tried.
+    """
 
     def __init__(self, path: Path = RESULTS) -> None:
         self._path = path
@@ -102,11 +106,11 @@ class Store:
                 self.kills[module, f"{outcome.test} {outcome.build}"] += 1
 
     def get(self, id: str) -> MutantOutcome | None:
-        """Return the last outcome of a mutant."""
+        """Return the last outcome of a mutant, or None."""
         return self._known.get(id)
 
     def add(self, outcome: MutantOutcome) -> None:
-        """Keep an outcome, on disk at once."""
+        """Add an outcome, and append it to the file at once."""
         with self._lock:
             self._note(outcome)
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,11 +118,14 @@ class Store:
                 file.write(json.dumps(asdict(outcome)) + "\n")
 
     def chance(self, module: str, name: str, meant: int = 0) -> float:
-        """Estimate the probability that a test kills a mutant of a module that it sees; never 0,
-        never 1.
+        """Estimate the probability, between 0 and 1, that a test kills a mutant that it sees.
 
-        The estimate uses the kills of mutants of this module; where these are few, of any
-        module. `meant` counts the listed mutants of this module that the test must catch.
+        The estimate uses the kills of mutants of this module; where these are few, of any module.
+
+        Args:
+            module: Module of the mutant.
+            name: Test, as `test build`.
+            meant: Number of listed mutants of this module that the test must catch.
         """
         any_module = (self.kills["", name] + 0.5) / (self.tries["", name] + 1.0)
         kills = self.kills[module, name] + 2 * any_module + meant
@@ -129,13 +136,15 @@ WAIVERS = ROOT / "verif" / "mutation_waivers.yaml"
 
 
 def read_waivers(path: Path = WAIVERS) -> dict[str, str]:
-    """Read the reasons by id of the mutant (`verif/mutation_waivers.yaml`); of a duplicate the
-    last counts."""
+    """Read `verif/mutation_waivers.yaml`: reason by id of the mutant.
+
+    The last entry of a duplicate counts.
+    """
     return {one["id"]: one["reason"] for one in data.load(path, "mutation_waivers")["waivers"]}
 
 
 def unmatched_waivers(waived: Mapping[str, str], mutants: Iterable[SourceMutant]) -> list[str]:
-    """Return a line for each waiver of a mutant that does not exist."""
+    """Return an error line for each waiver of a mutant that does not exist."""
     known = {mutant.id for mutant in mutants}
     return [
         f"{shown(WAIVERS)}: there is no mutant {id} (`nf mutate --list --all`)"
@@ -145,7 +154,7 @@ def unmatched_waivers(waived: Mapping[str, str], mutants: Iterable[SourceMutant]
 
 
 def needless_waivers(waived: Mapping[str, str], outcomes: Iterable[MutantOutcome]) -> list[str]:
-    """Return a line for each waiver of a mutant that a test kills, or that is proved equivalent."""
+    """Return an error line for each waiver of a mutant that was killed or proved equivalent."""
     out = []
     for outcome in outcomes:
         if outcome.id in waived and outcome.state in (State.KILLED, State.EQUIVALENT):
@@ -155,7 +164,10 @@ def needless_waivers(waived: Mapping[str, str], outcomes: Iterable[MutantOutcome
 
 
 def score_of(outcomes: Iterable[MutantOutcome], name: str = "all") -> Score:
-    """Return the score of some outcomes."""
+    """Return the score of outcomes: the numbers of killed, live, equivalent and waived mutants.
+
+    `name` is the name of the group.
+    """
     states = [outcome.state for outcome in outcomes]
     return Score(
         name,
@@ -169,7 +181,7 @@ def score_of(outcomes: Iterable[MutantOutcome], name: str = "all") -> Score:
 def scores_by(
     outcomes: Iterable[MutantOutcome], key: Callable[[MutantOutcome], str]
 ) -> list[Score]:
-    """Return the scores of groups, the worst first."""
+    """Return the score of each group of outcomes with an equal `key`, the worst first."""
     groups: dict[str, list[MutantOutcome]] = defaultdict(list)
     for outcome in outcomes:
         groups[key(outcome)].append(outcome)
@@ -178,7 +190,7 @@ def scores_by(
 
 
 def kill_kinds(outcomes: Iterable[MutantOutcome]) -> dict[str, int]:
-    """Count the kills by failure kind of the red run (mismatch, assertion, crash, time-out)."""
+    """Count the killed mutants by failure kind of the killing run, most frequent first."""
     out: dict[str, int] = defaultdict(int)
     for outcome in outcomes:
         if outcome.state is State.KILLED:
@@ -187,13 +199,20 @@ def kill_kinds(outcomes: Iterable[MutantOutcome]) -> dict[str, int]:
 
 
 def cost(outcomes: Iterable[MutantOutcome]) -> tuple[float, int]:
-    """Return the seconds and the number of all runs together."""
+    """Return the sum of the processor seconds of all runs, and their number."""
     some = list(outcomes)
     return sum(one.seconds for one in some), sum(len(one.tests) for one in some)
 
 
 def summary(outcomes: Sequence[MutantOutcome], command: str, when: str, seconds: float) -> Mutation:
-    """Summarise the outcomes for the report."""
+    """Return the summary of the outcomes for the report.
+
+    Args:
+        outcomes: Outcomes.
+        command: Command line.
+        when: Date and time as text.
+        seconds: Duration of the command.
+    """
     return Mutation(
         command=command,
         when=when,

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runner of the listed mutants of `neuron_fabric`: each in a copy of the sources, judged by the
-pytest cases that it names.
+"""Runner of the listed mutants of `neuron_fabric`: each in a copy of the sources.
 
-A case that fails has caught the mutant; one that passes, is skipped, cannot be collected or
-exceeds its time limit has not.
+The pytest cases that it names must fail. A case that passes, is skipped, cannot be collected or
+exceeds its time limit has not caught the mutant.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 from scripts.common import paths, process, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
@@ -38,7 +38,7 @@ _WHY = re.compile(r"^E   +(.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Judged:
-    """Result of one pytest case on a mutant."""
+    """Result of one pytest case on a mutant: whether it caught it, and how, as text."""
 
     mutant: PackageMutant
     test: str
@@ -48,8 +48,21 @@ class Judged:
 
 
 def run(chosen: Sequence[PackageMutant], jobs: int, within: float | None = None) -> int:
-    """Judge them, ``jobs`` at a time; the exit code. Without ``within`` (seconds after which no
-    mutant is begun) the cases have to pass without a mutant first."""
+    """Run the pytest cases of each mutant of the package `neuron_fabric`, and print the results.
+
+    Args:
+        chosen: Mutants of the Python sources.
+        jobs: Number of mutants tested in parallel.
+        within: Seconds after which no further mutant is started. None for no limit; all cases must
+            then first pass on the sources without a mutant.
+
+    Returns:
+        Exit code: 0 if each case that ran caught its mutant, else 1. Without `within` it is also 1
+        if no case ran.
+
+    Raises:
+        NfError: A case fails or is skipped without a mutant (only checked without `within`).
+    """
     begin = time.monotonic()
     run_folders.tree()
     paths.writable(RUNS)
@@ -104,7 +117,7 @@ def _check_base(chosen: Sequence[PackageMutant], folder: Path) -> None:
 
 
 def _judge(place: Path, mutant: PackageMutant) -> list[Judged]:
-    """Run the cases of a mutant in one process, and judge each."""
+    """Run the pytest cases of a mutant in one process in the folder `place`; return each result."""
     done, text = _pytest(place, mutant.edits, mutant.tests, TIMEOUT_S)
     said = [line.removeprefix("FAILED ") for line in text.splitlines() if line[:7] == "FAILED "]
     valid = done.returncode == 1 and not done.timed_out and not _ERRORS.search(_last(text))
@@ -131,8 +144,19 @@ def _last(text: str) -> str:
 def _pytest(
     place: Path, edits: Sequence[Edit], tests: Sequence[str], timeout_s: float
 ) -> tuple[process.Finished, str]:
-    """Run cases in a copy of the sources, which is removed afterwards; unchanged files are links.
-    Return how pytest ended, and its output."""
+    """Run pytest cases in a copy of the sources with edits; unchanged files are links.
+
+    The copy is removed afterwards.
+
+    Args:
+        place: Folder of the copy; the log has its name with ".log".
+        edits: Edits of the mutant.
+        tests: pytest ids.
+        timeout_s: Limit in seconds of processor time.
+
+    Returns:
+        The end of the process, and its output.
+    """
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     log = place.with_suffix(".log")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of mutants against tests: each mutant meets the tests that see it, the most kills a second
-first, until one is red.
+"""Runs of mutants against tests: each mutant meets the tests that see it, until one fails.
 
-One build of each parameter set holds all mutants of the command. First every test runs once with
-no mutant active (`PROBE`) and records which mutants would have made a difference at
-their place: a test that sees no difference there cannot kill. This is sharper than line
-coverage, needs no build with coverage, and shows that the tests are green on the build.
+Tests with the most expected kills a second come first.
+
+One build of each parameter set holds all mutants of the command. First every test runs once with no
+mutant active (`PROBE`) and records which mutants would have made a difference at their place: a
+test that sees no difference there cannot kill. This is sharper than line coverage, needs no build
+with coverage, and shows that the tests pass on the build.
 
 Rewriting: an expression becomes `(nf_mutant == 7 ? new : old)`, a statement `if (nf_mutant == 7)
 new else old`. Number 0 is the original design; -1 is the same, and records which mutants would have
@@ -56,9 +57,14 @@ Prove = Callable[[SourceMutant], str]
 
 @dataclass
 class Candidate:
-    """A test on a build with these modules (none named: any), and the result of its probe.
+    """A test on one build that may kill mutants, and the result of its probe run.
 
-    `name` is `test build`, `seconds` the processor time of a run.
+    Attributes:
+        spec: The run.
+        modules: Modules of the design; empty for any.
+        seconds: Processor time of a run.
+        seen: Numbers of the mutants that would have made a difference at their place; None before
+            the probe run.
     """
 
     spec: RunSpec
@@ -71,7 +77,7 @@ class Candidate:
         return f"{self.spec.name} {self.spec.build_name}"
 
     def sees(self, number: int, module: str) -> bool:
-        """Return whether a mutant may make a difference in this run."""
+        """Return whether a mutant (its number and module) may make a difference in this run."""
         if self.modules and module not in self.modules:
             return False
         return self.seen is None or number in self.seen
@@ -79,10 +85,11 @@ class Candidate:
 
 @dataclass
 class MutantRuns:
-    """Mutants by number, and the tests that have to kill them.
+    """Mutants by number, the tests that may kill them, and the runs of one against the other.
 
     `prove` returns the kind of proof of equivalence, "" when there is none; `without` names what
-    was disabled on purpose.
+    was disabled on purpose. `broken` and `open` collect faulty runs, and mutants without an
+    outcome.
     """
 
     mutants: Mapping[int, SourceMutant]
@@ -94,7 +101,7 @@ class MutantRuns:
     prove: Prove = lambda mutant: ""
     waived: Mapping[str, str] = field(default_factory=dict)
     meant: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Return the number of listed mutants that each test must catch, by module and test."""
+    """Number of listed mutants that each test must catch, by module and test."""
     watchers: Mapping[tuple[str, int], Collection[str]] = field(default_factory=dict)
     """Names of the tests that are there to catch one of a line, by file and line."""
     without: str = ""
@@ -119,8 +126,10 @@ class MutantRuns:
     # ---- what is known already
 
     def key(self, mutant: SourceMutant, test: str = "") -> str:
-        """Return the key that an outcome depends on; `test` is the one that killed, "" stands
-        for all."""
+        """Return a hash of all that the outcome of a mutant depends on.
+
+        `test` is the test that killed it (`test build`), "" for all tests.
+        """
         effort = "" if test else str(self.effort)
         digest = hashlib.sha256(f"{mutant.id}\0{self.without}\0{effort}".encode())
         for file in sorted({mutant.file, *(f for f in self.sources if f.endswith("_pkg.sv"))}):
@@ -130,7 +139,7 @@ class MutantRuns:
         return digest.hexdigest()[:16]
 
     def known(self, mutant: SourceMutant) -> MutantOutcome | None:
-        """Return the outcome of an earlier command if it still holds."""
+        """Return the outcome of a mutant from an earlier command if it still holds, else None."""
         old = None if self.again else self.store.get(mutant.id)
         if old is None or old.state is State.WAIVED:
             return None
@@ -143,11 +152,15 @@ class MutantRuns:
     def probe(self, jobs: int, end: Callable[[], None]) -> bool:
         """Run every test once without a mutant, unless an earlier command did on this build.
 
+        Args:
+            jobs: Parallel runs.
+            end: Ends all runs in progress.
+
         Returns:
             False when it was interrupted.
 
         Raises:
-            NfError: a test is red.
+            NfError: A test fails.
         """
         by_id = {}
         specs = []
@@ -201,8 +214,16 @@ class MutantRuns:
     def run(
         self, jobs: int, came: Callable[[MutantOutcome], None], end: Callable[[], None]
     ) -> bool:
-        """Run all mutants without a known outcome; `came` receives each outcome. Returns False
-        when interrupted."""
+        """Find the outcome of every mutant.
+
+        Args:
+            jobs: Parallel mutants.
+            came: Called with each outcome, also with those known from earlier commands.
+            end: Ends all runs in progress.
+
+        Returns:
+            False when it was interrupted.
+        """
         todo: dict[str, int] = {}
         specs = []
         for number, mutant in self.mutants.items():
@@ -237,7 +258,11 @@ class MutantRuns:
         return replace(outcome, state=State.WAIVED, note=text) if alive and text else outcome
 
     def _chase(self, number: int) -> tuple[MutantOutcome, RunRecord]:
-        """Run tests on a mutant until one is red, a proof ends it, or none is left."""
+        """Run tests on a mutant until one fails, it is proved equivalent, or no test is left.
+
+        Returns:
+            Its outcome, and the record of the last run.
+        """
         mutant = self.mutants[number]
         known = (mutant.id, mutant.file, mutant.module, mutant.operator, mutant.line)
         diff = mutant.diff(self.sources[mutant.file])
@@ -285,8 +310,10 @@ class MutantRuns:
         return replace(outcome, tests=tuple(ran), seconds=round(seconds, 2)), record
 
     def waves(self, id: str) -> tuple[str, ...]:
-        """Return wave files of a test that sees a mutant: without and with it, on a separate
-        build; none if no test sees it."""
+        """Return the waveform files of the first test that sees a mutant, without and with it.
+
+        () if no test sees it. The design is built again with waves.
+        """
         number = next(n for n, mutant in self.mutants.items() if mutant.id == id)
         for candidate in self._ranked(number):
             build = candidate.spec.build
@@ -297,7 +324,7 @@ class MutantRuns:
         return ()
 
     def _ranked(self, number: int) -> list[Candidate]:
-        """Return the tests that see the mutant, by expected kills a second."""
+        """Return the tests that see a mutant, the most expected kills a second first."""
         mutant = self.mutants[number]
         module = mutant.module
         watchers = self.watchers.get((mutant.file, mutant.line), ())
@@ -315,13 +342,15 @@ class MutantRuns:
             )
 
     def _meant(self, mutant: SourceMutant, candidate: Candidate) -> int:
-        """Count the listed mutants of its module, or of the one that it feeds, that a test must
-        catch."""
+        """Count the listed mutants that a test must catch in a mutant's module.
+
+        Those in the module whose input the mutant changes count, too.
+        """
         test = candidate.spec.name
         return sum(self.meant.get((name, test), 0) for name in {mutant.module, mutant.feeds})
 
     def _spec(self, candidate: Candidate, number: int) -> RunSpec:
-        """Return the run of a test with a mutant; `number` is 0 or PROBE for none."""
+        """Return the run of a test with a mutant; `number` 0 is none, PROBE the probe run."""
         spec = candidate.spec
         environment = [*spec.env, (VARIABLE, str(number))]
         if number == PROBE:
@@ -350,7 +379,7 @@ Sites = dict[tuple[int, int, bool], list[tuple[int, str]]]
 
 
 def rewritten(source: str, mutants: Mapping[int, SourceMutant]) -> str:
-    """Return a source with these mutants in it, by number."""
+    """Return the text of a source that holds all these mutants, selected by number at run time."""
     sites: Sites = defaultdict(list)
     for number, mutant in mutants.items():
         for part in mutant.parts:
@@ -361,11 +390,13 @@ def rewritten(source: str, mutants: Mapping[int, SourceMutant]) -> str:
 
 
 def write_variant(mutants: Mapping[int, SourceMutant], sources: Mapping[str, str]) -> str:
-    """Write every changed source below `paths.VARIANTS`, and return the folder's name for
-    `BuildSpec.variant`.
+    """Write every source with mutants below `paths.VARIANTS`.
 
-    The name is a hash of the content. The number is declared before the first of `sources`, with
-    which every file list of the design must begin.
+    The number is declared before the first of `sources`, with which every file list of the design
+    must begin.
+
+    Returns:
+        The name of the folder, a hash of its content, for `BuildSpec.variant`.
     """
     carrier = next(iter(sources))
     by_file: dict[str, dict[int, SourceMutant]] = defaultdict(dict)
@@ -389,13 +420,13 @@ def write_variant(mutants: Mapping[int, SourceMutant], sources: Mapping[str, str
 
 
 class _Writer:
-    """Writes nested sites, from the outermost inwards."""
+    """Writer of a source with nested changes, from the outermost inwards."""
 
     def __init__(self, source: str, sites: Sites, order: list[tuple[int, int, bool]]) -> None:
         self._source, self._sites, self._order, self._next = source, sites, order, 0
 
     def text(self, start: int, end: int) -> str:
-        """Return the source from `start` to `end`, with the sites in it from the next one on."""
+        """Return the source from `start` to `end` with all changes in it, from the next one on."""
         out, at = [], start
         while self._next < len(self._order) and self._order[self._next][1] <= end:
             site = self._order[self._next]
@@ -417,6 +448,10 @@ class _Writer:
 
 
 def _chosen(number: int, differs: str) -> str:
-    """Return the condition that a mutant is active; its second half records, and is never true."""
+    """Return the SystemVerilog condition that a mutant is active.
+
+    Its second half calls the probe function that records whether `differs` is true; its value is
+    always false.
+    """
     noted = f"({_NUMBER} < 0 && {_NOTE}({number}, {differs}))"
     return f"({_NUMBER} == {number} || {noted})"

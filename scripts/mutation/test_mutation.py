@@ -87,13 +87,17 @@ BENCH = """
 
 @pytest.fixture(scope="module")
 def design() -> Design:
-    """Find all mutants of the controller."""
+    """Return all mutants of the controller, and its sources."""
     return find_mutants.find(ROOT, TOP, read_filelist(ROOT, FILELIST), find_mutants.shapes())
 
 
 @pytest.fixture
 def tally(tmp_path: Path) -> Tally:
-    """Write a small design, and find its mutants."""
+    """Write a small design with a testbench, and find its mutants.
+
+    Returns:
+        The folder, the mutants and the sources.
+    """
     (tmp_path / "tally.sv").write_text(textwrap.dedent(DESIGN), encoding="utf-8")
     (tmp_path / "tally.f").write_text("tally.sv\n", encoding="utf-8")
     (tmp_path / "tally_bench.py").write_text(textwrap.dedent(BENCH), encoding="utf-8")
@@ -148,7 +152,10 @@ def test_all_mutants_together_are_legal(design: Design) -> None:
 def test_functions_are_inlined_where_they_hold_mutants(
     design: Design,
 ) -> None:
-    """Verilator refuses one that is kept apart and reads the number of the mutant."""
+    """Check that sources with mutants have no `no_inline_task`.
+
+    Verilator refuses a function that is kept apart and reads the number of the mutant.
+    """
     found, sources = design
     name = write_variant(dict(enumerate(found, 1)), sources)
     texts = [file.read_text("latin-1") for file in (VARIANTS / name).rglob("*.sv")]
@@ -172,8 +179,11 @@ def test_each_mutant_alone_is_legal(tmp_path: Path) -> None:
 def test_bounds_of_slices_keep_their_parameters(
     design: Design,
 ) -> None:
-    """A bound in digits would be that of the default build, and would widen what is around it in a
-    smaller one, with no mutant chosen."""
+    """Check that a changed bound of a slice keeps the names of parameters.
+
+    A bound in digits would be that of the default build, and would widen the expression in a
+    smaller one, also without an active mutant.
+    """
     found, sources = design
     parts = [(m.file, p) for m in found if m.operator in ("slice", "index") for p in m.parts]
     sized = [p.new for f, p in parts if "[ADDR_W" in sources[f][p.start : p.end]]
@@ -184,7 +194,15 @@ def test_bounds_of_slices_keep_their_parameters(
 def runs_of(
     tally: Tally, store: Path, runner: Runner, sim: str = BUILDS_MUTANTS[0], **more: Any
 ) -> MutantRuns:
-    """Make the runs of the mutants of the small design with both of its tests."""
+    """Return the MutantRuns of the small design with both of its tests.
+
+    Args:
+        tally: The design, its mutants and sources.
+        store: File of outcomes.
+        runner: Executes a run.
+        sim: Simulator.
+        more: Further fields of MutantRuns.
+    """
     folder, found, sources = tally
     build = BuildSpec(sim, "tally", "tally.f", root=folder, opt="-O0")
     specs = [RunSpec(build, "tally_bench", (t,), timeout_s=300.0) for t in ("counts", "rests")]
@@ -194,7 +212,7 @@ def runs_of(
 
 
 def finish(made: MutantRuns) -> list[MutantOutcome]:
-    """Run the mutants to the end and return their outcomes."""
+    """Run the mutants to the end and return their outcomes; no run may be faulty."""
     outcomes: list[MutantOutcome] = []
     assert made.run(1, outcomes.append, process.kill_all)
     assert not made.broken
@@ -203,8 +221,11 @@ def finish(made: MutantRuns) -> list[MutantOutcome]:
 
 @pytest.mark.parametrize("sim", BUILDS_MUTANTS)
 def test_faults_are_killed(sim: str, tally: Tally, tmp_path: Path) -> None:
-    """Mutant 0 is green, faults are killed, equivalent mutants are recognised, and a second command
-    runs nothing again."""
+    """Check the outcomes of all mutants of a small design.
+
+    Without a mutant tests pass, most mutants are killed, some live, and a second command runs
+    nothing again.
+    """
     folder, found, sources = tally
     runs: list[str] = []
 
@@ -257,7 +278,7 @@ def test_no_run_begins_once_it_is_late(
     runs: list[str] = []
 
     def runner(spec: RunSpec) -> RunRecord:
-        """Kill with every second run; there is time for four."""
+        """Return a record that kills the mutant in every second run."""
         runs.append(spec.id)
         if len(runs) == 4:
             made.deadline = 0.0
@@ -326,7 +347,10 @@ def _outcome(id: str, state: State) -> MutantOutcome:
 def test_inputs_name_the_module_of_their_instance(
     design: Design,
 ) -> None:
-    """And what nobody, or an assertion alone, reads has none."""
+    """Check `feeds` of mutants at inputs of an instance.
+
+    Signals that nothing or only an assertion reads have no mutants.
+    """
     found, sources = design
     assert {m.module for m in found if m.feeds == "nf_capacity"} == {"nf_core"}
     assert any("assign unused" in source for source in sources.values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants of the package: judged by cases of pytest in a copy; what counts as caught."""
+"""Tests of mutants of the Python package: judged by pytest cases in a copy of the sources."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from scripts.plan import mutants, package_mutants
 from scripts.plan.package_mutants import PackageMutant
 
 FILE = "neuron_fabric/errors.py"
-HELD = "neuron_fabric/test_text.py"
+HELD = "neuron_fabric/test_printable.py"
 LISTED = package_mutants.read()
 
 
 def mutant(new: str, test: str) -> PackageMutant:
-    """Make a mutant that puts a line before `one_line`."""
+    """Return a mutant that inserts a line before the function `one_line`."""
     source = (ROOT / FILE).read_text(encoding="utf-8")
     old = next(line for line in source.splitlines() if line.startswith("def one_line("))
     return PackageMutant("short", "of a test", (Edit(FILE, old, f"{new}\n{old}"),), (test,))
@@ -36,7 +36,10 @@ def test_the_list_can_be_run() -> None:
 def test_what_counts_as_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A case that fails; not one that passes, nor one that cannot even be collected."""
+    """Check that only a case that fails has caught a mutant.
+
+    One that passes, or that cannot be collected, has not; cases must pass without a mutant.
+    """
     monkeypatch.setattr(package_run, "RUNS", tmp_path)
     monkeypatch.setattr(run_folders, "folder", lambda path: path)
     [real] = [one for one in LISTED if one.id == "sixty-five-workers"]
@@ -58,7 +61,7 @@ def test_mistakes_in_a_list() -> None:
     good = LISTED[0]
     edit = good.edits[0]
     wrong = [
-        replace(good, id="a", tests=("neuron_fabric/test_text.py::test_that_is_not_there",)),
+        replace(good, id="a", tests=("neuron_fabric/test_printable.py::test_that_is_not_there",)),
         replace(good, id="b", edits=(replace(edit, old="that is not there"),)),
         replace(good, id="c", edits=(replace(edit, new="def ("),)),
         replace(good, id="d", edits=(replace(edit, file="neuron_fabric/none.py"),)),

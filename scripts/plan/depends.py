@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dependencies of a run: its Python module with all project imports, and the sources of its build.
+"""Files that a run depends on: its Python module with all project imports, and its HDL sources.
 
 They are read from the source text; nothing is imported or executed. A data file (YAML, JSON, a C
 file, ..) counts for every module in the same folder.
@@ -28,24 +28,27 @@ _NO_DATA = (".py", ".pyc", ".md", ".sv", ".svh", ".f")
 
 
 class Dependencies:
-    """Dependencies at one moment: make a new object after files have changed."""
+    """Cache of the dependencies of runs; make a new object after files have changed."""
 
     def __init__(self) -> None:
         for answer in (self._bench, self._sources, self._module, self._imported):
             setattr(self, answer.__name__, functools.cache(answer))  # as long as this object lives
 
     def files(self, spec: RunSpec) -> frozenset[Path]:
-        """Return every file that could change the result of this run."""
+        """Return the absolute paths of all project files that could change the result of a run."""
         return self._module(spec.build.root, spec.module) | self._sources(spec.build)[1]
 
     def fingerprint(self, spec: RunSpec) -> str:
-        """Hash the content of `files`, the build and the arguments of the run."""
+        """Return a hash of what determines the result of a run: 16 hex digits.
+
+        It covers the content of `files`, the build, the plusargs and the variables, not the seed.
+        """
         bench = self._bench(spec.build.root, spec.module)
         told = repr((bench, self._sources(spec.build)[0], spec.plusargs, spec.env))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def bench(self, spec: RunSpec) -> str:
-        """Hash the Python side alone: the module of the tests with all that it imports."""
+        """Return a hash of the Python files of a run: the test module with all that it imports."""
         return self._bench(spec.build.root, spec.module)
 
     def _bench(self, root: Path, module: str) -> str:
@@ -83,11 +86,11 @@ class Dependencies:
 
 
 def _imports(path: Path, root: Path) -> Iterable[str]:
-    """Return the modules that a file imports, also inside functions; `from a import b` may mean
-    a.b.
+    """Return the dotted names that a file imports, also inside functions.
 
-    Lines are matched by a regular expression, ten times faster than parsing. A line of a text
-    that looks like an import adds one dependency too many at worst.
+    `from a import b` gives both `a` and `a.b`, since b may be a module. Lines are matched by a
+    regular expression, ten times faster than parsing. A line of a string that looks like an import
+    adds one dependency too many at worst.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -108,7 +111,7 @@ def _imports(path: Path, root: Path) -> Iterable[str]:
 
 
 def _paths(root: Path, module: str) -> list[Path]:
-    """Return the files below `root` that importing `module` executes; none for other packages."""
+    """Return the files below `root` that an import of `module` executes; [] for other packages."""
     parts = module.split(".")
     packages = [root.joinpath(*parts[:n], "__init__.py") for n in range(1, len(parts) + 1)]
     here = [*packages, root.joinpath(*parts).with_suffix(".py")]
@@ -116,8 +119,11 @@ def _paths(root: Path, module: str) -> list[Path]:
 
 
 def changed_since(reference: str) -> frozenset[Path]:
-    """Return the files that differ from a git revision, new ones included; NfError for an
-    unknown one."""
+    """Return the files that differ from a git revision, also untracked ones that are not ignored.
+
+    Raises:
+        NfError: git does not know the revision.
+    """
     if reference.startswith("-"):
         raise NfError(f"--changed {reference!r}: a revision does not begin with a dash.")
     names = git.text("diff", "--name-only", "-z", "--end-of-options", reference, "--").split("\0")

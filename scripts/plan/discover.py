@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery of the cocotb tests: cocotb is asked in a process that imports their modules.
+"""Discovery of the cocotb tests: a separate process imports their modules and asks cocotb.
 
-Every kind of test (an alias of a decorator, a loop, a helper in another module) is found as
-cocotb finds it, without a simulator. The answer is cached until a file of the project
-changes. A module that cannot be read, and a test that cocotb would not register, is an error.
+Every kind of test (an alias of a decorator, a loop, a helper in another module) is found as cocotb
+finds it, without a simulator. The answer is cached until a file of the project changes. A module
+that cannot be imported, and a test that cocotb would not register, is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 from neuron_fabric import output
 from neuron_fabric.data import DataError, parse_json, read_object
 from neuron_fabric.typed import typed
-from scripts.common import process, tool_environment, toolchain
+from scripts.common import process, tool_environment, tool_versions
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import BUILD, ROOT, TESTS
 from scripts.plan import registration
@@ -39,10 +39,15 @@ _NAME = re.compile(r"(?!-)[^\s/:*?\[\]]+")
 
 @dataclass(frozen=True)
 class TestCase:
-    """A test function or pyuvm test class; `id` is `test_module::name`.
+    """A cocotb test function or pyuvm test class; `id` is `test_module::name`.
 
-    ``parameters`` names what it has several values of; ``cases`` are the names that cocotb
-    registers for it, one for each set of values.
+    Attributes:
+        module: Dotted name of its module.
+        name: Name of the function or class; `name/n=1` for a selection of its cases.
+        summary: First line of its docstring.
+        skip: Whether it is marked to be skipped.
+        parameters: Names of its parameters (`cocotb.parametrize`).
+        cases: Names that cocotb registers for it, one for each set of parameter values.
     """
 
     __test__ = False  # not a pytest class
@@ -61,7 +66,7 @@ class TestCase:
 
 @dataclass(frozen=True)
 class _Answer:
-    """Result of importing the modules of a project whose files have a stamp."""
+    """Tests found in the modules of the project, with the stamp of its files at that time."""
 
     stamp: str
     tests: tuple[TestCase, ...]
@@ -73,8 +78,13 @@ _last: list[_Answer] = []  # of this process
 def discover(folder: Path = TESTS, package: str = PACKAGE) -> list[TestCase]:
     """Return every test of every `test_*.py` in `folder`, by file and in the order of cocotb.
 
-    Raises NfError with one line if a module cannot be imported, if two tests have one name, and
-    if cocotb would leave a test out.
+    Args:
+        folder: Folder of the test modules; the answer is cached only for the default.
+        package: Name of the Python package that `folder` is.
+
+    Raises:
+        NfError: A module cannot be imported, two tests have one name, or cocotb would leave a test
+            out; one line.
     """
     if folder != TESTS:
         return list(_ask(folder, package))
@@ -90,8 +100,16 @@ def discover(folder: Path = TESTS, package: str = PACKAGE) -> list[TestCase]:
 
 
 def registered(module: str, root: Path) -> tuple[str, ...] | None:
-    """Return the names of all cases that cocotb registers for a module of the testplan, as last
-    discovered; None for another module, and while the modules cannot be read."""
+    """Return the names of all cases that cocotb registers for a module, as last discovered.
+
+    Args:
+        module: Dotted name of a test module.
+        root: Root of the project of the module.
+
+    Returns:
+        The names, or None for a module outside `verif.tests` of this checkout, and while the
+        modules cannot be imported.
+    """
     if root != ROOT or not module.startswith(f"{PACKAGE}."):
         return None
     with contextlib.suppress(NfError):  # the run itself says it
@@ -101,8 +119,11 @@ def registered(module: str, root: Path) -> tuple[str, ...] | None:
 
 
 def _stamp() -> str:
-    """Hash name, time and size of all files that an import may read, and the tools."""
-    facts: list[object] = [sys.version, *map(toolchain.package_version, ("cocotb", "pyuvm"))]
+    """Return a hash of path, time and size of all files that an import may read, and of versions.
+
+    The versions are those of Python, cocotb and pyuvm.
+    """
+    facts: list[object] = [sys.version, *map(tool_versions.package_version, ("cocotb", "pyuvm"))]
     for folder in _READ:
         for place, folders, names in os.walk(ROOT / folder):
             folders[:] = sorted(set(folders) - {"__pycache__"})
@@ -114,7 +135,7 @@ def _stamp() -> str:
 
 
 def _read(stamp: str) -> _Answer | None:
-    """Return the cached answer if no file has changed."""
+    """Return the cached answer if it has this stamp (no file has changed), else None."""
     if _last and _last[0].stamp == stamp:
         return _last[0]
     with contextlib.suppress(OSError, DataError):
@@ -124,7 +145,7 @@ def _read(stamp: str) -> _Answer | None:
 
 
 def _ask(folder: Path, package: str) -> tuple[TestCase, ...]:
-    """Import the modules in a new process; NfError for the first fault."""
+    """Import the modules in a new process and return their tests; NfError for the first fault."""
     modules, lost = _imported(folder, package)
     for fault in _faults(modules, lost):
         raise NfError(fault)
@@ -139,7 +160,15 @@ def _ask(folder: Path, package: str) -> tuple[TestCase, ...]:
 
 
 def _imported(folder: Path, package: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the output of `registration.py`: one value for each module, and the lost tests."""
+    """Run `registration.py` and parse its output.
+
+    Returns:
+        One dictionary for each module (path, tests, error), and a line for each lost test, which
+        cocotb would not register.
+
+    Raises:
+        NfError: An import has ended Python.
+    """
     env = {k: v for k, v in tool_environment.tools().items() if not k.startswith("NF_")}
     words = [sys.executable, registration.__file__, str(folder.absolute()), package]
     try:
@@ -157,7 +186,7 @@ def _imported(folder: Path, package: str) -> tuple[list[dict[str, Any]], list[st
 
 
 def _faults(modules: Sequence[dict[str, Any]], lost: Sequence[str]) -> Iterator[str]:
-    """Yield modules that cannot be read, tests that cocotb would not run, and ambiguous names."""
+    """Yield an error line for each unreadable module, lost test, and invalid or ambiguous name."""
     for module in modules:
         path = module["path"]
         if module["error"]:
@@ -179,12 +208,14 @@ def _faults(modules: Sequence[dict[str, Any]], lost: Sequence[str]) -> Iterator[
 
 
 def select(tests: Sequence[TestCase], globs: Iterable[str]) -> list[TestCase]:
-    """Return the tests that match any glob, in order. A glob without `::` also matches a module
-    name.
+    """Return the tests that match any of the globs, in the order of ``tests``.
 
-    A test marked skip is taken only when it is named exactly. A glob that matches nothing is an
-    NfError: a typing mistake must never be a green run. `test/n=1` selects the cases of a test
-    that begin with these values.
+    A glob matches `test_module::name`; one without `::` also the name of a module or test alone.
+    `name/n=1` selects the cases of a test whose parameter values begin so. A test marked skip is
+    selected only by its exact id.
+
+    Raises:
+        NfError: A glob matches nothing: a typing mistake must never count as passed.
     """
     chosen: dict[str, TestCase] = {}
     for glob in globs:
@@ -205,7 +236,7 @@ def select(tests: Sequence[TestCase], globs: Iterable[str]) -> list[TestCase]:
 
 
 def _narrowed(test: TestCase, values: str) -> TestCase:
-    """Return the test with only those cases that begin with the values."""
+    """Return the test with only those cases whose parameter values begin with ``values`` (n=1)."""
     name = f"{test.name}/{values}"
     cases = tuple(case for case in test.cases if f"{case}/".startswith(f"{name}/"))
     return replace(test, name=name, cases=cases)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listed mutants of the RTL, each with the test that must turn red by the right checker."""
+"""Mutants of the RTL listed in YAML, each with the tests that must fail on it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,21 @@ FOLDER = ROOT / "verif" / "mutants"
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mutant. `caught_by` are the failure kinds that count as a catch.
+    """One mutant of the RTL: textual edits, and the tests that must catch it.
 
-    `survives` is the reason why no test can catch it; then `tests` is empty, and it is not run.
+    Attributes:
+        id: Unique name.
+        why: The fault that it stands for.
+        edits: Changes of the sources.
+        tests: Ids of the tests, each of which must fail; empty with `survives`.
+        caught_by: Failure kinds that count as a catch.
+        cause: Regular expression that the cause of the failure must match.
+        sim: Simulator.
+        build: Named build of the testplan.
+        seed: Seed of the runs.
+        timeout: Limit of a run in seconds of processor time.
+        scale: Factor of the amount of traffic.
+        survives: Reason why no test can catch it; it is not run. "" for none.
     """
 
     id: str
@@ -43,7 +55,7 @@ class Mutant:
     survives: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse an unknown simulator, and a cause that is no regular expression."""
+        """Raise DataError for an unknown simulator, and a cause that is no regular expression."""
         try:
             registry.get(self.sim)
             re.compile(self.cause)
@@ -52,13 +64,20 @@ class Mutant:
 
 
 def read(path: Path = FOLDER) -> list[Mutant]:
-    """Read and check a list, or all lists of a folder in the order of their names."""
+    """Read and check the mutants of a YAML file, or of all files of a folder in order of name."""
     return data.load_list(path, "mutants", Mutant)
 
 
 def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -> list[str]:
-    """Return a line for each mutant that cannot be run: a missing test or build, an edit that
-    does not match."""
+    """Return an error line for each mutant that is listed twice or cannot be run.
+
+    Errors are a missing test, a missing build, and an edit that does not match once.
+
+    Args:
+        mutants: Mutants to check.
+        plan: Testplan, with the builds.
+        tests: All existing tests.
+    """
     known = {test.id for test in tests}
     out: list[str] = []
     seen: set[str] = set()
@@ -77,7 +96,7 @@ def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -
 
 
 def runs_of(mutant: Mutant, plan: Plan) -> list[RunSpec]:
-    """Return one run for each test that must catch the mutant."""
+    """Return the runs of a mutant, one for each test that must catch it, compiled with -O0."""
     build = replace(
         testplan.build_spec(plan, mutant.build, mutant.sim),
         edits=mutant.edits,
@@ -99,7 +118,7 @@ def runs_of(mutant: Mutant, plan: Plan) -> list[RunSpec]:
 
 
 def caught(mutant: Mutant, record: RunRecord) -> bool:
-    """Return whether the run is red for a reason that counts."""
+    """Return whether a run of a mutant failed, by a kind and a cause that count as a catch."""
     return (
         not record.passed
         and record.kind in mutant.caught_by
@@ -108,7 +127,10 @@ def caught(mutant: Mutant, record: RunRecord) -> bool:
 
 
 def catches(mutants: Sequence[Mutant]) -> Counter[tuple[str, str]]:
-    """Count the mutants of a module (the name of its file) that each test must catch."""
+    """Count, for each RTL module and test, the mutants in this module that the test must catch.
+
+    Keys are the file name without suffix and the id of the test without parameter values.
+    """
     return Counter(
         (Path(edit.file).stem, test.partition("/")[0])
         for mutant in mutants
@@ -120,8 +142,15 @@ def catches(mutants: Sequence[Mutant]) -> Counter[tuple[str, str]]:
 def watchers(
     mutants: Sequence[Mutant], sources: Mapping[str, str]
 ) -> dict[tuple[str, int], frozenset[str]]:
-    """Return the tests (`test build`) that must catch a change of a line, by file and line (from
-    1)."""
+    """Return the tests that must catch a change of a source line, according to the listed mutants.
+
+    Args:
+        mutants: Listed mutants.
+        sources: Text of each source by file name.
+
+    Returns:
+        By file and line number (from 1): names "TEST_ID BUILD".
+    """
     found: dict[tuple[str, int], set[str]] = {}
     for mutant in mutants:
         names = {f"{test.partition('/')[0]} {mutant.build}" for test in mutant.tests}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listed mutants of the package `neuron_fabric`, each with the pytest cases that must fail."""
+"""Mutants of the package `neuron_fabric` listed in YAML, with the pytest cases that must fail."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ FOLDER = ROOT / "verif" / "mutants" / "package"
 
 @dataclass(frozen=True)
 class PackageMutant:
-    """One mutant.
+    """One mutant of the Python package.
 
-    ``tests`` are pytest ids, each of which must fail; none where ``survives`` explains why no
-    test can.
+    Attributes:
+        id: Unique name.
+        why: The fault that it stands for.
+        edits: Changes of the sources.
+        tests: pytest ids, each of which must fail; empty with `survives`.
+        survives: Reason why no test can catch it; "" for none.
     """
 
     id: str
@@ -34,13 +38,16 @@ class PackageMutant:
 
 
 def read(path: Path = FOLDER) -> list[PackageMutant]:
-    """Read and check a list, or all lists of a folder in the order of their names."""
+    """Read and check the mutants of a YAML file, or of all files of a folder in order of name."""
     return data.load_list(path, "package_mutants", PackageMutant)
 
 
 def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> list[str]:
-    """Return a line for each mutant that cannot be run: an id that is ``taken``, a missing test,
-    an edit that does not match or that makes no Python."""
+    """Return an error line for each mutant that cannot be run.
+
+    Errors are an id that is listed twice or in ``taken``, a test that does not exist, an edit that
+    does not match, and an edited file that is no Python.
+    """
     out: list[str] = []
     seen = {*taken}
     for mutant in mutants:
@@ -57,16 +64,24 @@ def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> lis
 
 
 def edited(edits: Sequence[Edit]) -> dict[str, str]:
-    """Return the text of each changed file by its path from the root; NfError where an old text
-    does not occur exactly once."""
+    """Apply edits to the sources in memory.
+
+    Returns:
+        The new text of each changed file, by its path from the root.
+
+    Raises:
+        NfError: An old text does not occur exactly once.
+    """
     return apply_edits(
         {edit.file: read_source(ROOT / edit.file, edit.file) for edit in edits}, edits
     )
 
 
 def _exists(test: str) -> bool:
-    """Return whether the file of a test has a function of that name; pytest judges its
-    parameters."""
+    """Return whether the file of a pytest id defines a function with the name of the test.
+
+    Parameters in brackets are not checked; pytest does.
+    """
     file, _, name = test.partition("::")
     path = ROOT / file
     if not path.is_file():

@@ -33,8 +33,17 @@ Place = tuple[str, int]
 
 
 def log_generators(start: str) -> list[tuple[TestGenerator, list[Place]]]:
-    """Return a list of every TestGenerator that will be created, with the executing lines of the
-    project. cocotb registers only those that a module holds under a name after its import."""
+    """Patch cocotb's TestGenerator so that every object made later is added to the returned list.
+
+    cocotb registers only those that a module holds under a name after its import.
+
+    Args:
+        start: Prefix of the paths of the project's files.
+
+    Returns:
+        The list; each entry is a generator, and the (file, line) of the project's frames on the
+        stack when it was made, innermost first.
+    """
     log: list[tuple[TestGenerator, list[Place]]] = []
     original = TestGenerator.__init__
 
@@ -52,7 +61,7 @@ def log_generators(start: str) -> list[tuple[TestGenerator, list[Place]]]:
 
 
 def registered(module: Any) -> Iterator[dict[str, Any]]:
-    """Yield the tests of a module in the order of `RegressionManager.discover_tests`."""
+    """Yield a dictionary for each test of a module, in the order in which cocotb registers them."""
     for value in vars(module).values():
         if isinstance(value, Test):
             yield _test(value, [value], [])
@@ -77,8 +86,16 @@ def _test(test: Test | TestGenerator, cases: list[Test], parameters: list[str]) 
 def lost(
     log: list[tuple[TestGenerator, list[Place]]], modules: dict[Path, Any], tests: list[Any]
 ) -> Iterator[str]:
-    """Yield tests that no test module holds under a name, and decorated functions that were not
-    reached: cocotb silently runs none of them."""
+    """Yield an error line for each decorated test that cocotb would silently not run.
+
+    These are generators that no test module holds under a name, and decorators that the import did
+    not execute.
+
+    Args:
+        log: List from `log_generators`.
+        modules: Imported modules by path; None for one that failed.
+        tests: Those that are test modules.
+    """
     held = {id(value) for module in tests for value in vars(module).values()}
     reached = {place for _, places in log for place in places}
     files = {str(path) for path in modules}
@@ -98,7 +115,7 @@ def lost(
 
 
 def _is_cocotb(mark: ast.expr, module: Any) -> bool:
-    """Return whether a decorator is one of cocotb, under whatever name the module has it."""
+    """Return whether a decorator registers a test with cocotb, under any name it has here."""
     node = mark.func if isinstance(mark, ast.Call) else mark
     names: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -116,7 +133,10 @@ def _is_cocotb(mark: ast.expr, module: Any) -> bool:
 
 
 def _why(error: BaseException, path: Path, start: str) -> str:
-    """Return FILE:LINE: KIND: TEXT of the project line that raised."""
+    """Return an error line "FILE:LINE: KIND: TEXT" for a failed import.
+
+    The place is the innermost frame of the traceback whose file is in the project (below `start`).
+    """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: {error.msg}"
     text = f"{type(error).__name__}: {error}".split("\n")[0]
@@ -127,7 +147,7 @@ def _why(error: BaseException, path: Path, start: str) -> str:
 
 
 def main(folder: Path, package: str) -> None:
-    """Import the modules of the folder and print what is found."""
+    """Import all modules of a folder and print the lines described at the top of this module."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     root = folder.parents[package.count(".")] if package else folder

@@ -19,7 +19,7 @@ from scripts.common.errors import NfError
 from scripts.common.records import Dut, RunSpec
 from scripts.plan import depends, testplan
 from scripts.plan.discover import TestCase, discover, select
-from scripts.plan.order import Memory, fingerprints
+from scripts.plan.run_order import Memory, fingerprints
 from scripts.plan.testplan import Options, Plan, Suite
 from scripts.record.database import History, Key, keys_of
 
@@ -33,15 +33,15 @@ GREEN = ""  # --changed without a revision: since each test was green
 
 
 class NothingToDo(NfError):
-    """An empty choice that is no mistake: no test failed, or no file changed."""
+    """An empty selection that is no mistake: no test failed, or no file changed."""
 
 
 def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
-    """Return the runs that the arguments ask for, in the order of the plan.
+    """Return the runs that the arguments of `nf run` ask for, in the order of the testplan.
 
     Raises:
-        NfError: an argument is wrong, or nothing matches.
-        NothingToDo: nothing failed or changed.
+        NfError: An argument is wrong, or no test matches.
+        NothingToDo: With --failed no test failed, or with --changed no file changed.
     """
     filters = (args.globs, args.suite, args.stage, args.feature, args.failed)
     if not any(filters) and args.changed is None:
@@ -73,7 +73,10 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
 
 
 def _options(args: argparse.Namespace, suite: Suite | None) -> Options:
-    """Return the options of the command line on the installed simulators, completed by a suite."""
+    """Return the options for `testplan.expand` from the command line, completed by a suite's.
+
+    A line is printed if the chosen simulators are not all installed.
+    """
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
@@ -104,7 +107,17 @@ def _options(args: argparse.Namespace, suite: Suite | None) -> Options:
 
 
 def _expanded(plan: Plan, tests: Sequence[TestCase], options: Options, kept: bool) -> list[RunSpec]:
-    """Return the runs of the tests; with `kept`, also those of seeds that failed before."""
+    """Return the runs of the tests, for the builds, simulators and seeds of `options`.
+
+    Args:
+        plan: Testplan.
+        tests: Tests to run.
+        options: Options of the command line and the suite.
+        kept: Whether to add runs of seeds that failed before; see `_kept`.
+
+    Raises:
+        NfError: The testplan allows no run, or there are too many.
+    """
     if options.main_only and not options.builds and (line := testplan.left_out(plan, tests)):
         say(f"nf run: {line}")
     specs = testplan.expand(plan, tests, options)
@@ -116,7 +129,11 @@ def _expanded(plan: Plan, tests: Sequence[TestCase], options: Options, kept: boo
 
 
 def _with_environment(spec: RunSpec, args: argparse.Namespace) -> RunSpec:
-    """Add the variables that options ask for, and those of the shell that a record must hold."""
+    """Return the run with variables for the simulation: from options, then from the user's shell.
+
+    Options set NF_WEIGHTS, NF_SCENARIO and NF_LINK_TRACE; from the shell come those of FROM_USERS
+    that are not set yet, since the record of the run must hold them.
+    """
     env = [*spec.env]
     options = zip(STIMULUS, (args.weights, args.scenario), strict=True)
     env += [(name, value) for name, value in options if value]
@@ -128,12 +145,15 @@ def _with_environment(spec: RunSpec, args: argparse.Namespace) -> RunSpec:
 
 
 def date_base() -> int:
-    """Return the base of the seeds of tonight: the UTC date as a number, 20261231."""
+    """Return the base of tonight's random seeds: the UTC date as a number, 20261231."""
     return int(f"{datetime.now(UTC):%Y%m%d}")
 
 
 def _base(args: argparse.Namespace, suite: Suite | None) -> int:
-    """Return the base that seeds are drawn from; 0 where they are given or are counted from 1."""
+    """Return the base from which random seeds are drawn; 0 if they are given or counted from 1.
+
+    It is `--seed-base`, or the date for a suite with several seeds.
+    """
     if args.seed_base:
         return int(args.seed_base)
     given = args.seed is not None or args.seeds or args.failed or args.until_fail
@@ -141,7 +161,13 @@ def _base(args: argparse.Namespace, suite: Suite | None) -> int:
 
 
 def _seeds(args: argparse.Namespace, suite: Suite | None, base: int) -> Sequence[int]:
-    """Return the seeds of each test, and print those that are drawn."""
+    """Return the seeds that each test runs with, and print drawn ones.
+
+    Args:
+        args: Command line.
+        suite: Suite, with its number of seeds; None for none.
+        base: Base of the drawing; 0 counts from 1.
+    """
     if isinstance(args.seed, int):
         return (args.seed,)
     number = 1 if args.seed else args.seeds or (suite.seeds if suite else 1)
@@ -158,8 +184,17 @@ def _seeds(args: argparse.Namespace, suite: Suite | None, base: int) -> Sequence
 def _kept(
     plan: Plan, tests: Sequence[TestCase], options: Options, known: set[str]
 ) -> list[RunSpec]:
-    """Return the runs of seeds that failed before: those that the testplan keeps, and those whose
-    last run was red; of a test, simulator and build the last KEPT of them."""
+    """Return additional runs with seeds that failed before, and print their number.
+
+    These are the seeds listed in the testplan (`kept`), and the last KEPT seeds of each test,
+    simulator and build whose last run in the history failed.
+
+    Args:
+        plan: Testplan.
+        tests: Tests to run.
+        options: Options of the command line and the suite.
+        known: Ids of runs that are planned already and not returned again.
+    """
     found: dict[str, RunSpec] = {}
     by_id = {testplan.plain(test): test for test in tests}
     for one in plan.kept:
@@ -184,8 +219,11 @@ def _kept(
 
 
 def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
-    """Return the tests whose last run was red, each on the simulator, build and seed of that
-    run."""
+    """Return the runs that failed last, with the simulator, build and seed of then; see `_red`.
+
+    Raises:
+        NothingToDo: No such run.
+    """
     specs = _red(plan, tests, options)
     if not specs:
         raise NothingToDo("none of these tests was red in its last run.")
@@ -193,7 +231,11 @@ def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[Run
 
 
 def _red(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
-    """Return the last runs of tests that were red, newest first."""
+    """Return the runs of the history that failed last, newest first, as they would be planned now.
+
+    They keep simulator, build, seed, amount of traffic and stimulus; runs that `options` exclude or
+    that the testplan no longer knows are left out.
+    """
     with History(write=False) as history:
         red = history.red()
     by_id = {test.id: test for test in tests}
@@ -221,7 +263,11 @@ def _red(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpe
 
 
 def _with_last_seeds(specs: Iterable[RunSpec]) -> list[RunSpec]:
-    """Give each run the seeds that its tests had last, or seed 1 if they were never run."""
+    """Return each run with the seeds of its tests' last runs in the history, or seed 1 without any.
+
+    Raises:
+        NfError: The history holds no run of any of these tests.
+    """
     seeds = Memory.read().seeds
     out: list[RunSpec] = []
     known = False
@@ -235,7 +281,17 @@ def _with_last_seeds(specs: Iterable[RunSpec]) -> list[RunSpec]:
 
 
 def _changed(specs: Sequence[RunSpec], reference: str) -> list[RunSpec]:
-    """Return the runs that a changed file affects."""
+    """Return the runs that depend on a file that changed since `reference`, in the same order.
+
+    Args:
+        specs: Runs to choose from.
+        reference: Git revision to compare the working tree with; GREEN selects the runs with a test
+            that has not passed with the present files.
+
+    Raises:
+        NothingToDo: No run is left.
+        NfError: `reference` is no git revision.
+    """
     if reference == GREEN:
         memory, prints = Memory.read_if_any(), fingerprints(specs)
         left = [spec for spec in specs if not memory.unchanged(spec, prints[spec.id])]
@@ -254,10 +310,10 @@ def _changed(specs: Sequence[RunSpec], reference: str) -> list[RunSpec]:
 
 
 def rounds(specs: Sequence[RunSpec], number: int, largest: int) -> Iterable[list[RunSpec]]:
-    """Yield `number` rounds of the same runs, each with a seed that was never used before.
+    """Yield `number` lists of the same runs, each list with one seed that was never used before.
 
-    Runs that differ in their seed alone (those of a suite) become one: they would share a
-    folder.
+    Seeds count from `largest` + 1. Runs that differ only in their seed (those of a suite) become
+    one: they would share a folder.
     """
     for seed in range(largest + 1, largest + 1 + number):
         yield list(dict.fromkeys(replace(spec, seed=seed) for spec in specs))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the YAML files of the suite: any mistake in one is reported in one line."""
+"""Tests of the YAML data files of the suite: any mistake in one is reported in one line."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ def _places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _put(value: Any, at: tuple[Any, ...], new: Any, how: str) -> Any:
-    """Return the value with a change at a place: another value, no value, another key, or twice."""
+    """Return a copy of a value with one change at the place `at`.
+
+    `how` is "value" (replace it by `new`), "none" (remove it), "key" (rename it) or "twice".
+    """
     if not at:
         return new
     value = copy.deepcopy(value)
@@ -103,7 +106,7 @@ def _put(value: Any, at: tuple[Any, ...], new: Any, how: str) -> Any:
 
 
 def _used(folder: Path, kind: str, text: str) -> str:
-    """Return the error that the reader reports for a file; "" if the file is right."""
+    """Return the error that a reader reports for a YAML text; "" if the text is valid."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "x.yaml").write_text(text, encoding="utf-8", errors="surrogatepass")
     try:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of discovery: it finds what cocotb registers, for every way to write a test, and names
-lost tests."""
+"""Tests of discovery: it finds the tests that cocotb registers, and names the lost ones."""
 
 from __future__ import annotations
 
@@ -87,7 +86,7 @@ SHARED = """
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Answer:
-    """Import every module of this file once, and return the answer."""
+    """Import all modules of this file once, and return the answer of `_imported`."""
     folder = tmp_path_factory.mktemp("discover") / "t"
     texts = {f"test_{name}": f"import cocotb\n{one['text']}\n" for name, one in FAULTS.items()}
     for name, text in {**texts, **MODULES}.items():
@@ -98,7 +97,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Answer:
 
 
 def of_module(answer: Answer, name: str) -> Answer:
-    """Return the part of an answer that concerns one module."""
+    """Return the part of an answer that concerns one module: its entry and its lost tests."""
     modules, lost = answer
     mine = [line for line in lost if line.startswith(f"t/{name}.py")]
     return [one for one in modules if one["path"] == f"t/{name}.py"], mine
@@ -172,7 +171,10 @@ def test_packages_of_the_caller_are_not_those_of_the_project(
 def test_the_answer_is_kept_until_a_file_changes(
     imported: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The import is an earlier one; the name of the test is what a file holds."""
+    """Check that discovery imports again only after a file has changed, or its cache is damaged.
+
+    The answer is faked: the name of the only test is the content of a file.
+    """
     folder = tmp_path / "verif" / "t"
     folder.mkdir(parents=True)
     shared = folder / "shared.py"

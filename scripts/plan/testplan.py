@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The testplan: features, tests, stages, named builds, and suites with their seeds."""
+"""Testplan of the cocotb tests: features, tests, stages, named builds, and suites with seeds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry:
-    """A planned test: its feature and stage, and the builds and simulators that it runs on."""
+    """A planned test: its feature and stage, and the builds and simulators that it may run on.
+
+    `timeout` is in seconds of processor time.
+    """
 
     test: str
     feature: str
@@ -40,7 +43,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class NamedBuild:
-    """A parameter set of a design under test."""
+    """A build of the testplan: a design under test with values of its parameters.
+
+    See `BuildSpec` for the fields; `reason` says why the build exists.
+    """
 
     reason: str = ""
     top: str = TOP
@@ -53,7 +59,7 @@ class NamedBuild:
 
 @dataclass(frozen=True)
 class Skip:
-    """Runs that a suite leaves out, by patterns of their names."""
+    """Rule of a suite that leaves out runs, by glob patterns of test id, build and simulator."""
 
     why: str
     test: str = "*"
@@ -61,29 +67,41 @@ class Skip:
     sim: str = "*"
 
     def fits(self, test: str, build: str, sim: str) -> bool:
-        """Return whether that run is left out."""
+        """Return whether test id, build and simulator of a run match the three patterns."""
         pairs = ((test, self.test), (build, self.build), (sim, self.sim))
         return all(fnmatchcase(name, pattern) for name, pattern in pairs)
 
 
 @dataclass(frozen=True)
 class Narrow(Skip):
-    """Runs of a suite with one value of their parameter: ``values`` is NAME=VALUE.
+    """Rule of a suite that runs matching tests with one value of their only parameter.
 
-    Tests with other parameters are not affected.
+    ``values`` is NAME=VALUE. Tests with other parameters are not affected.
     """
 
     values: str = ""
 
     def meant(self, test: TestCase, build: str, sim: str) -> bool:
-        """Return whether the rule applies to that run."""
+        """Return whether the rule applies: the only parameter is NAME, and the patterns match."""
         name = self.values.partition("=")[0]
         return test.parameters == (name,) and self.fits(test.id, build, sim)
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A named list of tests; `seeds` runs of each: seed 1, or several that are drawn."""
+    """A named list of tests in the testplan.
+
+    Attributes:
+        name: Name of the suite.
+        tests: Globs of tests.
+        seeds: Number of seeds for each test; 1 is seed 1, more are drawn at random.
+        reason: Purpose of the suite.
+        stages: Stages ("V1"..) that its tests must have; empty for all.
+        group: Whether the tests of one module run in one simulator process.
+        scale: Factor of the amount of traffic, by simulator.
+        skip: Runs to leave out.
+        narrow: Runs with one parameter value only.
+    """
 
     name: str
     tests: tuple[str, ...]
@@ -98,14 +116,24 @@ class Suite:
 
 @dataclass(frozen=True)
 class Kept(Skip):
-    """A seed that failed before, which suites with drawn seeds also run where its patterns fit."""
+    """A seed that failed before, kept in the testplan: suites with drawn seeds also run it.
+
+    The inherited patterns name the test, the builds and the simulators.
+    """
 
     seed: int = 1
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The testplan: all files of its folder, merged."""
+    """The testplan: all YAML files of its folder, merged.
+
+    Attributes:
+        entries: Planned tests by id.
+        builds: Named builds.
+        suites: Suites by name.
+        kept: Seeds that failed before.
+    """
 
     entries: dict[str, Entry]
     builds: dict[str, NamedBuild]
@@ -121,8 +149,11 @@ class Plan:
         return self.suites[name]
 
     def build(self, name: str) -> NamedBuild:
-        """Return the build of that name, also of a name made by `with_dut`; NfError with the
-        known names if there is none."""
+        """Return the build of that name; `NAME-myhdl` is the build NAME with the MyHDL twins.
+
+        Raises:
+            NfError: Unknown name; lists the known ones.
+        """
         plain = name.removesuffix(_TWINS)
         if plain not in self.builds:
             raise NfError(f"unknown build {name!r}; there are: {', '.join(sorted(self.builds))}.")
@@ -130,7 +161,7 @@ class Plan:
         return found if plain == name else replace(found, dut=Dut.MYHDL)
 
     def has_build(self, name: str) -> bool:
-        """Return whether `build` knows that name."""
+        """Return whether `build` accepts that name."""
         try:
             self.build(name)
         except NfError:
@@ -142,13 +173,16 @@ _TWINS = f"-{Dut.MYHDL}"
 
 
 def with_dut(name: str, dut: Dut) -> str:
-    """Return the name of a build with another design under test: `small` and MYHDL give
-    `small-myhdl`."""
+    """Return a build's name for another implementation: `small` and MYHDL give `small-myhdl`."""
     return name.removesuffix(_TWINS) + (_TWINS if dut is Dut.MYHDL else "")
 
 
 def read(folder: Path = TESTPLAN) -> Plan:
-    """Read every `*.yaml` of the folder. Names must be unique over all files."""
+    """Read and check every `*.yaml` of the testplan folder.
+
+    Raises:
+        NfError: A file is not valid, a name occurs twice, or a build or simulator is unknown.
+    """
     plan = Plan({}, {"default": NamedBuild()}, {})
     kept: list[Kept] = []
     for path in sorted(folder.glob("*.yaml")):
@@ -181,8 +215,11 @@ def _add(known: dict[str, T], name: str, value: T) -> None:
 
 
 def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
-    """Return a line for each test without an entry, entry without a test, and rule that matches
-    no run."""
+    """Return an error line for each difference between the testplan and the existing tests.
+
+    These are a test without an entry, an entry without a test, and a rule (skip, narrow, kept seed)
+    that matches no run.
+    """
     existing = {test.id for test in tests}
     out = [f"{t.id} has no entry in the testplan" for t in tests if t.id not in plan.entries]
     missing = [entry for entry in plan.entries if entry not in existing]
@@ -205,7 +242,11 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
 
 
 def of_suite(plan: Plan, suite: Suite, tests: Sequence[TestCase]) -> list[TestCase]:
-    """Return the tests of a suite."""
+    """Return the tests of a suite: those that match its globs and have one of its stages.
+
+    Raises:
+        NfError: There is none.
+    """
     chosen = select(tests, suite.tests)
     if suite.stages:
         entries = ((test, plan.entries.get(test.id)) for test in chosen)
@@ -218,7 +259,13 @@ def of_suite(plan: Plan, suite: Suite, tests: Sequence[TestCase]) -> list[TestCa
 def narrowed(
     plan: Plan, tests: Sequence[TestCase], stages: Sequence[str], features: Sequence[str]
 ) -> list[TestCase]:
-    """Return the tests of these stages and features (none named: all). NfError for none."""
+    """Return those of ``tests`` that have one of the stages and one of the features.
+
+    An empty list of stages or features restricts nothing.
+
+    Raises:
+        NfError: A feature is unknown, or no test is left.
+    """
     known = {entry.feature for entry in plan.entries.values()}
     if unknown := set(features) - known:
         raise NfError(f"unknown feature {min(unknown)!r}; there are: {', '.join(sorted(known))}.")
@@ -238,18 +285,20 @@ def narrowed(
 
 
 def plain(test: TestCase) -> str:
-    """Return the name of a test without the value of its parameter."""
+    """Return the id of a test without the values of its parameters."""
     return test.id.partition("/")[0]
 
 
 def main_build(builds: Sequence[str]) -> str:
-    """Return the build that a test runs on unless others are named."""
+    """Return the build that a test runs on unless others are named: "default", else the first."""
     return "default" if "default" in builds else builds[0]
 
 
 def left_out(plan: Plan, tests: Sequence[TestCase]) -> str:
-    """Return the line that names the builds that `Options.main_only` takes and leaves out; ""
-    when tests have the default build alone."""
+    """Return a line that names the builds that `Options.main_only` uses and those that it omits.
+
+    "" if all tests have the default build alone.
+    """
     planned = [e.builds for test in tests if (e := plan.entries.get(plain(test)))]
     taken = Counter(map(main_build, planned))
     left = sorted({name for builds in planned for name in builds if name != main_build(builds)})
@@ -262,7 +311,7 @@ def left_out(plan: Plan, tests: Sequence[TestCase]) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the command line that apply to the plan."""
+    """Options of the command line and the suite that determine the runs of a test."""
 
     sims: tuple[str, ...]
     seeds: Sequence[int]
@@ -281,9 +330,12 @@ class Options:
 
 
 def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
-    """Return every run of the tests: builds x simulators x seeds, grouped if asked.
+    """Return every run of the tests: all combinations of builds, simulators and seeds allowed.
 
-    NfError for more than MAX_RUNS runs: `--seeds 1000000000` is a typing error.
+    With `group`, the tests of one module, build, simulator and seed share a run.
+
+    Raises:
+        NfError: There would be more than MAX_RUNS runs: `--seeds 1000000000` is a typing error.
     """
     most = len(tests) * len(options.sims) * len(options.seeds)
     if most > MAX_RUNS:
@@ -325,7 +377,7 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
 
 
 def _builds(planned: Sequence[str], options: Options) -> tuple[str, ...]:
-    """Return the builds that a test runs on."""
+    """Return the names of the builds that a test runs on, from its entry and the options."""
     if not options.builds:
         return (main_build(planned),) if options.main_only else tuple(planned)
     found = []
@@ -336,7 +388,7 @@ def _builds(planned: Sequence[str], options: Options) -> tuple[str, ...]:
 
 
 def is_pattern(text: str) -> bool:
-    """Return whether a name of a build is a pattern."""
+    """Return whether the name of a build is a glob pattern (has `*`, `?` or `[`)."""
     return any(character in text for character in "*?[")
 
 
@@ -346,16 +398,22 @@ def _join(first: RunSpec, second: RunSpec) -> RunSpec:
 
 
 def scale_environment(scale: float) -> tuple[tuple[str, str], ...]:
-    """Return the variable that sets the amount of traffic of a bench."""
+    """Return the variable NF_SCALE, the factor of the traffic, as pairs; () for factor 1."""
     return (("NF_SCALE", f"{scale:g}"),) if scale != 1 else ()
 
 
 def build_spec(
     plan: Plan, name: str, sim: str, waves: bool = False, coverage: bool = False
 ) -> BuildSpec:
-    """Return the BuildSpec of a named build on a simulator.
+    """Return the BuildSpec of a named build of the testplan on a simulator.
 
-    Code coverage is on only where the simulator collects it and the lines are those of the tree.
+    Args:
+        plan: Testplan.
+        name: Name of the build.
+        sim: Name of the simulator.
+        waves: Whether to write waves, in the format of the simulator.
+        coverage: Whether to collect code coverage; ignored where the simulator has none, and with
+            MyHDL twins, whose lines are not those of the tree.
     """
     named, simulator = plan.build(name), registry.get(sim)
     spec = BuildSpec(

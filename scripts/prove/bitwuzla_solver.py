@@ -26,8 +26,19 @@ LOG = "bitwuzla.log"
 
 
 def ask(text: str, folder: Path, budget: Budget) -> tuple[bool | None, str]:
-    """Return whether a question can be satisfied (None if time ran out), and the values that it
-    asks for. Raise NfError if the answer cannot be understood."""
+    """Ask whether an SMT-LIB question can be satisfied.
+
+    Args:
+        text: The question, with `check-sat` and perhaps `get-value`.
+        folder: Folder for the question and the log.
+        budget: Processor time.
+
+    Returns:
+        True, False, or None if time ran out; and the values of `get-value` as text.
+
+    Raises:
+        NfError: The output of the solver is not understood.
+    """
     done, answer = _solve(text, folder / "question.smt2", folder / LOG, budget)
     said, *values = answer or [""]
     if done.timed_out:
@@ -38,8 +49,16 @@ def ask(text: str, folder: Path, budget: Budget) -> tuple[bool | None, str]:
 
 
 def answers(text: str, cases: Sequence[str], folder: Path, budget: Budget) -> list[str]:
-    """Return `sat` or `unsat` of a question in each of some cases, read once for all of them; in
-    order, and fewer answers than cases if time runs out.
+    """Ask one question under each of several additional assumptions, in one solver process.
+
+    Args:
+        text: The question, without `check-sat`.
+        cases: The assumptions, as SMT-LIB terms.
+        folder: Folder for the question and the log.
+        budget: Processor time.
+
+    Returns:
+        "sat" or "unsat" by case, in order; fewer than cases if time runs out.
     """
     log = folder / "cases.log"
     asked = [f"(push 1)\n(assert {case})\n(check-sat)\n(pop 1)\n" for case in cases]
@@ -50,7 +69,7 @@ def answers(text: str, cases: Sequence[str], folder: Path, budget: Budget) -> li
 
 
 def _solve(text: str, question: Path, log: Path, budget: Budget) -> tuple[Finished, list[str]]:
-    """Return the end of the solver, and the words that it printed."""
+    """Run the solver on a question; return the end of the process, and the printed words."""
     question.write_text(text, encoding="utf-8")
     done = budget.run([sys.executable, "-c", _PROGRAM, str(question)], log)
     return done, log.read_text(errors="replace", encoding="utf-8").split()

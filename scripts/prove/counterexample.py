@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counterexample as a stimulus: inputs of a wrapper in each clock and initial values of registers
-without a reset; and its replay in a simulator.
+"""Counterexample of a proof as a stimulus, and its replay in a simulator.
+
+The stimulus holds the inputs of the proof's wrapper module in each clock, and the initial values of
+registers without a reset.
 """
 
 from __future__ import annotations
@@ -25,7 +27,14 @@ VARIABLE = "NF_COUNTEREXAMPLE"
 
 
 def write(proof: Proof, witness: Path, failed: tuple[str, ...], folder: Path) -> Path:
-    """Write the stimulus of a witness of yosys."""
+    """Write the stimulus of a counterexample to `stimulus.json`, and return its path.
+
+    Args:
+        proof: The proof that failed.
+        witness: Witness file of yosys (`.yw`).
+        failed: Names of the broken assertions.
+        folder: Folder of the proof.
+    """
     path = folder / "stimulus.json"
     initial, clocks = steps(read_object(witness))
     text = json.dumps(
@@ -47,9 +56,10 @@ def write(proof: Proof, witness: Path, failed: tuple[str, ...], folder: Path) ->
 
 
 def steps(witness: dict[str, Any]) -> tuple[dict[str, int], list[dict[str, int]]]:
-    """Return the initial values of registers, and the inputs of each clock.
+    """Return the initial values of registers by name, and the inputs by name of each clock.
 
-    In a step the last signal comes first; only the first step contains registers.
+    ``witness`` is the JSON of a yosys witness: in a step the last signal comes first, and only the
+    first step contains registers. Undefined bits become 0.
     """
     signals = [s for s in witness["signals"] if not s["init_only"]]
     signals += [s for s in witness["signals"] if s["init_only"]]
@@ -75,13 +85,22 @@ def steps(witness: dict[str, Any]) -> tuple[dict[str, int], list[dict[str, int]]
 
 
 def _name(path: list[str]) -> str:
-    r"""Return the name of `\dut`, `\mem[2]` in a simulator: dut.mem[2]."""
+    r"""Return the simulator name of a path in a yosys witness: `\dut`, `\mem[2]` is dut.mem[2]."""
     return ".".join(part.lstrip("\\") for part in path).replace(".[", "[")
 
 
 def replay(path: Path, runs: Path, waves: bool = False) -> RunRecord:
-    """Drive a stimulus through the module of its proof in a simulator. The expected result is
-    red.
+    """Drive a stimulus through the wrapper of its proof in a simulator; return the record.
+
+    The run is expected to fail, as the proof did.
+
+    Args:
+        path: Stimulus file of `write`.
+        runs: Parent of the run folder.
+        waves: Whether waves are written.
+
+    Raises:
+        NfError: The file is no counterexample, or no simulator is installed.
     """
     simulator = registry.quick()
     if not simulator.available():

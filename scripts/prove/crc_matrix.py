@@ -32,15 +32,19 @@ Word = list[Bit]
 
 
 class NotLinear(Exception):
-    """Output that is no parity of inputs."""
+    """An output of a netlist is not the parity of inputs."""
 
 
 def outputs(module: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Return the masks of the bits of each output, lowest first, of a stateless module in yosys'
-    JSON.
+    """Return each output of a module without state as masks of its bits, lowest bit first.
+
+    Bit 0 of a mask is a constant 1; bit i + 1 is set if input bit i is part of the parity.
+
+    Args:
+        module: Module in yosys' JSON form.
 
     Raises:
-        NotLinear: a cell is not linear; the text names it.
+        NotLinear: A cell is not linear; the text names it.
     """
     ports = module["ports"]
     inputs = [
@@ -57,7 +61,7 @@ def outputs(module: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 class _Cells:
-    """Values of nets, computed from the cells that drive them."""
+    """Evaluator of nets as parities of input bits, from the cells that drive them."""
 
     def __init__(self, cells: Any, known: dict[Any, Bit]) -> None:
         self._known = known
@@ -71,7 +75,7 @@ class _Cells:
         }
 
     def mask(self, bit: Any) -> int:
-        """Return the value of a net. Raise NotLinear if it has none."""
+        """Return the mask of a net (see `outputs`); raise NotLinear if the net is no parity."""
         waiting = [bit]
         while waiting:
             net = waiting[-1]
@@ -148,7 +152,7 @@ def _sum(a: Sequence[Bit], b: Sequence[Bit], carry: Bit) -> Word:
 
 
 def _product(words: Sequence[Word], width: int) -> Word:
-    """Return the product with a constant on either side."""
+    """Return the product of two words, one of which must be constant; bits are None otherwise."""
     a, b = words if all(bit in (0, 1) for bit in words[1]) else words[::-1]
     total: Word = [0] * len(a)
     for place, bit in enumerate(b):
@@ -191,7 +195,14 @@ _LIMITS = DataLimits(size=64 << 20, depth=20, values=4_000_000)
 
 
 def prove(proof: Proof, folder: Path, budget: Budget) -> dict[str, str]:
-    """Return each violated property with the reason; empty if all hold."""
+    """Prove the properties of the CRC modules from the netlist of a wrapper.
+
+    For a wrapper with a MyHDL twin these are the equality of both; else linearity, the polynomial,
+    and the detection of all errors of 1, 2 and 3 bits.
+
+    Returns:
+        Every property by name, with "" if it holds, else the reason why not.
+    """
     path = folder / "netlist.json"
     script = model.template("crc.ys", top=proof.top, path=shown(path))
     model.run_script(proof, folder, script, budget, reading="--no-proc")
@@ -213,7 +224,10 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> dict[str, str]:
 
 
 def _same(masks: Mapping[str, Sequence[int]]) -> dict[str, str]:
-    """Compare the module with its twin: the same parities with `en`, zero without."""
+    """Compare the CRC with its MyHDL twin: the same parities with `en`, zero without.
+
+    Returns as `prove`.
+    """
     pairs = enumerate(zip(masks["crc"], masks["twin"], strict=True))
     differ = [i for i, (one, other) in pairs if one != other]
     idle = any((*masks["idle"], *masks["twin_idle"]))
@@ -225,7 +239,10 @@ def _same(masks: Mapping[str, Sequence[int]]) -> dict[str, str]:
 
 
 def undetected(found: Sequence[int]) -> dict[int, str]:
-    """Return an undetected error of 1, 2 and 3 bits each; empty if there is none."""
+    """Return, for errors of 1, 2 and 3 bits, a text on one that is not detected; "" if all are.
+
+    ``found`` is the syndrome of each bit of the flit (`columns`).
+    """
     place = {column: i for i, column in enumerate(found)}
     triples = (
         (i, j, place[found[i] ^ found[j]])
@@ -241,13 +258,13 @@ def undetected(found: Sequence[int]) -> dict[int, str]:
 
 
 def _first(errors: Iterator[object]) -> str:
-    """Return the first undetected error as a reason."""
+    """Return the text on the first undetected error; "" if there is none."""
     one = next(errors, None)
     return "" if one is None else f"an error in bits {one} is not detected"
 
 
 def _power(n: int) -> int:
-    """Return x^n modulo the polynomial."""
+    """Return x^n modulo the CRC polynomial as a bit mask."""
     value = 1
     for _ in range(n):
         value <<= 1
@@ -257,7 +274,15 @@ def _power(n: int) -> int:
 
 
 def columns(masks: Sequence[int], inputs: int = PAYLOAD + DEGREE) -> list[int]:
-    """Return for each input bit the output bits that it flips, lowest first."""
+    """Return the columns of a linear map: for each input bit, a mask of the output bits it flips.
+
+    Args:
+        masks: Mask of each output bit, as `outputs` returns them.
+        inputs: Number of input bits.
+
+    Raises:
+        NotLinear: An output has a constant 1.
+    """
     if any(mask & 1 for mask in masks):
         raise NotLinear("no errors, and yet a bit is set")
     return [

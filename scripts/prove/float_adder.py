@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FP32 adder against `fp.add` of SMT-LIB, round to nearest even, with one NaN (controller §6).
+"""Proof of the FP32 adder against `fp.add` of SMT-LIB, round to nearest even, with one NaN.
 
-The question to the solver: do two operands exist, presented in one clock, for which the sum in the
-next clock differs? `unsat` proves the property for all operands of the class: the registers between
-the stages are part of the model, with any initial value.
+(Controller spec §6.) The question to the solver: do two operands exist, presented in one clock, for
+which the sum in the next clock differs? `unsat` proves the property for all operands of the class:
+the registers between the stages are part of the model, with any initial value.
 
 For the MyHDL twin, a sum in 278 bits, the question is whether the two sums differ. It is asked once
 for each pair of exponents, so that shifts by hundreds of positions are constants.
@@ -43,7 +43,14 @@ _RIGHT = "(ite (fp.isNaN exact) (= sum #x7fc00000) (= ((_ to_fp 8 24) sum) exact
 
 
 class AdderAnswer(NamedTuple):
-    """The property of a class of operands, and why it is wrong or unknown, if it is."""
+    """Result of the proof for one class of operands.
+
+    Attributes:
+        prop: Name of the property.
+        operands: Name of the class.
+        wrong: Values of a counterexample; "" for none.
+        unknown: The question that had no answer in time; "" for none.
+    """
 
     prop: str
     operands: str
@@ -52,7 +59,7 @@ class AdderAnswer(NamedTuple):
 
 
 def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
-    """Prove the operand class that the proof is named after."""
+    """Prove the adder for one class of operands, named after the slash of the proof's id."""
     name = proof.id.partition("/")[2]
     path = folder / "model.smt2"
     model.run_script(
@@ -83,8 +90,12 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
 
 
 def twin_cases(name: str) -> list[str]:
-    """Return the operands of a class, one case for each question. The classes `idle`, `special`,
-    and exponents from 1 to 254 together cover all operands.
+    """Return the SMT-LIB conditions on the operands of a class, one for each solver question.
+
+    The classes `idle`, `special`, and exponents from 1 to 254 together cover all operands.
+
+    Raises:
+        NfError: Unknown class.
     """
     if name == "idle":
         return ["true"]
@@ -97,7 +108,10 @@ def twin_cases(name: str) -> list[str]:
 
 
 def _exponents(name: str) -> list[tuple[range, range]]:
-    """Return the exponent fields of a and b in each case of a class named after them."""
+    """Return the ranges of the exponent fields of a and b in each case of a class.
+
+    The name of the class holds the exponents; [] for another name.
+    """
     for pattern in (_EXPONENTS, _PAIR, _FAR):
         found = pattern.fullmatch(name)
         if found is None:
@@ -117,8 +131,10 @@ def _exponents(name: str) -> list[tuple[range, range]]:
 
 
 def of_larger(exponent: int) -> list[tuple[range, range]]:
-    """Return the exponent fields of a and b whose larger one is this: each close smaller one, and
-    all far smaller ones together. Fields 0 and 1 are one exponent.
+    """Return the ranges of the exponent fields of a and b whose larger exponent is `exponent`.
+
+    Each close smaller exponent is a case, all far smaller ones together are one; a and b change
+    roles. Fields 0 and 1 are one exponent.
     """
     least = max(1, exponent - FAR)
     smaller = [_field(one) for one in range(least, exponent)]

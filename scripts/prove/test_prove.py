@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs end green only when all is shown: what breaks them, shuts cases out, or shows nothing."""
+"""Tests of proofs: a broken, over-constrained or empty proof must not pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ needs_solver = pytest.mark.skipif(not smtbmc.installed(), reason="no SMT solver 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """yosys (WebAssembly) sees the repository alone."""
+    """Return the folder for proofs; skip if it is outside of the repository.
+
+    yosys (WebAssembly) sees only the repository.
+    """
     if not BUILD.is_relative_to(ROOT):
         pytest.skip("NF_BUILD is outside of the repository")
     yield run_folders.folder(BUILD / "prove") / "pytest"
@@ -78,7 +81,7 @@ def test_what_is_not_inductive_is_not_proved(folder: Path) -> None:
 
 @needs_solver
 def test_all_clocks_as_one_question(folder: Path) -> None:
-    """bitwuzla says what yices says: proved, not inductive, over-constrained, broken."""
+    """Check that bitwuzla and yices agree: proved, not inductive, over-constrained, broken."""
     large = replace(fifo(), solver=proof.BITWUZLA)
     assert proving.run(large, folder, "large").cause == ""
     never = Edit(WRAPPER, "  assign push", "  `NF_ASSUME(Never_M, !in_valid)\n\n  assign push")
@@ -152,7 +155,10 @@ def test_matrix_of_words() -> None:
 
 
 def test_words_of_a_division() -> None:
-    """Twice a number and one, if it is less than 4: all that depends on known bits is followed."""
+    """Check that netlist evaluation follows sums, products and comparisons of known bits.
+
+    The example is 2 x + 1 for a two-bit x, and its comparison with 4.
+    """
     doubled = cell("$mul", [2, 3, "0"], ["0", "1"], [5, 6, 7])
     more = cell("$add", [5, 6, 7], ["1"], [8, 9, 10])
     reaches = cell("$ge", [8, 9, 10], ["0", "0", "1"], [11])
@@ -170,7 +176,7 @@ def test_errors_that_a_matrix_lets_through() -> None:
 
 
 def test_exponents_of_two_operands() -> None:
-    """Each pair of finite operands is in one case of one class."""
+    """Check that each pair of finite operands is in exactly one case of one class."""
     seen = Counter(
         (a, b)
         for exponent in range(1, float_adder.LARGEST + 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks of a model as one question to bitwuzla.
+"""Questions about the clocks of a model to bitwuzla, with all clocks unrolled into one formula.
 
 For large models one search, with everything that it can simplify, is faster than many small ones.
 The terms have the meaning of yosys-smtbmc.
@@ -19,7 +19,10 @@ _HEAD = "(set-logic QF_UFBV)\n"
 
 
 def ask(model: Model, what: str, depth: int, budget: Budget) -> Answer:
-    """Ask one question of `smtbmc.QUESTIONS` about ``depth`` clocks of a model."""
+    """Ask one question of `smtbmc.QUESTIONS` about ``depth`` clocks of a model.
+
+    The answer has no waves and no witness.
+    """
     folder = model.path.parent / what
     folder.mkdir(exist_ok=True)
     if what == "cover":
@@ -50,8 +53,9 @@ def _cover(model: Model, depth: int, folder: Path, budget: Budget) -> Answer:
 
 
 def _runs(model: Model, clocks: int, *, reset: bool) -> str:
-    """Return all runs of so many clocks that satisfy the assumptions, from reset or from any
-    state.
+    """Return SMT-LIB text that describes all runs of so many clocks that satisfy the assumptions.
+
+    States are `s0`, `s1`, ..; with ``reset`` the first one is the reset state, else any state.
     """
     top = model.top
     text = model.path.read_text(encoding="utf-8")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identity of failure causes: by their keys, or by their texts without values."""
+"""Keys of failure causes, to tell whether two runs failed for one cause.
+
+A key comes from the checker, or is the text of the cause without values.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,17 @@ _RUN = re.compile(r"\bN(?:(?:, |\.\.)N)+\b")
 
 
 def normalised(cause: str) -> str:
-    """Return a cause without values that differ between runs: no seed, N for each value or row of
-    values.
+    """Return the text of a cause without the values that differ between runs.
 
-    Decimal and hexadecimal values are treated alike: eight digits may be either.
+    The seed is removed; each number, or row of numbers, becomes N. Decimal and hexadecimal values
+    are treated alike: eight digits may be either.
     """
     return _RUN.sub("N", _VALUE.sub("N", SEED.sub("", cause)))
 
 
 def key_of(record: RunRecord) -> tuple[FailureKind | None, str]:
-    """Return a key that is equal for red runs of the same cause; records of older versions have
-    no stored key."""
+    """Return a key that is equal for failed runs of one cause: the kind, and the checker's key.
+
+    Without a key of a checker (also in old records) the second part is the normalised text.
+    """
     return record.kind, record.cause_key or normalised(record.cause)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""History of all runs in one SQLite file, used by `--failed`, `--seed repeat`, `nf rerun` and `nf
-history`.
+"""History of all runs in one SQLite file.
 
-A record is committed when its run ends, so that a crash loses no finished run. A run goes on
-without the history if it cannot be written. Three tables: an invocation is one command, a run is
-one process of it, a result is one test in a run.
+It serves `--failed`, `--seed repeat`, `nf rerun` and `nf history`. A record is committed when its
+run ends, so that a crash loses no finished run. A run goes on without the history if it cannot be
+written. Three tables: an invocation is one command, a run is one process of it, a result is one
+test in a run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from types import UnionType
 from typing import Any
 
 from neuron_fabric.data import DataError, encodable
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 from neuron_fabric.typed import typed
 from scripts.common import data, paths
 from scripts.common.errors import NfError
@@ -37,10 +38,10 @@ COLUMNS = "r.id, r.invocation, r.finished, r.result, r.fingerprint, r.spec, r.re
 
 @dataclass(frozen=True)
 class RecordedCommand:
-    """One command, with its runs counted.
+    """One `nf` command in the history, with its runs counted by result.
 
-    `finished` and `facts` are None when it was killed before its end; `facts` is the summary of
-    its report.
+    `started` and `finished` are Unix times. `finished` and `facts` are None if it was killed before
+    its end; `facts` is the summary of its report. `expected` is the number of runs that it planned.
     """
 
     id: int
@@ -58,7 +59,11 @@ class RecordedCommand:
 
 @dataclass(frozen=True)
 class Run:
-    """One recorded run; `id` is what `nf rerun` takes."""
+    """One run in the history; `id` is the number that `nf rerun` takes.
+
+    `invocation` is the number of its command, `finished` a Unix time, `result` "passed", "failed"
+    or "flaky".
+    """
 
     id: int
     invocation: int
@@ -70,7 +75,7 @@ class Run:
 
 
 def invocation_of(row: tuple[Any, ...]) -> RecordedCommand:
-    """Convert a row to a command; NfError names the command that is damaged."""
+    """Convert a row of the database to a command; NfError if it is damaged."""
     values = dict(zip((field.name for field in fields(RecordedCommand)), row, strict=True))
     try:
         values["facts"] = data.from_text(values["facts"] or "null", dict[str, Any] | None)
@@ -85,8 +90,11 @@ def invocation_of(row: tuple[Any, ...]) -> RecordedCommand:
 
 
 def run_of(row: tuple[Any, ...]) -> Run:
-    """Convert a row of `COLUMNS` to a run; NfError names the run that is damaged, or of another
-    version."""
+    """Convert a row of the columns `COLUMNS` to a run.
+
+    Raises:
+        NfError: The row is damaged or was written by another version of `nf`.
+    """
     *facts, spec, record = row
     try:
         of = RunSpec.from_json(data.from_text(spec, dict[str, Any]))
@@ -114,16 +122,20 @@ Key = tuple[str, str, str]
 
 
 def keys_of(spec: RunSpec) -> list[Key]:
-    """Return the tests of a run; parameter values (`test/n=1`) belong to their test."""
+    """Return the key (test id, simulator, build name) of each test of a run.
+
+    Parameter values (`test/n=1`) are dropped, so that all cases of a test have one key.
+    """
     names = dict.fromkeys(test.partition("/")[0] for test in spec.tests)
     place = (str(spec.build.sim), spec.build_name)
     return [(f"{spec.short_module}::{name}", *place) for name in names]
 
 
 class History:
-    """The open database; close it, or use it in `with`.
+    """The open database of runs; close it, or use it in `with`.
 
-    Every fault of it is an NfError in one line.
+    With `write` False a missing file is an error, else it is created. Every fault of the file is an
+    NfError in one line.
     """
 
     def __init__(self, path: Path | None = None, *, write: bool = True) -> None:
@@ -167,7 +179,7 @@ class History:
 
     @contextmanager
     def _clear(self) -> Iterator[None]:
-        """Turn errors of SQLite and of the disk into one line that says what to do."""
+        """Context that turns errors of SQLite and of the disk into an NfError with the remedy."""
         name = shown(self.path)
         try:
             yield
@@ -193,14 +205,23 @@ class History:
         self._db.execute("COMMIT")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the database."""
         self._db.close()
 
     def _rows(
         self, query: str, values: Sequence[Any] = (), types: Sequence[type | UnionType] = ()
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; NfError when a value does not have its column's type
-        (SQLite takes any value in any column)."""
+        """Return the rows of a query.
+
+        Args:
+            query: SQL with placeholders.
+            values: Values of the placeholders.
+            types: Expected type of each column, checked since SQLite takes any value in any column;
+                empty for no check.
+
+        Raises:
+            NfError: The database is damaged, or a value has another type.
+        """
         with self._clear():
             rows: list[tuple[Any, ...]] = self._db.execute(query, values).fetchall()
         for row in rows:
@@ -215,7 +236,14 @@ class History:
     # ---- writing
 
     def begin(self, title: str, expected: int, command: str = "", revision: str = "") -> int:
-        """Record the start of a command that wants `expected` runs, and return its number."""
+        """Record the start of a command, and return its number in the history.
+
+        Args:
+            title: Kind of the command, by which `Recorder.before` finds earlier ones.
+            expected: Number of runs that it plans.
+            command: Command line.
+            revision: Git revision.
+        """
         with self._clear():
             done = self._db.execute(
                 "INSERT INTO invocation(started, title, command, revision, expected)"
@@ -225,8 +253,14 @@ class History:
         return int(done.lastrowid or 0)
 
     def add(self, invocation: int, spec: RunSpec, record: RunRecord, fingerprint: str = "") -> int:
-        """Record a finished run, and return its number; `fingerprint` is of all files that it
-        used."""
+        """Record a finished run, with secret values masked, and return its number in the history.
+
+        Args:
+            invocation: Number of its command.
+            spec: The run.
+            record: Its result.
+            fingerprint: `Dependencies.fingerprint` of the files that it used; "" for unknown.
+        """
         place = (record.sim, record.build_name, record.seed)
         with self._clear(), self._transaction():
             done = self._db.execute(
@@ -252,7 +286,7 @@ class History:
         return run
 
     def finish(self, invocation: int, facts: Mapping[str, Any] | None = None) -> None:
-        """Record the end of a command; `facts` are kept unchanged."""
+        """Record the end of a command; `facts` (JSON values) are stored unchanged."""
         with self._clear():
             self._db.execute(
                 "UPDATE invocation SET finished = ?, facts = ? WHERE id = ?",
@@ -262,7 +296,7 @@ class History:
     # ---- reading
 
     def invocations(self, limit: int = 20, title: str | None = None) -> list[RecordedCommand]:
-        """Return the latest commands (of that title), newest first."""
+        """Return the latest `limit` commands, of the given title or of all, newest first."""
         rows = self._rows(
             "SELECT i.id, started, i.finished, title, command, revision, expected, facts,"
             " COUNT(r.id) FILTER (WHERE result = 'passed'),"
@@ -283,8 +317,15 @@ class History:
         invocation: int | None = None,
         limit: int = -1,
     ) -> list[Run]:
-        """Return the runs that match every filter, newest first. A glob is matched with each
-        test of a run."""
+        """Return the runs that match every given filter, newest first.
+
+        Args:
+            globs: Globs of tests; a run matches with any of its tests.
+            sim: Name of the simulator.
+            result: "passed", "failed" or "flaky".
+            invocation: Number of the command.
+            limit: Largest number of runs; -1 for all.
+        """
         where, values = ["1"], []
         for column, value in (("sim", sim), ("result", result), ("invocation", invocation)):
             if value is not None:
@@ -300,15 +341,19 @@ class History:
         return [run_of(row) for row in self._rows(query, [*values, limit])]
 
     def run(self, id: int) -> Run:
-        """Return the run of that number."""
+        """Return the run with that number in the history; NfError if there is none."""
         return self._last("r.id", id, "`nf history '*'` shows their numbers")
 
     def latest(self, record_id: str) -> Run:
-        """Return the last run of that record id (`test_modes.g_binary-icarus-default-s1`)."""
+        """Return the newest run with that `RunSpec.id` (`test_modes.g_binary-icarus-default-s1`).
+
+        Raises:
+            NfError: There is none.
+        """
         return self._last("record_id", record_id, "`nf history '*'`")
 
     def _last(self, column: str, value: int | str, hint: str) -> Run:
-        """Return the last run with that value; NfError when there is none."""
+        """Return the newest run with a value in a column; NfError with `hint` if there is none."""
         query = f"SELECT {COLUMNS} FROM run r WHERE {column} = ? ORDER BY r.id DESC LIMIT 1"
         rows = self._rows(query, (value,))
         if not rows:
@@ -316,8 +361,10 @@ class History:
         return run_of(rows[0])
 
     def red(self) -> list[tuple[str, Run]]:
-        """Return (test, its last run) of every test, simulator, build and seed whose last run
-        was red."""
+        """Return the tests whose last run did not pass, newest first, each with that run.
+
+        A test counts separately for each simulator, build and seed.
+        """
         rows = self._rows(
             "SELECT test, run FROM (SELECT *, ROW_NUMBER() OVER"
             " (PARTITION BY test, sim, build, seed ORDER BY run DESC) AS age FROM result)"
@@ -327,7 +374,7 @@ class History:
         return [(test, self.run(run)) for test, run in rows]
 
     def durations(self) -> dict[Key, float]:
-        """Return the mean seconds of the last five runs of every test on a simulator and build."""
+        """Return the mean seconds of the last five runs of each test, by (test, sim, build)."""
         rows = self._rows(
             "SELECT test, sim, build, AVG(seconds) FROM (SELECT *, ROW_NUMBER() OVER"
             " (PARTITION BY test, sim, build ORDER BY run DESC) AS age FROM result)"
@@ -339,8 +386,12 @@ class History:
     def series(
         self, *, globs: Sequence[str] = (), sim: str | None = None
     ) -> dict[Key, list[float]]:
-        """Return the seconds of every green run of a test on a simulator and build, oldest
-        first."""
+        """Return the seconds of all passed runs, oldest first, by (test, simulator, build).
+
+        Args:
+            globs: Globs of tests; all if empty.
+            sim: Name of the simulator; None for all.
+        """
         where, values = _tests("test", globs)
         rows = self._rows(
             f"SELECT test, sim, build, seconds FROM result WHERE result = 'passed' AND {where}"
@@ -354,7 +405,7 @@ class History:
         return out
 
     def last_seeds(self) -> dict[Key, tuple[int, ...]]:
-        """Return the seeds of the last command that ran a test, by test, simulator and build."""
+        """Return the seeds of the last command that ran a test, by (test, simulator, build)."""
         rows = self._rows(
             "SELECT DISTINCT test, sim, build, seed FROM (SELECT t.*, RANK() OVER"
             " (PARTITION BY t.test, t.sim, t.build ORDER BY r.invocation DESC) AS age"
@@ -371,8 +422,11 @@ class History:
         return int(self._rows("SELECT COALESCE(MAX(seed), 0) FROM run", types=(int,))[0][0])
 
     def green(self) -> set[tuple[Key, str]]:
-        """Return the tests that passed, each with the fingerprint of the files that it passed
-        with."""
+        """Return all (key, fingerprint) with which a test has passed.
+
+        The key is (test, simulator, build); the fingerprint is a hash of the files that the run
+        used.
+        """
         rows = self._rows(
             "SELECT DISTINCT t.test, t.sim, t.build, r.fingerprint"
             " FROM result t JOIN run r ON r.id = t.run"
@@ -383,16 +437,20 @@ class History:
 
 
 def _tests(column: str, globs: Sequence[str]) -> tuple[str, list[str]]:
-    """Return condition and values for tests that match a glob; as in `nf run`, a glob without
-    `::` may name a module or a test."""
+    """Return an SQL condition for the tests that match any of the globs, and its values.
+
+    As in `nf run`, a glob without `::` may name a module or a test.
+    """
     fits = [[glob] if "::" in glob else [f"{glob}::*", f"*::{glob}"] for glob in globs]
     patterns = [pattern for some in fits for pattern in some]
     return f"({' OR '.join(f'{column} GLOB ?' for _ in patterns) or '1'})", patterns
 
 
 def _results(spec: RunSpec, record: RunRecord) -> Iterator[tuple[str, str, float]]:
-    """Yield (test, result, seconds) of a run; a test that a crash prevented from ending is red
-    too."""
+    """Yield (test, result, seconds) for each test of a run; skipped tests are left out.
+
+    A test that a crash prevented from ending counts as failed, or flaky in a flaky run.
+    """
     module = spec.short_module
     cases: dict[str, list[tuple[str, float]]] = {
         name.partition("/")[0]: [] for name in spec.tests if record.cases or not record.passed
@@ -421,7 +479,10 @@ _BEFORE = 30  # commands that a report looks back on
 
 
 class Recorder:
-    """Writes the runs of one command. A history that cannot be written costs one line, no run."""
+    """Writer of the runs of one command into the history.
+
+    A history that cannot be written costs one line on stderr, and no run.
+    """
 
     def __init__(
         self,
@@ -443,11 +504,11 @@ class Recorder:
 
     @property
     def number(self) -> int:
-        """The number of the command in the history; 0 where that could not be written."""
+        """Number of the command in the history; 0 if that cannot be written."""
         return self._invocation if self._history is not None else 0
 
     def add(self, record: RunRecord) -> None:
-        """Record a finished run."""
+        """Record a finished run of this command; ignore a run that is not one of its specs."""
         spec = self.specs.get(record.id)
         if self._history is None or spec is None:
             return
@@ -456,8 +517,10 @@ class Recorder:
             self.ids[record.id] = self._history.add(self._invocation, spec, record, fingerprint)
 
     def before(self) -> list[dict[str, Any]] | None:
-        """Return the facts of earlier commands of the same title, oldest first; None without a
-        history."""
+        """Return the facts of the last 30 commands of the same title, oldest first.
+
+        None without a history. Commands without facts are left out.
+        """
         if self._history is not None:
             with self._going_on():
                 found = self._history.invocations(_BEFORE, self._title)
@@ -465,7 +528,7 @@ class Recorder:
         return None
 
     def close(self, facts: Mapping[str, Any] | None = None) -> None:
-        """Record the end of the command; `facts` are for `before` of the next one."""
+        """Record the end of the command; `facts` are what `before` of a later command returns."""
         if self._history is not None:
             with self._going_on():
                 self._history.finish(self._invocation, facts)
@@ -473,7 +536,7 @@ class Recorder:
 
     @contextmanager
     def _going_on(self) -> Iterator[None]:
-        """Report an error of the history, and end the recording only."""
+        """Context that reports an NfError of the history on stderr, and then ends the recording."""
         try:
             yield
         except NfError as error:

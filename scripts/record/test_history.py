@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the history: what it keeps, and that a damaged one costs one line and no run."""
+"""Tests of the history: its content, and that a damaged one costs one line and no run."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from scripts.common.records import (
     Verdict,
     Waves,
 )
-from scripts.plan.order import Memory
+from scripts.plan.run_order import Memory
 from scripts.record.database import History, Recorder, keys_of
 
 BUILD = BuildSpec("icarus", "toy", "toy.f")
 
 
 def spec(*tests: str, seed: int = 1, sim: str = "icarus") -> RunSpec:
-    """Make a run of the module test_x."""
+    """Return a run of these tests of the module test_x."""
     return RunSpec(replace(BUILD, sim=sim), "verif.tests.test_x", tests, seed)
 
 
 def record(of: RunSpec, *failed: str, crash: bool = False, seconds: float = 2.0) -> RunRecord:
-    """Make the record of a run in which these tests failed, or that crashed without results."""
+    """Return the record of a run in which these tests failed, or that crashed without results."""
     cases = tuple(
         CaseResult(name, "failed" if name in failed else "passed", seconds, 1.0)
         for name in (() if crash else of.tests)
@@ -209,7 +209,10 @@ DAMAGE: list[tuple[str, str, object]] = [
 def test_a_damaged_row_is_one_line(
     history: History, table: str, column: str, value: object
 ) -> None:
-    """SQLite takes any value in any column, so each reader checks what it gets."""
+    """Check that each reader reports a value of a wrong type in a row in one line.
+
+    SQLite takes any value in any column.
+    """
     run = history.add(history.begin("nf run", 1), spec("a"), record(spec("a")))
     with closing(sqlite3.connect(history.path)) as db, db:
         db.execute(f"UPDATE {table} SET {column} = ?", (value,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credentials on a command line or in a run's environment are in no history, record or report."""
+"""Tests that credentials on a command line or in variables are in no history, record or report."""
 
 from __future__ import annotations
 

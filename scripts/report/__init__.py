@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from neuron_fabric import output
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
 from neuron_fabric.lock import Lock
+from neuron_fabric.printable import one_line
 from scripts.common.errors import NfError
 from scripts.common.paths import REPORT, shown
 from scripts.common.records import RunRecord

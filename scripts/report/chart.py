@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Line charts as SVG for offline HTML pages, drawn by matplotlib.
+"""Charts as SVG for offline HTML pages and for the documents, drawn by matplotlib.
 
 Equal data gives equal text: the ids have a fixed salt, and the file has no date. Text stays text,
 so a browser can search it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -27,6 +27,22 @@ _LOOK = {
 """Grey text is readable on a light page and on a dark one."""
 _NAMESPACE = re.compile(r' xmlns(:\w+)?="[^"]*"')
 _NO_DATE = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+
+
+def render(paint: Callable[[Figure], object], size: tuple[float, float] = (9, 4.5)) -> str:
+    """Return the SVG element of a figure.
+
+    Args:
+        paint: draws on the empty figure.
+        size: width and height in inches.
+    """
+    with mpl.rc_context(_LOOK):  # type: ignore[arg-type]
+        figure = Figure(figsize=size, layout="constrained")
+        paint(figure)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, metadata=_NO_DATE)
+    text = out.getvalue()
+    return text[text.index("<svg") :]
 
 
 def line_chart(
@@ -48,8 +64,8 @@ def line_chart(
     """
     if not any(points for _, points, _ in lines):
         raise ValueError(f"the chart of {y!r} has no point")
-    with mpl.rc_context(_LOOK):  # type: ignore[arg-type]
-        figure = Figure(figsize=(9, 4.5), layout="constrained")
+
+    def paint(figure: Figure) -> None:
         axes = figure.add_subplot(xlabel=x, ylabel=y)
         for name, points, dashed in lines:
             axes.plot(
@@ -66,8 +82,6 @@ def line_chart(
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.4g}"))
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", transparent=True, metadata=_NO_DATE)
-    text = out.getvalue()
+
     # HTML knows the names of SVG: the page needs no address.
-    return _NAMESPACE.sub("", text[text.index("<svg") :])
+    return _NAMESPACE.sub("", render(paint))

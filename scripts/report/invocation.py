@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from neuron_fabric.errors import say
 from scripts.build import registry
-from scripts.common import git, secret_values, toolchain
+from scripts.common import git, secret_values, tool_versions
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
 
@@ -80,6 +80,6 @@ def revision() -> str:
 def tools() -> tuple[tuple[str, str], ...]:
     """Return (tool, version) of the tools that a result depends on."""
     found = [("python", platform.python_version())]
-    found += [(name, toolchain.package_version(name) or "") for name in _PACKAGES]
+    found += [(name, tool_versions.package_version(name) or "") for name in _PACKAGES]
     found += [(simulator.name, simulator.version()) for simulator in registry.simulators()]
     return tuple((name, version) for name, version in found if version)

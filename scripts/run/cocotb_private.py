@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Private parts of cocotb that the runner and its fork server use; no other module uses any.
 
-`test_cocotb_private.py` shows which of them have moved when cocotb is upgraded. The module is
+`test_cocotb_private.py` shows which of them have changed when cocotb is upgraded. The module is
 imported inside the simulator before cocotb, so it imports nothing of cocotb at its head.
 """
 
@@ -39,7 +39,10 @@ PER_RUN = frozenset(
 
 
 def rewrite_assertions() -> None:
-    """Set up pytest's assertion rewriting once: it takes longer than the rest of the start-up."""
+    """Set up pytest's assertion rewriting now, and make cocotb's later call of it do nothing.
+
+    A server calls it once before it forks: it takes longer than the rest of the start-up.
+    """
     from cocotb.regression import RegressionManager
 
     manager: Any = RegressionManager
@@ -48,14 +51,18 @@ def rewrite_assertions() -> None:
 
 
 def tests_are_over() -> bool:
-    """Return whether cocotb has run its last test and ends the simulation."""
+    """Return whether cocotb has run its last test and is ending the simulation."""
     manager = getattr(sys.modules.get("cocotb.regression"), "_manager_inst", None)
     return bool(getattr(manager, "_tearing_down", False))
 
 
 def prepare() -> None:
-    """Write the names of the registered tests to the file of `REGISTERED`, and seed for each test
-    the generators that cocotb does not know: those of numpy, and of torch where it is loaded."""
+    """Patch cocotb's regression manager, before it imports the tests.
+
+    It then writes the names of the registered tests to the file of `REGISTERED`, and before each
+    test seeds the generators that cocotb does not know: that of numpy, and that of torch if it is
+    loaded.
+    """
     import cocotb
     from cocotb.regression import RegressionManager
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of runs and evidence of red runs, which no run deletes when it empties its folder.
+"""Input files of runs, and folders of failed runs, kept where no later run deletes them.
 
-An input file that a run would delete is copied to `build/inputs`, under a name made from its
-content, and read from there, so that a printed command works however often it is pasted. The
-folder of a red run is moved to `build/red`, where the next red run of the same name replaces it
-if it holds as much evidence.
+A run empties its folder first. An input file in it is therefore copied to `build/inputs`, under a
+name made from its content, and read from there, so that a printed command works however often it is
+pasted. The folder of a failed run is moved to `build/red`, where the next failed run of the same
+name replaces it if it holds as much evidence.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ _EVIDENCE = "stimulus.json"  # of a proof or a bulk replay, only when it failed
 
 
 def store(path: Path) -> Path:
-    """Return a copy of a file that no command deletes (but `nf clean --all`). OSError; DataError
-    for a file that is too large."""
+    """Copy a file to `build/inputs`, where only `nf clean --all` deletes it, and return the copy.
+
+    Raises:
+        OSError: It cannot be read or written.
+        DataError: It is too large.
+    """
     folder = (paths.BUILD / INPUTS).resolve()
     if path.resolve().parent == folder:
         return path.resolve()
@@ -41,14 +45,17 @@ def store(path: Path) -> Path:
 
 
 def kept(path: Path) -> Path:
-    """Return a copy that no command deletes, or the file itself where none can be made."""
+    """Return a copy as `store` does, or the file itself if no copy can be made."""
     with suppress(OSError, DataError):
         return store(path)
     return path
 
 
 def detached(spec: RunSpec, folder: Path) -> RunSpec:
-    """Return the spec with a stored copy in place of each input that lies in the run's folder."""
+    """Return a run whose input files (in variables) do not lie in its own folder, which it empties.
+
+    Each such file is replaced by a copy made by `store`.
+    """
 
     def moved(value: str) -> str:
         return str(store(Path(value))) if _lies_in(value, folder) else value
@@ -64,8 +71,11 @@ def refuse(path: str | Path, folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Create the folder of a run, empty; move the evidence of a red run to `build/red`, unless
-    it is less than what is there (`nf rerun` writes no waves)."""
+    """Create the folder of a run, or empty it.
+
+    Evidence of a failed run in it is moved to `build/red`, unless it has fewer kinds of files than
+    the evidence there (`nf rerun` writes no waves).
+    """
     aside = paths.BUILD / RED / folder.name
     if _is_red(folder) and not _shown_by(folder) < _shown_by(aside):
         with suppress(OSError):  # what cannot be moved is removed
@@ -77,7 +87,7 @@ def empty(folder: Path) -> None:
 
 
 def _shown_by(folder: Path) -> set[str]:
-    """Return the names of the files, logs excluded, that show a failure."""
+    """Return the names of the files in a folder that show a failure: waves, scenarios, stimuli."""
     return {path.name for path in folder.glob("*.*") if path.stem.startswith(_SHOWS)}
 
 
@@ -86,9 +96,10 @@ def _lies_in(value: str, folder: Path) -> bool:
 
 
 def _is_red(folder: Path) -> bool:
-    """Return whether a run of a user left evidence.
+    """Return whether a folder holds evidence of a failed run of a user.
 
-    A red mutant is no evidence, and a rerun for waves lies in the folder of its run.
+    A run of a mutant is expected to fail, so it is no evidence; a rerun for waves lies in the
+    folder of its run.
     """
     if folder.parent.parent not in (paths.BUILD, paths.BUILD / "replay"):
         return False

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fork server: a run is a fork of a simulator that has started already, so start-up is paid once.
 
-A server (`zygote.py`, inside the simulator) belongs to one command line and one environment;
-only the variables of `cocotb_private.PER_RUN` may differ between its children. It serves one run
-at a time, so the pool holds one server a job and messages need no sorting. Everything on the
-command line (Verilator's seed of reset values, plusargs) is right in every child by construction.
-If no server can be started, the caller starts the simulator directly: that is no failure.
+A server (`zygote.py`, inside the simulator) belongs to one command line and one environment; only
+the variables of `cocotb_private.PER_RUN`, and those that begin with NF_, may differ between its
+children. It serves one run at a time, so the pool holds one server a job and messages need no
+sorting. Everything on the command line (Verilator's seed of reset values, plusargs) is right in
+every child by construction. If no server can be started, the caller starts the simulator directly:
+that is no failure.
 """
 
 from __future__ import annotations
@@ -41,14 +42,22 @@ Key = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 class ServerError(Exception):
-    """A server that did not start or that died: nothing is known about the run."""
+    """A server did not start or died; the result of its run is unknown."""
 
 
 class Server:
-    """Connection to a process that forks a child for each request (`zygote.children`)."""
+    """Client side of a server process that forks a child for each request (`zygote.children`)."""
 
     def __init__(self, connection: Connection, pid: int) -> None:
-        """Wait until the server has started; ServerError when it does not start."""
+        """Wait until the server process reports that it is ready.
+
+        Args:
+            connection: Connection to it.
+            pid: Its number.
+
+        Raises:
+            ServerError: It does not report within 60 s.
+        """
         self._connection = connection
         self.pid = pid
         try:
@@ -61,8 +70,17 @@ class Server:
     def run(
         self, request: dict[str, Any], timeout_s: float | None = None, log: Path | None = None
     ) -> Finished:
-        """Fork a child and wait for it; with `timeout_s`, the limits of `cpu_time` end its
-        group, which writes to `log`. ServerError when the server is gone."""
+        """Have the server fork a child for a request, and wait for the child to end.
+
+        Args:
+            request: Dictionary that the child receives.
+            timeout_s: Limit in seconds of processor time, with the further limits of `cpu_time`;
+                applies only with `log`.
+            log: File to which the child writes, watched for progress.
+
+        Raises:
+            ServerError: The server has died.
+        """
         begin = time.monotonic()
         try:
             self._connection.send(request)
@@ -84,18 +102,26 @@ class Server:
         return Finished(end["status"], bool(why), seconds, used, why)
 
     def close(self) -> None:
-        """End the server, and with it a child that still runs."""
+        """Kill the server, and with it a child that still runs."""
         self._connection.close()
         process.kill_group(self.pid)
         self.reap()
         process.forget(self.pid)
 
     def reap(self) -> None:
-        """Wait for the end of the process."""
+        """Wait for the end of the server process."""
         os.waitpid(self.pid, 0)
 
     def _read(self, seconds: float | None) -> dict[str, int]:
-        """Wait for a message; TimeoutError, or ServerError when the server is gone."""
+        """Wait for a message of the server and return it.
+
+        Args:
+            seconds: Time to wait; None for ever.
+
+        Raises:
+            TimeoutError: No message came.
+            ServerError: The server has died.
+        """
         try:
             if self._connection.poll(seconds):
                 message: dict[str, int] = self._connection.recv()
@@ -108,9 +134,12 @@ class Server:
 def fork(work: Callable[[dict[str, Any]], None]) -> Server:
     """Fork this process into a server that forks a child for each request.
 
-    Each child calls ``work`` with the request, and ends with exit code 0, or with 1 if that
-    raises. The calling process must have no threads: a lock that one of them holds stays locked
-    in the fork.
+    Each child calls ``work`` with the request, and ends with exit code 0, or with 1 if that raises.
+    The calling process must have no threads: a lock that one of them holds stays locked in the
+    fork.
+
+    Returns:
+        The client of the server.
     """
     ours, theirs = Pipe()
     parent = os.getpid()
@@ -138,7 +167,7 @@ def fork(work: Callable[[dict[str, Any]], None]) -> Server:
 
 
 class _Simulator(Server):
-    """A simulator that is up and waits for requests to fork."""
+    """Client of a server that runs inside a simulator, ready to fork runs."""
 
     def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
         ours, theirs = Pipe()
@@ -158,7 +187,7 @@ class _Simulator(Server):
         super().__init__(ours, self._process.pid)
 
     def reap(self) -> None:
-        """Wait for the end of the process."""
+        """Wait for the end of the simulator."""
         self._process.wait()
 
 
@@ -176,7 +205,11 @@ def run_logged(
     timeout_s: float | None = None,
     append: bool = False,
 ) -> Finished:
-    """Run as `process.run_logged` does, as a fork of a server if one can be had."""
+    """Run a simulator command as `process.run_logged` does, but as a fork of a server if possible.
+
+    A server of the same command and environment is reused or started; without one the command is
+    started directly.
+    """
     process.check_stopping()
     with contextlib.suppress(ServerError):
         server = _take(command, cwd, env)
@@ -228,7 +261,7 @@ def _give_back(server: _Simulator, key: Key) -> None:
 
 
 def close_all() -> None:
-    """End every waiting server."""
+    """Kill every idle server."""
     with _lock:
         servers = list(_idle)
         _idle.clear()

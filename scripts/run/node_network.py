@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated nodes on one machine: a network namespace each, on a bridge in a separate one, with a
-rate limit (tbf) on each link.
+"""Simulated nodes on one machine, each in a network namespace, with a rate limit on its link.
 
-It needs root and iproute2; everything is removed at the end.
+The links lead to a bridge in a further namespace; the limits are token buckets (tbf). It needs root
+and iproute2; everything is removed at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from neuron_fabric.errors import one_line
+from neuron_fabric.printable import one_line
 from scripts.common import process
 from scripts.common.errors import NfError
 
@@ -29,13 +29,13 @@ is small would not see the rate."""
 
 @dataclass(frozen=True)
 class Nodes:
-    """Simulated nodes.
+    """Simulated nodes of a measurement.
 
     Attributes:
-        prefix: words before a command of each node.
-        address: address of node 0.
-        limit: sets the rate of a node's link, both ways; None where links have none.
-        env: variables of the processes.
+        prefix: For each node, the words to put before a command that runs there.
+        address: IP address of node 0.
+        limit: Sets the rate of a node's link, both ways; None where links have no rate.
+        env: Variables for the processes.
     """
 
     prefix: tuple[tuple[str, ...], ...]
@@ -45,7 +45,7 @@ class Nodes:
 
 
 def rate_of(text: str) -> str:
-    """Check a rate in the notation of tc (argparse type)."""
+    """Return a rate in the notation of tc ("100mbit") unchanged, or raise (argparse type)."""
     found = re.fullmatch(r"(\d{1,4})[kmg]bit", text)
     if not found or not int(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no rate, as 100mbit or 1gbit")
@@ -53,12 +53,12 @@ def rate_of(text: str) -> str:
 
 
 def bytes_a_second(rate: str) -> float:
-    """Convert a rate in the notation of tc (digits and kbit, mbit or gbit)."""
+    """Convert a rate in the notation of tc (digits and kbit, mbit or gbit) to bytes per second."""
     return float(rate[:-4]) * _UNITS[rate[-4:]] / 8
 
 
 def why_not() -> str:
-    """Return the reason why namespaces cannot be made here; "" when they can."""
+    """Return the reason why network namespaces cannot be made here; "" if they can."""
     for tool in ("ip", "tc"):
         if shutil.which(tool) is None and shutil.which(tool, path="/usr/sbin:/sbin") is None:
             return f"{tool} (iproute2) is not installed"
@@ -71,14 +71,17 @@ def why_not() -> str:
 
 
 def plain(count: int) -> Nodes:
-    """Return nodes that are plain processes of this machine, without rates."""
+    """Return ``count`` nodes without namespaces and rates: plain processes of this machine."""
     return Nodes(((),) * count, "127.0.0.1", None, {})
 
 
 @contextmanager
 def namespaces(count: int, rate: str) -> Iterator[Nodes]:
-    """Make ``count`` nodes whose links have ``rate`` (notation of tc); NfError when they cannot
-    be made."""
+    """Context of ``count`` nodes whose links have the rate ``rate`` (notation of tc).
+
+    Raises:
+        NfError: They cannot be made.
+    """
     hub, names = f"nf-hub-{os.getpid()}", [f"nf-{n}-{os.getpid()}" for n in range(count)]
 
     def limit(node: int, rate: str) -> None:
@@ -115,7 +118,10 @@ def _tool(name: str) -> str:
 
 
 def _call(tool: str, *words: str, check: bool = True) -> str:
-    """Run a tool; return "" on success, otherwise its error message."""
+    """Run a tool and return "" on success.
+
+    On failure it raises NfError, or with `check` False returns the error message.
+    """
     command = (_tool(tool), *words)
     done = process.captured(command)
     if done.returncode == 0:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduction of the stimulus of a red scenario run: the test runs with smaller scenarios as long
-as they fail for the same cause and time is left (verif/scenario/reductions.py)."""
+"""Reduction of the stimulus of a failed scenario run to few operations.
+
+The test runs again with smaller scenarios as long as they fail for the same cause and time is left
+(`verif/scenario/reductions.py`).
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,17 @@ def reduced(
     folder: Path,
     limit_s: float = LIMIT_S,
 ) -> RunRecord:
-    """Return the record with the reduced stimulus, or unchanged when the run left no scenario.
+    """Reduce the scenario of a failed test, and add the result to the record as `stimulus`.
 
-    `folder` is that of the run, with the scenario of each of its tests.
+    Args:
+        record: Record of the failed run.
+        spec: The run.
+        case: Its first failed test; None for none.
+        folder: Folder of the run, with the scenario of each of its tests.
+        limit_s: Wall-clock time for the search in seconds.
+
+    Returns:
+        The record, unchanged if the test left no scenario; with a `note` if the reduction failed.
     """
     drawn = _scenario(case, folder)
     if case is None or drawn is None or record.kind is FailureKind.INFRASTRUCTURE:
@@ -48,7 +59,7 @@ def reduced(
     tried = 0
 
     def fails(smaller: Scenario) -> bool:
-        """Return whether a candidate fails for the same cause as the run did."""
+        """Run a candidate; return whether it fails for the same cause as the first run."""
         nonlocal tried
         left = end - time.monotonic()
         if left <= 0:
@@ -85,6 +96,6 @@ def _scenario(case: CaseResult | None, folder: Path) -> Scenario | None:
 
 
 def _plain(spec: RunSpec, case: CaseResult) -> RunSpec:
-    """Return a run of the failed test alone, without the options that drew its stimulus."""
+    """Return a run of the failed test alone, without the variables that chose its stimulus."""
     env = tuple(one for one in spec.env if one[0] not in (VARIABLE, "NF_WEIGHTS"))
     return replace(spec, tests=(case.name,), env=env, rerun="")

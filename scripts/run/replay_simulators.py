@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulators for a replay: where its files go, how the design is built, and the signal-level
-transport, which runs each session as a cocotb test."""
+"""Simulators for replays of captures: folders, builds, and the signal-level transport.
+
+That transport runs each session as a cocotb test.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +57,23 @@ class Simulators:
         self.quick = quick
 
     def choose(self, wanted: str) -> tuple[list[str], str | None]:
-        """Return the simulators for verilator, icarus or both, and a note if one is left out."""
+        """Return the names of the simulators for "verilator", "icarus" or "both".
+
+        The second value is a note for the user if one is left out, else None.
+        """
         sims, note = registry.choose(wanted)
         return [str(sim) for sim in sims], note
 
     def workspace(self, name: str, source: str = "") -> Path:
-        """Return an empty run folder. Raise NfError if it would delete ``source``."""
+        """Return an empty folder for a replay.
+
+        Args:
+            name: Name of the folder below `files`.
+            source: Input of the command, which must not be deleted; "" for none.
+
+        Raises:
+            NfError: ``source`` lies in the folder.
+        """
         folder = run_folders.folder(self.files / name[:_NAME])
         if source:
             evidence.refuse(source, folder)
@@ -68,7 +81,7 @@ class Simulators:
         return folder
 
     def design(self) -> str:
-        """Return the hash of the RTL. Raise NfError if a source is missing."""
+        """Return the hash of the RTL text (`design_key`); raise NfError if a source is missing."""
         return design_key(self.edits, dut=self.dut)
 
     def simulate(
@@ -81,11 +94,13 @@ class Simulators:
         waves: bool,
         **run: Any,
     ) -> RunRecord:
-        """Build if needed and run the test of a bench, which has the name of its module.
+        """Build the controller if needed, run the test of a testbench module, return the record.
+
+        The test has the name of the module without "_bench".
 
         Args:
             sim: Name of the simulator.
-            bench: Module of the bench.
+            bench: Dotted name of the testbench module.
             parameters: Parameters of the controller.
             runs: Parent of the run folder.
             waves: Whether waves are written.
@@ -105,16 +120,25 @@ class Simulators:
         return run_simulation(RunSpec(build, bench, (test,), **run), runs)
 
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModel:
-        """Build for bulk replay if needed. Raise BuildError if the RTL does not compile."""
+        """Return the model for bulk replay, compiled if needed; a long build is announced.
+
+        Raises:
+            BuildError: The RTL does not compile.
+        """
         with telling(f"{self.command}: building the design for {sim}"):
             return bulk_build.build(sim, parameters, self.edits, self.dut, quick=self.quick)
 
 
 @dataclass
 class SignalTransport(Transport):
-    """Signal-level transport: the pyuvm environment in one simulator process per session.
+    """Signal-level transport of a replay: one simulator with the pyuvm environment per session.
 
-    ``simulate`` is `Simulators.simulate`; ``rerun`` is the command printed with a failure.
+    Attributes:
+        simulate: `Simulators.simulate`.
+        rerun: Command printed with a failure.
+        timeout_s: Limit of a session in seconds of processor time; None derives it from its lines.
+        waves: Whether waves are written.
+        records: Record of each session.
     """
 
     simulate: Callable[..., RunRecord]
@@ -124,7 +148,10 @@ class SignalTransport(Transport):
     records: list[RunRecord] = field(default_factory=list)
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
-        """Drive the epochs of a session; see Transport."""
+        """Simulate one session, and yield each of its epochs with what was read; see Transport.
+
+        A failed run becomes a fault of the transport.
+        """
         options, number = self.replay.options, len(self.records)
         # The bench runs in another working directory.
         absolute = replace(options, capture=str(Path(options.capture).resolve()))
@@ -163,18 +190,23 @@ class SignalTransport(Transport):
 
 
 def timeout_of(lines: int) -> float:
-    """Return a limit in seconds of processor time: 300 s to start, then 50 ms a line (Icarus on a
-    slow machine)."""
+    """Return the limit of a session that drives so many memory lines, in seconds of processor time.
+
+    It is 300 s to start, then 50 ms a line (Icarus on a slow machine).
+    """
     return 300.0 + 0.05 * lines
 
 
 def cause_of(record: RunRecord) -> str:
-    """Return the kind and cause of a failed run, and its log."""
+    """Return the kind, the cause and the log of a failed run as text."""
     text = f"{record.kind}: {record.cause}" if record.kind else ""
     return f"{text} (log: {record.log})"
 
 
 def stimulus_command(stimulus: Path, sim: str, dut: str = Dut.RTL) -> str:
-    """Return the command that drives a copy of a stimulus, which no later replay deletes."""
+    """Return the `nf replay` command that drives a stimulus file again at signal level.
+
+    It names a copy of the file, which no later replay deletes.
+    """
     words = [".venv/bin/nf", "replay", "--stimulus", shown(evidence.kept(stimulus)), "--sim", sim]
     return shlex.join([*words, *(["--dut", dut] if dut != Dut.RTL else [])])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds a design and runs cocotb tests on it: the one entry point for runs of any kind.
+"""Build of a design and run of cocotb tests on it: the one entry point for runs of any kind.
 
-`run(RunSpec)` never raises for a failing test: whatever happens becomes a RunRecord.
+`run(RunSpec)` never raises for a failing test: every outcome becomes a RunRecord.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry, twins
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
-from scripts.common import run_folders, tool_environment, toolchain
+from scripts.common import run_folders, tool_environment, tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
 from scripts.common.process import Finished
@@ -51,9 +51,14 @@ _FULL_BYTES = 1 << 20
 
 
 def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> RunRecord:
-    """Build (or find) the design, run the tests, and return the record, whatever happens.
+    """Build (or find) the design, run the tests, and return the record, also of a failure.
 
-    ``runs`` is the folder of run folders; by default the one that this command has claimed.
+    The record is also written to `record.json` in the folder of the run.
+
+    Args:
+        spec: The run.
+        runs: Parent of the run folder; by default the folder that this command has claimed.
+        builds: Folder of all builds.
     """
     try:
         folder = (runs or run_folders.folder(RUNS)) / spec.id
@@ -81,7 +86,7 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
 
 
 def infrastructure(spec: RunSpec, cause: str, runs: Path | None = None) -> RunRecord:
-    """Make the record of a run that did not start: no disk, no worker, a fault of the runner."""
+    """Return the record of a run that did not start: no disk, no worker, a fault of the runner."""
     verdict = Verdict(False, FailureKind.INFRASTRUCTURE, " ".join(cause.split())[:300])
     return record_of(spec, (runs or RUNS) / spec.id, verdict)
 
@@ -140,17 +145,19 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
 
 
 def _silent(spec: RunSpec) -> list[str]:
-    """Return the plusarg that disables the assertions of the RTL, in a run that measures their
-    value."""
+    """Return the plusarg that disables the assertions of the RTL, if NF_CHECKERS_OFF asks for it.
+
+    Such a run measures the value of the assertions.
+    """
     off = dict(spec.env).get("NF_CHECKERS_OFF", "").split(",")
     return ["+verilator+noassert"] if "assertions" in off else []
 
 
 def _filter(spec: RunSpec) -> str | None:
-    """Return cocotb's regular expression for exactly these tests, with all their parameter values.
+    """Return cocotb's regular expression for exactly the tests of a run, with all parameter values.
 
-    None for all tests; cocotb then skips those that are marked so. The module is not named: a
-    test that it imports from another one keeps that one's name.
+    None for all tests of the module; cocotb then skips those that are marked so. The module is not
+    named: a test that it imports from another one keeps that one's name.
     """
     if not spec.tests:
         return None
@@ -178,7 +185,7 @@ def _environment(spec: RunSpec, folder: Path, built: Built) -> dict[str, str]:
     }
     if spec.build.dut is not Dut.RTL and spec.build.edits:
         env["NF_TWINS"] = str(built.directory / "src" / twins.FOLDER)
-    found = toolchain.libpython()
+    found = tool_versions.libpython()
     if found:
         env["LIBPYTHON_LOC"] = found
     env.update(dict(spec.env))
@@ -194,7 +201,17 @@ def record_of(
     cases: Sequence[CaseResult] = (),
     log: Path | None = None,
 ) -> RunRecord:
-    """Make the record of a run with what it left in its folder."""
+    """Make the record of a run, with the waves, coverage and metrics that it left in its folder.
+
+    Args:
+        spec: The run.
+        folder: Its folder.
+        verdict: Passed, or the failure.
+        built: Build that it used; None if it failed before.
+        seconds: Duration without the build.
+        cases: Results of its tests.
+        log: Log to name; by default `run.log` of the folder.
+    """
     simulator = registry.get(spec.build.sim)
     waves = simulator.waves_file(spec.build, folder)
     coverage = folder / run_counts.PACKED
@@ -217,7 +234,7 @@ def record_of(
 
 
 def _metrics(path: Path) -> dict[str, Any]:
-    """Read the figures that the bench left (cycles, traffic): free names, JSON values.
+    """Read the figures that the testbench wrote (cycles, traffic, coverage) by name; {} if none.
 
     A file that is not strict JSON is reported: without it the run has no coverage.
     """
@@ -233,21 +250,27 @@ def _metrics(path: Path) -> dict[str, Any]:
 
 
 def _cycles(metrics: Mapping[str, object]) -> int | None:
-    """Sum the clock cycles of all tests of a run: the figures named `cycles` or `....cycles`."""
+    """Return the sum of the clock cycles of a run's tests; None if none counts them.
+
+    Metrics named `cycles` or `....cycles` are added.
+    """
     counts = [v for k, v in metrics.items() if k.rpartition(".")[2] == "cycles"]
     numbers = [count for count in counts if isinstance(count, int)]
     return sum(numbers) if numbers else None
 
 
 def save(record: RunRecord, folder: Path) -> RunRecord:
-    """Write the record at once: a crash of the runner later loses no finished run."""
+    """Write a record to `record.json` in a folder, and return it; a full disk is no error.
+
+    It is written at once, so a later crash of the runner loses no finished run.
+    """
     with contextlib.suppress(OSError):  # a full disk must not hide what the caller still has
         output.write_text(folder / "record.json", json.dumps(record.to_json(), indent=1))
     return record
 
 
 def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
-    """Return a shell line that fails in the same way: only the failed tests if they are known."""
+    """Return the shell command that repeats a run, only with the failed tests if they are known."""
     if spec.rerun:
         return masked_line(spec.rerun)
     module = spec.short_module

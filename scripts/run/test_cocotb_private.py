@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each private part of cocotb that the fork server stands on is where it was: when a test here is
-red after an update of cocotb, mend `cocotb_private.py`."""
+"""Tests that each private part of cocotb that the fork server uses still exists.
+
+If a test fails here after an update of cocotb, mend `cocotb_private.py`.
+"""
 
 from __future__ import annotations
 

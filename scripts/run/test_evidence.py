@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that no run deletes its inputs, or the evidence of an earlier red run."""
+"""Tests that no run deletes its input files, or the evidence of an earlier failed run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ from verif.scenario.weights import Weights
 
 @pytest.fixture
 def build(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set the build folder to that of the toy."""
+    """Set the build folder to that of the toy, and return it."""
     monkeypatch.setattr(paths, "BUILD", toy.folder)
     return toy.folder
 
 
 def test_a_run_reads_a_copy_of_what_lies_in_its_folder(toy: Toy, build: Path) -> None:
-    """A scenario that an earlier run of the same name has left, given by a variable."""
+    """Check that a scenario in the folder of a run is copied before the run empties the folder.
+
+    An earlier run of the same name has left it; NF_SCENARIO names it. The printed command names the
+    copy in `build/inputs`.
+    """
     spec = toy.spec("icarus")
     toy.run(spec, "wrong", seed=11)
     (build / "runs/toy_bench.wrong-icarus-default-s11/left.json").write_text("7", encoding="utf-8")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of runs that are forks of a waiting simulator: equal to direct runs, and isolated from
-others."""
+"""Tests of runs that are forks of a waiting simulator: equal to direct runs, and isolated."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ DICE = ("toy.unset", "toy.rolled")
 
 @pytest.fixture(autouse=True)
 def no_server_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start and end every test without a server; a server may start late."""
+    """Close all fork servers before and after every test, and allow a server a late start."""
     monkeypatch.setattr(forkserver, "_START_S", 300.0)
     forkserver.close_all()
     yield
@@ -32,12 +31,12 @@ def no_server_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def servers() -> list[int]:
-    """Return the process numbers of the waiting servers."""
+    """Return the process numbers of the idle fork servers."""
     return [server.pid for server in forkserver._idle]
 
 
 def rolls(record: RunRecord) -> list[str]:
-    """Return what the bench and the design drew."""
+    """Return the log lines with the random values that testbench and design have drawn."""
     return re.findall(r"drew .*", Path(record.log).read_text(encoding="utf-8"))
 
 
@@ -124,7 +123,10 @@ def test_processor_time_is_not_the_wall_clock() -> None:
 
 
 def test_a_child_whose_parent_has_gone_already_ends() -> None:
-    """The kernel tells of a death alone that comes after it was asked to."""
+    """Check that a child exits with code 1 if its parent ended before the kernel was asked.
+
+    The kernel reports only a death after the request (prctl).
+    """
     pid = os.fork()
     if pid == 0:
         zygote.end_with_parent(os.getppid() + 1)

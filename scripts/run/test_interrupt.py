@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of Ctrl-C, a full disk and a killed runner: finished runs and no simulator remain."""
+"""Tests of Ctrl-C, a full disk and a killed runner: finished runs stay, no simulator does."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ RECORD = "runs/*/record.json"
 
 
 def processes_in(folder: Path) -> list[str]:
-    """Return the command lines of other processes that name the folder or run in it."""
+    """Return the command lines of other processes that name the folder or have it as cwd."""
     others = (one.info for one in psutil.process_iter(["cmdline", "cwd"]) if one.pid != os.getpid())
     lines = (" ".join([*(info["cmdline"] or ()), info["cwd"] or ""]) for info in others)
     return [line for line in lines if str(folder) in line]
 
 
 def nothing_left_in(folder: Path) -> bool:
-    """Wait until no process of the folder is left; return False after 120 s."""
+    """Wait until no process uses the folder; return False after 120 s."""
     late = time.monotonic() + 120
     while processes_in(folder) and time.monotonic() < late:
         time.sleep(0.1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network namespaces as nodes."""
+"""Tests of network namespaces as simulated nodes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ while True:
 
 
 def test_a_busy_link_goes_on_at_another_rate() -> None:
-    """Found by cluster-check: a large packet that waited for the old rate never left, nor any
-    after it, and the ranks waited until their time-out."""
+    """Check that data still pass after the rate of a busy link is lowered.
+
+    Before, a large packet that waited at the old rate never left, nor any after it, and ranks of a
+    training waited until their time-out.
+    """
     if why := node_network.why_not():
         pytest.skip(why)
     with node_network.namespaces(2, "1gbit") as nodes:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command that is printed to be pasted works, twice, and deletes neither evidence nor input.
+"""Tests of printed commands: each works twice, and deletes neither evidence nor input.
 
 The sources are searched for such commands: one that is not in `PASTED` is an error, and so is a
-hint (`nf VERB ..` between backticks) that the command line does not take.
+hint (`nf VERB ..` between backticks) that the command line does not accept.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ FIFO = ("hdl/common/nf_fifo.sv", "(count_q != CNT_W'(DEPTH))", "1'b0")
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """Yield the texts of a source that it may print, with {} for inserted values."""
+    """Yield the string constants and f-strings of a source, with {} for inserted values.
+
+    Docstrings are left out, since they are not printed.
+    """
     nodes = list(ast.walk(ast.parse(path.read_bytes())))
     within = {
         id(part)
@@ -77,7 +80,10 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _may_print(pattern: re.Pattern[str], source: str) -> bool:
-    """Search a source, also with empty braces in its f-strings; parsing takes longer."""
+    """Return whether a source may print a text that the pattern matches.
+
+    It is a quick filter before parsing; braces in f-strings are also tried empty.
+    """
     return any(pattern.search(text) for text in (source, re.sub(r"\{[^{}]*\}", "{}", source)))
 
 
@@ -98,8 +104,10 @@ def test_every_command_to_paste_is_run_here() -> None:
 
 
 def test_every_hint_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The names in capitals and what is put in stand for any word; a hint may name a verb or an
-    option alone, without what has to follow."""
+    """Check that the parser of `nf` accepts every hint (`nf VERB ..`) that a message may print.
+
+    A word in capitals or an inserted value stands for any word; a hint may be incomplete.
+    """
 
     def refuse(_parser: argparse.ArgumentParser, message: str) -> None:
         if "are required:" not in message and not message.endswith("expected one argument"):
@@ -108,7 +116,7 @@ def test_every_hint_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
     hints = sorted(_printed(_HINT))
     assert ("scripts/plan/discover.py", "nf list") in hints
-    assert ("neuron_fabric/reducers/server_session.py", "nf serve --socket {}") in hints
+    assert ("neuron_fabric/reducers/server_client.py", "nf serve --socket {}") in hints
     monkeypatch.setattr(OneLineParser, "error", refuse)
     for file, hint in hints:
         words = shlex.split(hint.replace("{}", "1"))[1:]
@@ -122,8 +130,11 @@ def test_every_hint_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def works_twice(project: Project, out: str, code: int = 1) -> list[str]:
-    """Paste every command of an output twice; the files that it names must exist afterwards, in
-    place or in `build/red`."""
+    """Execute every printed command of an output twice, and return the commands.
+
+    Each must end with exit code `code`; the files that the output names must exist afterwards, in
+    place or in `build/red`.
+    """
     lines, files = _LINE.findall(out), _FILE.findall(out)
     assert _gone(project, files) == []
     for line in lines:
@@ -134,7 +145,7 @@ def works_twice(project: Project, out: str, code: int = 1) -> list[str]:
 
 
 def _gone(project: Project, files: list[str]) -> list[str]:
-    """Return the files that are neither in place nor among the evidence of red runs."""
+    """Return the files that exist neither in place nor as evidence in `build/red`."""
     places = [
         (name, re.sub(r"^build/(runs|prove|replay/runs)/", "build/red/", name)) for name in files
     ]
@@ -181,7 +192,7 @@ def test_a_missed_mutant(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Copy the checkout with a fault: binary contributions are lost."""
+    """Copy the checkout with a bug in the RTL that loses binary contributions."""
     folder = tmp_path_factory.mktemp("broken")
     for path in tree.files(ROOT):
         copy = folder / path.relative_to(ROOT)
@@ -197,7 +208,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def edit(folder: Path, name: str, old: str, new: str) -> None:
-    """Replace a text that stands in a file."""
+    """Replace the first occurrence of a text in a file, which must exist."""
     file = folder / name
     text = file.read_text(encoding="utf-8")
     assert old in text
@@ -236,7 +247,7 @@ def test_a_missed_mutant_of_the_package(broken: Project) -> None:
             "  - id: toy-text\n    why: nobody looks\n    file: neuron_fabric/errors.py\n"
             "    old: from __future__ import annotations\n"
             "    new: 'from __future__ import annotations  # toy'\n"
-            "    tests: ['models/test_step_result.py::test_devload_is_not_judged']\n",
+            "    tests: ['models/test_expected_response.py::test_devload_is_not_judged']\n",
             encoding="utf-8",
         )
         code, out = broken.nf("test", "--only", "mutate", "--seed", "3")

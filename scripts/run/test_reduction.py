@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the reduction of a red scenario run, with a judge in place of the simulator."""
+"""Tests of the reduction of a failed scenario run, with a fake simulator."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ def drawn() -> Scenario:
 
 
 def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
-    """Replace the simulator: a read makes the run red for the same cause, a run without a commit
-    is red for another."""
+    """Replace the simulator by a function of the scenario; return a list of the runs made.
+
+    A scenario with a read fails for the first cause, one without a commit for another; others pass.
+    """
     seen: list[RunSpec] = []
 
     def run(spec: RunSpec, _runs: Path) -> RunRecord:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay --quick` reaches the compiler on both transports."""
+"""Test that `nf replay --quick` reduces the optimisation of the compiler on both transports."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `nf` as a user calls it: where a failure is shown, one-line errors, shell completion."""
+"""Tests of `nf` as a user calls it: reports of a failure, one-line errors, shell completion."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NF = [sys.executable, "-m", "scripts.cli.main"]
 
 
 def nf(build: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run `nf` of this checkout with its build folder elsewhere."""
+    """Run `nf` of this checkout with another build folder and further variables."""
     env = {**os.environ, "NF_BUILD": str(build), "PYTHONPATH": str(ROOT), **variables}
     return process.captured([*NF, *words], env=env)
 
 
 def test_a_failure_is_shown_everywhere(project: Project) -> None:
-    """Terminal, JUnit, HTML, history, rerun, trend and reports name the cause."""
+    """Check that terminal, JUnit, HTML, history, rerun and reports name the cause of a failure."""
     project.nf("clean", "--all")
     code, out = project.nf("run", "test_toy::wrong", "test_toy::many", "--sim", str(QUICK))
     cause = "q is not 77"
@@ -66,7 +66,10 @@ def test_a_failure_is_shown_everywhere(project: Project) -> None:
 def test_a_missing_condition_is_one_line(
     tmp_path: Path, blocked: str, words: tuple[str, ...], says: str
 ) -> None:
-    """A file in place of a folder, no simulator on PATH, no history."""
+    """Check one error line and exit code 2 if a condition for a command is not met.
+
+    Conditions are a folder (a file is in its place), a simulator on PATH, or a history.
+    """
     if blocked:
         (tmp_path / blocked).parent.mkdir(exist_ok=True)
         (tmp_path / blocked).write_text("", encoding="utf-8")

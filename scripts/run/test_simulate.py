@@ -65,7 +65,10 @@ def test_failure_kinds(toy: Toy, sim: str, test: str, kind: FailureKind, cause: 
 
 
 def test_stimulus_is_of_the_record_alone(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables of the shell at a rerun change nothing."""
+    """Check that NF_SCALE, NF_WEIGHTS and NF_SCENARIO of the shell do not change a run.
+
+    A rerun uses the values of its record only.
+    """
     for name in ("NF_SCALE", "NF_WEIGHTS", "NF_SCENARIO"):
         monkeypatch.setenv(name, "7")
     record = toy.run(toy.spec("icarus"), "shell")
@@ -82,7 +85,10 @@ def test_a_named_test_that_left_no_result_is_a_failure(toy: Toy) -> None:
 def test_what_takes_too_long_is_ended(
     toy: Toy, sim: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It uses processor time, or none at all; neither is run again."""
+    """Check that a test that uses its processor time, or hangs without using any, is ended.
+
+    Both are time-outs, and triage does not repeat them.
+    """
     record = toy.run(toy.spec(sim), "spins", timeout_s=1.5)
     assert record.kind is FailureKind.TIME_OUT
     assert "s of processor time, more than the limit of 1.5 s" in record.cause

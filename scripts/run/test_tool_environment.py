@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the caller's shell decides no verdict: tools get an allow-list, and each record
-holds what they got."""
+"""Tests of the environment of tools: an allow-list, so that the shell decides no verdict.
+
+Each record lists the variables that reached its run.
+"""
 
 from __future__ import annotations
 

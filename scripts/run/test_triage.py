@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of every failure kind, produced in a separate project: its line, its command, its rerun."""
+"""Tests of every failure kind in a separate project: its printed line, command and rerun."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ONE_BY_ONE = ("--sim", str(QUICK), "--jobs", "1")
 
 
 def only(project: Project) -> RunRecord:
-    """Return the only record of the last run."""
+    """Return the record of the last command of the project, which must have one run."""
     (record,) = project.records()
     return record
 
 
 def fails(project: Project, *words: str, sim: str = QUICK) -> RunRecord:
-    """Return the record of a run that must be red."""
+    """Run tests that must fail; return the record, after a check that its lines were printed."""
     code, text = project.nf("run", *words, "--sim", str(sim), "--jobs", "1")
     assert code == 1, text
     record = only(project)
@@ -35,7 +35,7 @@ def fails(project: Project, *words: str, sim: str = QUICK) -> RunRecord:
 
 
 def pasted_fails_the_same_way(project: Project, record: RunRecord) -> None:
-    """Paste the command of a record into a shell, and compare the failures."""
+    """Execute the rerun command of a record in a shell; check that kind and cause are equal."""
     shutil.rmtree(project.folder / "build/report")
     assert project.shell(record.rerun) == 1
     again = only(project)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a trimmed VCD file has the header, the values at its start, and the window alone."""
+"""Tests of trimmed VCD files: header, values at the start of the window, changes inside it only."""
 
 from __future__ import annotations
 

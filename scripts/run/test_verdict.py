@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of verdicts from results, logs and tracebacks; real simulations fail in
-test_simulate.py."""
+"""Tests of verdicts from result files, logs and tracebacks, without a simulator.
+
+Real simulations fail in test_simulate.py.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ ROOT = Path("/tree")
 
 
 def verdict(tmp_path: Path, error: str, message: str, trace: str = TRACE) -> Verdict:
-    """Judge a result file with one failed case."""
+    """Return the verdict on a result file with one failed case.
+
+    `error` is the type of the exception, `message` its text, `trace` its traceback.
+    """
     root = ElementTree.Element("testsuites")
     case = ElementTree.SubElement(root, "testcase", name="one", time="1")
     failed = ElementTree.SubElement(case, "failure", message=message, type=error)
@@ -78,7 +83,10 @@ def test_without_a_checker_the_place_of_a_bare_assertion_is_the_key(tmp_path: Pa
 
 
 def test_an_assertion_with_a_text_shows_its_values_as_well(tmp_path: Path) -> None:
-    """Two runs with other values are one cause: the key is of the text alone."""
+    """Check that the cause has the assertion's message and values, and the key only the message.
+
+    So two failures that differ in values have one key.
+    """
     shown = "assert Credits(plain=62, data=8) == Credits(plain=64, data=8)"
     found = verdict(tmp_path, "AssertionError", f"credits came back\n{shown}\n  more")
     assert found.cause == f"AssertionError: credits came back; {shown} (verif/env/helper.py:4)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that states and codes have names in waves (hdl/common/nf_wave.svh)."""
+"""Tests that states and codes of the RTL have readable names in waves (hdl/common/nf_wave.svh)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOURCES = [
 
 
 def texts(vcd: str, name: str) -> list[str]:
-    """Return the values of the vector `name` over time, read as ASCII."""
+    """Return the successive values of the vector `name` in a VCD, decoded as ASCII."""
     code = re.search(rf"\$var \w+ \d+ (\S+) {name} ", vcd)
     assert code is not None, f"no {name} in the waves"
     found = re.findall(rf"^b([01]+) {re.escape(code[1])}$", vcd, re.MULTILINE)
@@ -47,7 +47,7 @@ def test_states_have_names_in_waves(tmp_path: Path) -> None:
 
 
 def members() -> dict[str, list[str]]:
-    """Return the members of every enum of the packages, by its name."""
+    """Return the members of every enum in the RTL packages, by name of the enum."""
     found: dict[str, list[str]] = {}
     for path in sorted(HDL.rglob("*_pkg.sv")):
         text = path.read_text(encoding="utf-8")

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triage of failures: a failed simulation runs again with the same seed, and waves of its last
-moments are kept.
+"""Triage of failures: a failed run is repeated with the same seed and waves of its last moments.
 
-A run that passes the second time is flaky, which is never green. Only the first few failures of
-one cause are run again: the tenth wave file of one fault adds nothing.
+A run that passes the second time is flaky, which never counts as passed. Only the first few
+failures of one cause are repeated: the tenth wave file of one fault adds nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _lock = threading.Lock()  # not in the object, which may be sent to another proc
 
 
 class Triage:
-    """Runs specs, and failed ones once more. One object a regression: it counts the causes.
+    """Runner of specs that repeats failed ones. Make one object a regression: it counts the causes.
 
     `run` is what a scheduler calls in place of `simulate.run`; safe from several threads.
     """
@@ -53,12 +52,15 @@ class Triage:
         self._seen: Counter[tuple[FailureKind | None, str]] = Counter()
 
     def run(self, spec: RunSpec) -> RunRecord:
-        """Run a spec; a failed one is returned with the result of its second run."""
+        """Run a spec; if it fails, return its record with the result of the repetition."""
         record = self._first(spec) if self._first else simulate.run(spec, self._runs)
         return self.look(record, spec)
 
     def look(self, record: RunRecord, spec: RunSpec) -> RunRecord:
-        """Return the record of `spec`, completed by a rerun if it failed and its cause is rare."""
+        """Return the record of a run; repeat the run first if it failed and its cause is rare.
+
+        The first failure of a cause also gets a reduced stimulus.
+        """
         if record.passed or record.kind in _NO_WAVES:
             return record
         if not worth_a_rerun(record.cause_key):
@@ -79,7 +81,17 @@ class Triage:
 
 
 def triage(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
-    """Run a failed spec once more with waves; the record says what came of it."""
+    """Repeat a failed run once with waves.
+
+    Args:
+        record: Record of the failure.
+        spec: The run.
+        runs: Parent of the run folder.
+
+    Returns:
+        The record with the waves, the log of the repetition and a note on its result; `flaky` if it
+        passed.
+    """
     folder = runs / spec.id / "rerun"
     case = _first_failed(record)
     try:
@@ -103,8 +115,7 @@ def _first_failed(record: RunRecord) -> CaseResult | None:
 
 
 def _with_waves(spec: RunSpec, case: CaseResult | None) -> RunSpec:
-    """Return the spec that shows the failure: its first failed test alone, which starts at time
-    0."""
+    """Return the run for waves: only the first failed test, which then starts at time 0."""
     waves = spec.build.waves or registry.get(spec.build.sim).wave_format
     return replace(
         spec,
@@ -122,8 +133,10 @@ def _window(failed_ns: float) -> tuple[float, float]:
 
 
 def _keep_waves(again: RunRecord, case: CaseResult | None, folder: Path) -> str | None:
-    """Move the waves to the folder of the first run, cut to their end if no failure time is
-    known."""
+    """Move the waves of the repetition to the folder of the first run; return their path or None.
+
+    A VCD is cut to its end if no time of the failure is known.
+    """
     if again.waves is None:
         return None
     path = ROOT / again.waves

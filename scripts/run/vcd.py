@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trimming of a VCD file to a window of time, in one pass and in constant memory.
+"""Trimming of a VCD file to a window of simulated time, in one pass and in constant memory.
 
-The result is a complete VCD file (IEEE 1800-2023, clause 21.7): the original header, all values
-at the start of the window, then the changes inside it.
+The result is a complete VCD file (IEEE 1800-2023, clause 21.7): the original header, all values at
+the start of the window, then the changes inside it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _TAIL = 1 << 20
 
 
 def trim(path: Path, first_ns: float, last_ns: float) -> None:
-    """Keep what happens from `first_ns` to `last_ns` (simulated time); replaces the file.
+    """Cut a VCD file in place to the simulated time from `first_ns` to `last_ns`.
 
-    Raises ValueError for a file without a header.
+    Raises:
+        ValueError: The file has no complete header.
     """
     target = path.with_name(path.name + ".new")
     try:
@@ -36,7 +37,11 @@ def trim(path: Path, first_ns: float, last_ns: float) -> None:
 
 
 def last_time_ns(path: Path) -> float:
-    """Return the last time of the file; 0 when it has none. Raises ValueError without a header."""
+    """Return the last time stamp of a VCD file in ns; 0 when it has none.
+
+    Raises:
+        ValueError: The file has no complete header.
+    """
     with path.open("rb") as source:
         tick_ns = _tick_ns(b"".join(_header(source)))
         source.seek(max(0, path.stat().st_size - _TAIL))

@@ -3,8 +3,8 @@
 
 The result file alone is not reliable: an SVA assertion that fires ends the simulator before cocotb
 can name it, and a filter that matches no test leaves an empty file and exit code 0. A cause is one
-line; its key is equal for all runs that one fault turns red. Places are `file:line`, relative to
-the root of the design and its bench, so that they are the same on every machine.
+line; its key is equal for all runs that fail for this cause. Places are `file:line`, relative to
+the root of the design and its testbench, so that they are the same on every machine.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def read_results(path: Path, bench: Path = ROOT) -> tuple[CaseResult, ...] | Non
     """Read the test cases of a cocotb result file.
 
     Args:
-        path: the XML file.
-        bench: folder that places in the bench are shown relative to.
+        path: The XML file.
+        bench: Folder that places in the testbench are shown relative to.
 
     Returns:
         The cases; None when the file is missing or damaged (no XML, an unknown encoding, a time
@@ -123,7 +123,7 @@ def _number(text: str) -> float:
 
 
 def read_log(path: Path) -> list[str]:
-    """Return the lines of a log without colour codes; none when it cannot be read."""
+    """Return the lines of a log without colour codes; [] if it cannot be read."""
     try:
         return _ANSI.sub("", path.read_text(errors="replace", encoding="utf-8")).splitlines()
     except OSError:
@@ -131,7 +131,7 @@ def read_log(path: Path) -> list[str]:
 
 
 def read_names(path: Path) -> tuple[str, ...] | None:
-    """Return the tests that cocotb registered in a run; None if the list is missing or damaged."""
+    """Read the names of the tests that cocotb registered in a run; None if missing or damaged."""
     try:
         return typed(tuple[str, ...], read_json(path))
     except (OSError, DataError):
@@ -148,17 +148,17 @@ def judge(
     expected: Sequence[str] = (),
     bench: Path = ROOT,
 ) -> Verdict:
-    """Decide on a simulation that ended.
+    """Return the verdict on a simulation that has ended.
 
     The order matters: an assertion of the RTL explains a crash, a time limit explains missing
     results, and a failed case explains a non-zero exit code.
 
     Args:
-        finished: how the process ended.
-        cases: as `read_results` returns them.
-        lines: the log.
-        expected: tests, without parameters, each of which must have left a case.
-        bench: as in `read_results`.
+        finished: How the process ended.
+        cases: As `read_results` returns them.
+        lines: The log.
+        expected: Tests, without parameters, each of which must have left a case.
+        bench: As in `read_results`.
     """
     assertion = _assertion(lines)
     if assertion is not None:
@@ -187,13 +187,15 @@ def as_registered(
     expected: Sequence[str],
     cases: Sequence[CaseResult],
 ) -> Verdict:
-    """Compare registered tests with planned ones, and the tests that were to run with the results.
+    """Return a verdict that fails if tests are missing or unexpected.
+
+    Registered tests are compared with planned ones, and results with the tests that were to run.
 
     Args:
-        registered: names that cocotb registered; None when it left no list.
-        planned: names that discovery knows; None if the module belongs to no testplan.
-        expected: tests that were to run; empty means all.
-        cases: results of the run.
+        registered: Names that cocotb registered; None when it left no list.
+        planned: Names that discovery knows; None if the module belongs to no testplan.
+        expected: Tests that were to run; empty means all.
+        cases: Results of the run.
     """
     if registered is None:
         return _verdict(FailureKind.NO_TEST, "cocotb left no list of the tests that it registered")
@@ -215,14 +217,18 @@ def as_registered(
 
 
 def worth_a_rerun(key: str) -> bool:
-    """Return False where a rerun with waves shows nothing: the bench does not load, a debugger ends
-    it, or it would run until its time limit again."""
+    """Return whether a repetition with waves may show more of a failure with this cause key.
+
+    It does not if the testbench does not load, a debugger ended it, or it ran into its time limit.
+    """
     return not key.startswith(_NOTHING_TO_SEE)
 
 
 def _verdict(kind: FailureKind, text: str, key: str = "", place: str = "") -> Verdict:
-    """Make a red verdict in one line; a long text is cut, its place never. The key is made of the
-    whole text."""
+    """Make a failed verdict with the cause in one line.
+
+    A long text is cut, its place never. Without a key, the key is made of the whole text.
+    """
     end = f" ({place})" if place else ""
     one_line = " ".join(text.split())
     room = _MAX_CAUSE - len(end)
@@ -231,7 +237,7 @@ def _verdict(kind: FailureKind, text: str, key: str = "", place: str = "") -> Ve
 
 
 def _is_one_of(name: str, tests: Sequence[str]) -> bool:
-    """Match a case with its test: a test with parameters leaves a case for each set of values."""
+    """Return whether the name of a case is one of the tests, or a test with parameter values."""
     return any(name == test or name.startswith(f"{test}/") for test in tests)
 
 
@@ -277,7 +283,7 @@ def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
 def _ended_early(
     case: CaseResult, first: str, ended: tuple[str, str], lines: list[str], bench: Path
 ) -> Verdict:
-    """Explain cocotb's SimFailure: the simulation ended before the test did."""
+    """Return the verdict for cocotb's SimFailure: the simulation ended before the test did."""
     if ended[0].partition(":")[0] in _ENDINGS:
         return _died(*ended, lines, bench)
     if case.cause_key:
@@ -290,7 +296,7 @@ def _ended_early(
 
 
 def _values(message: str) -> str:
-    """Return the values that the rewritten assertion shows after its message, "" without a message.
+    """Return the values that a rewritten assertion shows after its message; "" without a message.
 
     For a mere truth value (`assert False`), pytest's explanation of its origin is added.
     """
@@ -302,7 +308,7 @@ def _values(message: str) -> str:
 
 
 def _lines_of(case: CaseResult, lines: list[str]) -> list[str]:
-    """Return the part of a log that one test wrote; all of it if its start is not found."""
+    """Return the log lines that one test wrote; all lines if its start is not found."""
     begins = [(n, found["test"]) for n, x in enumerate(lines) if (found := _RUNNING.search(x))]
     for number, (first, test) in enumerate(begins):
         if test.endswith(f".{case.name}"):
@@ -311,7 +317,7 @@ def _lines_of(case: CaseResult, lines: list[str]) -> list[str]:
 
 
 def _died(exception: str, place: str, lines: list[str], bench: Path) -> Verdict:
-    """Make the verdict of an exception that no checker raises: a fault of the bench, or an exit."""
+    """Return the verdict for an exception that no checker raises: a testbench fault or an exit."""
     kind, _, said = exception.partition(": ")
     kind = kind.rpartition(".")[2]
     if kind == "BdbQuit":
@@ -325,7 +331,7 @@ def _died(exception: str, place: str, lines: list[str], bench: Path) -> Verdict:
 
 
 def _crash(finished: Finished, lines: list[str], bench: Path) -> Verdict:
-    """Explain a simulator that left no results, or that ended badly after them."""
+    """Return the verdict for a simulator without results, or with a bad exit code after them."""
     code = finished.returncode
     begins = [number for number, line in enumerate(lines) if _RUNNING.search(line)]
     # Earlier tests of the process are over, so their exceptions explain nothing.
@@ -347,7 +353,10 @@ def _crash(finished: Finished, lines: list[str], bench: Path) -> Verdict:
 
 
 def place_of_trace(trace: str, root: Path = ROOT) -> str:
-    """Return the innermost frame of the bench in the last exception of a chain; "" without one."""
+    """Return "file:line" of the innermost testbench frame in a traceback; "" without one.
+
+    Of chained exceptions the last one with such a frame counts.
+    """
     for part in reversed(_CHAINED.split(trace)):
         own = [f for f in _FRAME.finditer(part) if not _FOREIGN.search(f["file"])]
         if own:
@@ -356,7 +365,7 @@ def place_of_trace(trace: str, root: Path = ROOT) -> str:
 
 
 def place_of_debugger(lines: Sequence[str], root: Path = ROOT) -> str:
-    """Return the place where pdb last waited for a command; "" when it never did."""
+    """Return "file:line" where pdb last waited for a command; "" when it never did."""
     found = list(_PDB.finditer("\n".join(lines)))
     return _shown(found[-1], root) if found else ""
 
@@ -368,7 +377,7 @@ def _shown(found: re.Match[str], root: Path) -> str:
 
 
 def last_exception(lines: Sequence[str], root: Path = ROOT) -> tuple[str, str]:
-    """Return the last exception in a log and its place; two empty texts without one."""
+    """Return the last exception in a log ("KIND: TEXT") and its "file:line"; else ("", "")."""
     for number in range(len(lines) - 1, -1, -1):
         found = _EXCEPTION.match(lines[number])
         if found:

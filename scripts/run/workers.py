@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers and ranks on this machine that do not outlive the process that has started them.
+"""Processes (workers, ranks of a training) that do not outlive the process that started them.
 
 The launcher is `neuron_fabric.workers`. Signals that would end this process end the workers first,
 and the orphan guard (`scripts.common.orphan_guard`) ends them after a SIGKILL of this process.
@@ -26,7 +26,7 @@ from scripts.run.node_network import Nodes
 def run_workers(
     command: Sequence[str], workers: int, env: Mapping[str, str] = os.environ
 ) -> str | None:
-    """Run one command in every worker; see `neuron_fabric.workers.run_workers`."""
+    """Run one command in every worker process, guarded; see `neuron_fabric.workers.run_workers`."""
     with _ended_by_signals():
         return launcher.run_workers(command, workers, env, orphan_guard.watch)
 
@@ -34,20 +34,20 @@ def run_workers(
 def rank_run(
     nodes: Nodes, module: str, words: Sequence[str], left: str, env: Mapping[str, str] | None = None
 ) -> Mapping[str, Any]:
-    """Run one module as every rank of a measurement.
+    """Run one module as every rank of a measurement, and return the result of rank 0.
 
     Args:
-        nodes: nodes of the ranks, with the command prefix of each.
-        module: module, called with folder, rank, world, address of the master, and ``words``.
-        words: further arguments.
-        left: file in the folder that rank 0 leaves.
-        env: further environment variables.
+        nodes: Nodes of the ranks, with the command prefix of each.
+        module: Module, called with folder, rank, world, address of the master, and ``words``.
+        words: Further arguments.
+        left: JSON file in the folder that rank 0 writes.
+        env: Further environment variables.
 
     Returns:
         The object in that file.
 
     Raises:
-        NfError: a rank has failed; with its last line of output.
+        NfError: A rank has failed; with its last line of output.
     """
     count = len(nodes.prefix)
     with tempfile.TemporaryDirectory(prefix="nf-ranks-") as folder, _ended_by_signals():

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server inside the simulator: waits with everything loaded, and forks one child for each requested
-run.
+"""Server inside a started simulator, which forks one child for each requested run.
 
 cocotb calls `serve` before its other entry points (PYGPI_USERS names it first). The design is
 loaded, Python has started, time is 0, no test is known. A child cannot distinguish this from a
-direct start: the same command line, and its environment, folder, log and process group. It
-returns from `serve`, and cocotb starts as usual. `forkserver.py` is the client.
+direct start: the same command line, and its environment, folder, log and process group. It returns
+from `serve`, and cocotb starts as usual. `forkserver.py` is the client.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def serve() -> None:
-    """Fork a child for every request; returns in the children only."""
+    """Fork a child for every request, and return in the children only.
+
+    Each child has taken over the folder, log and environment of its run.
+    """
     # Nothing here may open a file that a child would share, except the socket.
     connection = Connection(int(os.environ[FD]))
     os.close(os.pidfd_open(os.getpid()))  # Linux 5.3; without it there is no server, see _wait
@@ -48,10 +50,12 @@ def serve() -> None:
 
 
 def children(connection: Connection) -> dict[str, Any]:
-    """Fork a child for each request, and report its number and its exit status.
+    """Fork a child for each request; send its process number and, when it ends, its exit status.
+
+    It returns in the children only.
 
     Returns:
-        The request, in the child, which has a separate process group and ends with its parent.
+        The request of this child, which has a separate process group and ends with its parent.
     """
     server = os.getpid()
     connection.send({"ready": server})
@@ -75,9 +79,9 @@ def children(connection: Connection) -> dict[str, Any]:
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the kernel end this process when the thread of process ``parent`` that made it is gone.
+    """Have the kernel kill this process when the thread of process ``parent`` that made it ends.
 
-    If the parent ended before the kernel was asked, end here.
+    If the parent ended before the kernel was asked, exit at once.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -85,7 +89,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def write_to(log: str, greeting: bytes = b"") -> None:
-    """Redirect both outputs of this process to a new file that begins with a greeting."""
+    """Redirect stdout and stderr of this process to a new file that begins with ``greeting``."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     os.write(file, greeting)
     os.dup2(file, 1)
@@ -94,7 +98,7 @@ def write_to(log: str, greeting: bytes = b"") -> None:
 
 
 def _become(request: dict[str, Any], greeting: bytes) -> None:
-    """Take over the identity of one run."""
+    """Take over folder, log and environment of one run, in a forked child."""
     os.chdir(request["cwd"])
     write_to(request["log"], greeting)
     wanted: dict[str, str] = request["env"]
@@ -104,10 +108,9 @@ def _become(request: dict[str, Any], greeting: bytes) -> None:
 
 
 def _end_at_exit(libc: ctypes.CDLL) -> None:
-    """Let exit() flush all buffers and end there.
+    """Have exit() flush all buffers and end the process before older exit handlers run.
 
-    Its older handlers belong to the parent: Verilator's would wait for a thread that no child
-    has.
+    These handlers belong to the parent: Verilator's would wait for a thread that no child has.
     """
     for function in (libc._exit, libc.fcloseall):  # called last to first
         libc.on_exit(ctypes.cast(function, ctypes.c_void_p), None)
@@ -116,7 +119,8 @@ def _end_at_exit(libc: ctypes.CDLL) -> None:
 def _end_here(libc: ctypes.CDLL, server: int) -> None:
     """End a child whose tests are over before Python's clean-up, which takes half of its time.
 
-    A simulation that ended in any other way continues to its real exit code.
+    A simulation that ended in any other way continues to its real exit code. Nothing happens in the
+    server itself.
     """
     if os.getpid() != server and cocotb_private.tests_are_over():
         for stream in (sys.stdout, sys.stderr):
@@ -126,8 +130,10 @@ def _end_here(libc: ctypes.CDLL, server: int) -> None:
 
 
 def _wait(pid: int, connection: Connection) -> tuple[int, int]:
-    """Return the exit code of a child and its processor time in milliseconds; when the runner is
-    gone, end the child and this process."""
+    """Wait for a child; return its exit code and its processor time in milliseconds.
+
+    If the runner is gone, the child and this process are ended.
+    """
     handle = os.pidfd_open(pid)
     if connection in wait([handle, connection]):  # nobody sends meanwhile: it is the end
         with contextlib.suppress(OSError):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional coverage: points, crosses, bins and their reasons, in plain Python.
+"""Functional coverage: cover points, crosses and bins with their reasons, in plain Python.
 
-A bin is there for a reason, and the reason is part of it: a hole that nobody can explain is noise.
-What a run leaves are its hits alone, {point: {bin: hits}} without zeros; the points, with every
-bin that there should be, are in the code. Merging is a sum.
+Each point states the reason for its bins. A run leaves only its hits, {point: {bin: hits}} without
+zeros; the points with all bins are defined in the code. Hits of several runs are merged by adding.
 """
 
 from __future__ import annotations
@@ -19,16 +18,23 @@ CHEAP = 10  # `at_least` of a bin that every run of its test hits: once would be
 
 
 def _no_action(text: str) -> None:
-    """Ignore hits of illegal bins."""
+    """Do nothing; the default of `on_illegal`."""
 
 
 @dataclass(slots=True)
 class CoverPoint:
-    """Named set of bins; `reason` says what a hole would leave untested.
+    """Cover point: a named set of bins with their hits.
 
-    `test` is the one that is meant to hit the bins, each `at_least` times in the merged nightly
-    suite. An `illegal` bin is none of the bins: a hit calls `on_illegal`, which fails the test. An
-    `ignored` bin counts nowhere.
+    Attributes:
+        name: Name of the point.
+        reason: Statement of what a hole would leave untested.
+        test: Test that is meant to hit the bins.
+        at_least: Number of hits that each bin needs in the merged nightly suite.
+        bins: Hits by bin; for a cross a bin is named by its axis values, joined with BETWEEN.
+        illegal: Names that are no bins: a hit calls `on_illegal`, which fails the test.
+        ignored: Names whose hits count nowhere.
+        unexpected: Hits of names that are neither bins nor ignored.
+        on_illegal: Called with a line of text for each hit of an illegal name.
     """
 
     name: str
@@ -42,9 +48,13 @@ class CoverPoint:
     on_illegal: Callable[[str], None] = _no_action
 
     def hit(self, *values: str, times: int = 1) -> None:
-        """Count hits of a bin, named by its value on each axis.
+        """Count hits of a bin.
 
-        Hits of an unplanned bin are kept in `unexpected`.
+        A hit outside the bins is counted in `unexpected`, unless the name is ignored.
+
+        Args:
+            values: Name of the bin, or for a cross its value on each axis.
+            times: Number of hits.
         """
         name = BETWEEN.join(values)
         if name in self.bins:
@@ -56,12 +66,16 @@ class CoverPoint:
 
     @property
     def holes(self) -> list[str]:
-        """Return the bins with fewer hits than wanted."""
+        """Return the bins with fewer than `at_least` hits."""
         return [name for name, hits in self.bins.items() if hits < self.at_least]
 
 
 class CoverModel:
-    """All points of a run; `on_illegal` is called with one line for each hit of an illegal bin."""
+    """All cover points of a run.
+
+    Args:
+        on_illegal: Called with a line of text for each hit of an illegal bin.
+    """
 
     def __init__(self, on_illegal: Callable[[str], None] = _no_action) -> None:
         self.points: dict[str, CoverPoint] = {}
@@ -71,7 +85,7 @@ class CoverModel:
         self.on_illegal(text)
 
     def hit(self, point: str, *values: str, times: int = 1) -> None:
-        """Count hits of a bin of a point."""
+        """Count hits of a bin of the point `point`; see `CoverPoint.hit`."""
         self.points[point].hit(*values, times=times)
 
     def point(
@@ -85,7 +99,11 @@ class CoverModel:
         illegal: Iterable[str] = (),
         ignored: Iterable[str] = (),
     ) -> CoverPoint:
-        """Add a point; ValueError if the name is taken, or a bin is both wanted and illegal."""
+        """Add a cover point and return it; the arguments are the fields of `CoverPoint`.
+
+        Raises:
+            ValueError: The name is taken, or a bin is both wanted and illegal.
+        """
         if name in self.points:
             raise ValueError(f"cover point {name} exists")
         planned, never = dict.fromkeys(bins, 0), frozenset(illegal)
@@ -113,10 +131,18 @@ class CoverModel:
         at_least: int = 1,
         never: Sequence[Mapping[str, Sequence[str]]] = (),
     ) -> CoverPoint:
-        """Add a point with one bin for each combination of axis values.
+        """Add a cover point with one bin for each combination of axis values, and return it.
 
-        `never`: combinations that are ignored, by the values that each of them has on some axes.
-        ValueError as for `point`, and if a value could be taken for two.
+        Args:
+            name: Name of the point.
+            reason: See `CoverPoint`.
+            axes: Values by name of the axis.
+            test: See `CoverPoint`.
+            at_least: See `CoverPoint`.
+            never: Combinations that are ignored; each entry gives the values on some axes.
+
+        Raises:
+            ValueError: The name is taken, or a value contains BETWEEN.
         """
         if any(BETWEEN in value for values in axes.values() for value in values):
             raise ValueError(f"cover cross {name}: {BETWEEN!r} stands between values, not in one")
@@ -130,7 +156,9 @@ class CoverModel:
         )
 
     def hits(self) -> Hits:
-        """Return the hits as plain data; `add` is the inverse."""
+        """Return the hits of all points as plain data, {point: {bin: hits}} without zeros, for
+        `add`.
+        """
         found = {
             name: {b: n for b, n in (point.bins | point.unexpected).items() if n}
             for name, point in self.points.items()
@@ -138,9 +166,11 @@ class CoverModel:
         return {name: bins for name, bins in found.items() if bins}
 
     def add(self, hits: Mapping[str, Mapping[str, int]]) -> None:
-        """Add the hits of another run; keep an unplanned point without bins.
+        """Add the hits of another run to this model.
 
-        An illegal bin of that run has failed it already: it is not reported again.
+        A point that is not planned is added without bins; hits of names that are no bins are
+        counted in `unexpected`. Illegal hits are not reported again, as they have failed their own
+        run.
         """
         for name, bins in hits.items():
             point = self.points.setdefault(name, CoverPoint(name, "not planned"))

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional coverage of the controller, sampled from judged operations, commits, registers and
-memory beats.
+"""Functional coverage of the controller, composed from the points of each feature.
 
-The points lie in a file for each feature; here they are composed into one model, and what the
-monitors and the scoreboard say goes to those who want it.
+`NfCoverage` passes judged operations, commits, registers and memory beats on to them.
 """
 
 from __future__ import annotations
@@ -11,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from models.aggregated_line import AggregatedLine
+from models.expected_response import ExpectedResponse
 from models.line_packing import Mode
 from models.regions import Cause, Kind, RegionConfig
-from models.step_result import StepResult
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.coverage_plan import Judged
 from verif.coverage.engine_points import (
@@ -40,7 +38,7 @@ from verif.scoreboard.scoreboard import Scoreboard
 class NfCoverage(Observer):
     """Functional coverage of the controller, sampled as an observer of the scoreboard.
 
-    The environment also calls `beat` and `register` with what its monitors see.
+    The environment also calls `beat` and `register` with the results of its monitors.
     """
 
     def __init__(self) -> None:
@@ -65,13 +63,17 @@ class NfCoverage(Observer):
         self.link_fault = LinkFaultPoints(model)
 
     def watch(self, scoreboard: Scoreboard) -> None:
-        """Look descriptors up in this scoreboard, and report illegal bins to it."""
+        """Set the scoreboard, for looking up descriptors and for reporting illegal bins."""
         self.scoreboard = scoreboard
         self.device, self.memory = scoreboard.model, scoreboard.memory
         self.model.on_illegal = scoreboard.error
 
     def finished(self, top: Any = None) -> CoverModel:
-        """Return the model after flushing all samples; `top`: the simulated design."""
+        """Return the coverage model at the end of a run, with all pending samples counted.
+
+        Args:
+            top: Simulated design, whose white-box counters are added; None leaves them out.
+        """
         self.fp32.flush()
         if top is not None:
             self.white_box.take(top)
@@ -98,7 +100,7 @@ class NfCoverage(Observer):
         self.capacity.op(op)
 
     def judged(
-        self, op: Op, before: AggregatedLine, after: AggregatedLine, expected: StepResult
+        self, op: Op, before: AggregatedLine, after: AggregatedLine, expected: ExpectedResponse
     ) -> None:
         access = op.access
         config = self.device.config(access.region)
@@ -140,7 +142,7 @@ class NfCoverage(Observer):
             self.transaction.placed(self.scoreboard.configs, self.device.params)
 
     def beat(self, beat: MemBeat) -> None:
-        """Sample a beat on the device-memory port."""
+        """Count the bins of a beat on the device-memory port."""
         record, place = self.memory.located(beat)
         config = None if record is None else self.scoreboard.configs[record.region]
         if beat.write and beat.poison and self.memory.may_poison():
@@ -153,7 +155,13 @@ class NfCoverage(Observer):
             self.engine.write_back(record.region, record.index)
 
     def register(self, name: str, value: int, write: bool = False) -> None:
-        """Sample a register access."""
+        """Count the bins of a register access.
+
+        Args:
+            name: Name of the register, with its region: REGION[2].STATUS.
+            value: Value read or written.
+            write: Whether it is a write.
+        """
         self.control.register(name, value, write)
         self.ram.register(name, value, write)
         if write:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage plan of the sampled points: bins, reason, test and floor of each, from `plan.toml`."""
+"""Coverage plan: bins, reason, test and least hits of each sampled point, from `plan.toml`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,17 @@ _BOUND = re.compile(r"(above )?(\d+)")
 
 
 class PlanEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Plan of one point; the header of `plan.toml` describes the fields."""
+    """Entry of a cover point in `plan.toml`.
+
+    Attributes:
+        reason: Statement of what a hole would leave untested.
+        test: Test that is meant to hit the bins.
+        at_least: Number of hits that each bin needs in the merged nightly suite.
+        bins: Names of the bins, or patterns.
+        illegal: Names whose hit fails the test.
+        axes: Values by name of the axis, for a cross; a string names a list of [codes].
+        never: Combinations of axis values that have no bin.
+    """
 
     reason: str
     test: str
@@ -67,23 +77,26 @@ def _plan() -> _Plan:
 
 
 def entries() -> dict[str, PlanEntry]:
-    """Return the plan of every sampled point by its name."""
+    """Return the plan of each sampled point, by name of the point."""
     return _plan().points
 
 
 def shown_by() -> dict[str, tuple[str, ...]]:
-    """Return the fields of registers that each test must see change, by the name of the test."""
+    """Return the register fields that each test must see change, by name of the test."""
     return {test: tuple(_values(fields)) for test, fields in _plan().shown_by.items()}
 
 
 def codes(name: str) -> tuple[str, ...]:
-    """Return a list of names that points share."""
+    """Return a list of names that several points share, from [codes] of `plan.toml`."""
     return tuple(_plan().codes[name])
 
 
 @cache
 def class_of(name: str, value: int) -> str:
-    """Return the class of a number: the last name of `codes(name)` whose lower bound it reaches."""
+    """Return the class of a number: the last name of `codes(name)` whose lower bound it reaches.
+
+    "4..15" begins at 4, "above 256" at 257.
+    """
     found = ""
     for one in codes(name):
         bound = _BOUND.match(one)
@@ -94,7 +107,9 @@ def class_of(name: str, value: int) -> str:
 
 
 def _names(text: str) -> Iterable[str]:
-    """Return the names that a pattern expands to."""
+    """Yield the names that a pattern expands to: {NAME} stands for each name of a list, {0..7} for
+    numbers.
+    """
     fixed = _PATTERN.split(text)[::4]
     parts = [
         codes(one[3]) if one[3] else [str(n) for n in range(int(one[1]), int(one[2]) + 1)]
@@ -105,14 +120,25 @@ def _names(text: str) -> Iterable[str]:
 
 
 def _values(given: str | list[str]) -> list[str]:
-    """Return the names of a list, which may be given by its name; a string is one value as well."""
+    """Return the names that an entry of `plan.toml` stands for.
+
+    Args:
+        given: Name of a list in [codes], a single value, or a list of patterns.
+    """
     if isinstance(given, str):
         return _plan().codes.get(given, [given])
     return [name for text in given for name in _names(text)]
 
 
 def add_point(model: CoverModel, name: str, plan: PlanEntry, axes: Axes) -> CoverPoint:
-    """Add a planned point to a model; `axes`: the values of its axes, if it has any."""
+    """Add a point of the coverage plan to a model, and return it.
+
+    Args:
+        model: Coverage model.
+        name: Name of the point.
+        plan: Its entry in the plan.
+        axes: Values by name of the axis, for a cross; empty for a point with a list of bins.
+    """
     common: dict[str, Any] = {"test": plan.test, "at_least": plan.at_least}
     if axes:
         never = [{axis: _values(some) for axis, some in one.items()} for one in plan.never]
@@ -123,10 +149,15 @@ def add_point(model: CoverModel, name: str, plan: PlanEntry, axes: Axes) -> Cove
 
 @dataclass(slots=True)
 class Judged:
-    """Operation on a line of a region that raced with none.
+    """Operation on a line of a region that the scoreboard found correct.
 
-    `before`, `after`: the line before and after it; `closed`: its round is closed; `done`: the
-    operation has completed the region.
+    Attributes:
+        op: Request with its response.
+        config: Descriptor of the region.
+        before: Line before the operation.
+        after: Line after the operation.
+        closed: Whether the round of the region is closed.
+        done: Whether the operation has completed the region.
     """
 
     op: Op
@@ -138,17 +169,20 @@ class Judged:
 
     @property
     def mode(self) -> str:
-        """Name of the mode of the region."""
+        """Return the name of the mode of the region."""
         return self.config.mode.name
 
     @property
     def writes(self) -> bool:
-        """True for a contribution, False for a read."""
+        """Return True for a contribution, False for a read."""
         return self.op.access.kind is Kind.CONTRIBUTION
 
 
 class Points:
-    """Base of classes that sample planned points; adds all planned points to the model."""
+    """Base of the classes that sample planned points.
+
+    The first one of a model adds all planned points to it.
+    """
 
     def __init__(self, model: CoverModel) -> None:
         self.hit = model.hit

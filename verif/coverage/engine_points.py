@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cover points of aggregation: operations by the state of their line, the mode, and the place of
-the state.
+"""Cover points of aggregation: operations by mode, state of their line, and place of that state.
 
-Sampled from operations that raced with none: of a race nobody knows the order. What only the
-pipeline knows (hits, forwarding, queues) is sampled inside the design.
+A race has no known order, so operations of a race are sampled in one order that explains them.
+Events that only the pipeline knows (hits, forwarding, queues) are sampled inside the design.
 """
 
 from __future__ import annotations
@@ -33,7 +32,12 @@ READS = {Kind.RESULT: "result", Kind.PLANE: "part", Kind.RAW: "part", Kind.SUM: 
 
 
 def _marked(again: bool, poisoned: bool) -> str:
-    """Return the kind of a line with illegal codes."""
+    """Return the bin of MARKED for a line with illegal codes: "new", "duplicate" or "poisoned".
+
+    Args:
+        again: Whether the worker had contributed to the line before.
+        poisoned: Whether the contribution is poisoned.
+    """
     return "duplicate" if again else "poisoned" if poisoned else "new"
 
 
@@ -46,9 +50,11 @@ def _poison(poisoned: bool) -> str:
 
 
 class EnginePoints(Points):
-    """State of lines, sampled by `judged`, `write_back` and `register`.
+    """Cover points of operations on lines of modes G_BINARY, G_TERNARY and FP32.
 
-    A line 'never left' its slot in this epoch, is 'fetched' after a write-back, or 'back'.
+    Sampled by `judged` and `register`. The place of a line's state in this epoch is one axis: it
+    has 'never left' its slot, is 'fetched' for the first operation after a write-back, and 'back'
+    for later ones.
     """
 
     def __init__(self, model: CoverModel) -> None:
@@ -57,15 +63,21 @@ class EnginePoints(Points):
 
     # -- sampling -----------------------------------------------------------------------------
     def write_back(self, region: int, line: int) -> None:
-        """Follow the write-back of a record: its slot now holds another line."""
+        """Record that the record of a line was written back: its state has left the slot."""
         self._left[region, line] = "fetched"
 
     def committed(self, region: int) -> None:
-        """Follow a new epoch: no record of it has been written back."""
+        """Forget the write-backs of a region's records after an accepted commit, which starts a new
+        epoch.
+        """
         self._left = {key: place for key, place in self._left.items() if key[0] != region}
 
     def judged(self, one: Judged) -> None:
-        """Sample an operation on a line that raced with none."""
+        """Count the coverage bins that a judged operation on a line hits.
+
+        Args:
+            one: Operation that the scoreboard found correct, with the line before and after it.
+        """
         access, before = one.op.access, one.before
         key = (access.region, access.line)
         place = self._left.get(key, "never left")
@@ -116,7 +128,9 @@ class EnginePoints(Points):
             self.hit("early read", one.mode, read, strict, share, place)
 
     def register(self, name: str, value: int) -> None:
-        """Sample a register read."""
+        """Count the bins that a register read hits: counters that are not 0, and SATURATED of a
+        region.
+        """
         if name in _COUNTERS and value:
             self.hit("slots", name)
         elif name in _LINE_EVENTS and value:
@@ -131,10 +145,19 @@ NETS, SHARES = codes("NETS"), codes("SHARES")
 
 
 class NetPoints(Points):
-    """Base of the points of votes by their net count and their threshold."""
+    """Base of the cover points of votes, by net count (contributions of + minus those of -) and
+    threshold.
+    """
 
     def nets(self, point: str, config: RegionConfig, m: int, present: NDArray[np.intp]) -> None:
-        """Sample the nets of a line with m contributions; `present`: elements by net + m."""
+        """Count the bins of the net counts that occur in a line.
+
+        Args:
+            point: Name of the cover point.
+            config: Descriptor of the region, with threshold T.
+            m: Number of contributions to the line.
+            present: Number of elements for each net count, at index net + m.
+        """
         t = config.threshold
         kind = threshold_class(t, config.workers)
         values = (-m, -t - 1, -t, 1 - t, 0, t - 1, t, t + 1, m)
@@ -144,12 +167,18 @@ class NetPoints(Points):
 
 
 class CountPoints(NetPoints):
-    """Counts, votes and planes, sampled by `result` and `plane` for each line that a host has
-    read.
+    """Cover points of counts, votes and count planes of lines that a host has read.
+
+    Sampled by `result` and `plane`.
     """
 
     def result(self, config: RegionConfig, reduced: LowBitResult) -> None:
-        """Sample a vote; `reduced`: the reduction of the reference model, of one line."""
+        """Count the bins that the read of a line's vote hits.
+
+        Args:
+            config: Descriptor of the region.
+            reduced: Reduction of this one line by the reference model.
+        """
         m = int(reduced.contributions[0])
         if m and config.mode is Mode.G_BINARY:
             self._majority(config, reduced, m)
@@ -157,7 +186,11 @@ class CountPoints(NetPoints):
             self._net(config, reduced, m)
 
     def _majority(self, config: RegionConfig, reduced: LowBitResult, m: int) -> None:
-        """Sample a count c of m contributions: 2c - m says which way the vote goes."""
+        """Count the bins of a G_BINARY vote with m contributions.
+
+        For a count c of + votes, the sign of 2c - m decides; counts around m / 2 have bins, and
+        ties.
+        """
         present = np.bincount(reduced.counts[0], minlength=m + 1)
         tie = "MINUS" if config.tie_minus else "PLUS"
         parity = "odd" if m & 1 else "even"
@@ -186,7 +219,14 @@ class CountPoints(NetPoints):
                 self.hit("unanimous line", f"{Mode.G_TERNARY.name} {sign}")
 
     def plane(self, mode: Mode, plane: int, data: bytes) -> None:
-        """Sample a count plane that was read as `data`."""
+        """Count the bins of a count plane that was read: its content is all zeros, all ones, or
+        mixed.
+
+        Args:
+            mode: Mode of the region.
+            plane: Number of the plane.
+            data: The 64 bytes read.
+        """
         ones = int.from_bytes(data, "little").bit_count()
         content = "zeros" if ones == 0 else "ones" if ones == 8 * len(data) else "mixed"
         self.hit("plane content", mode.name, str(plane), content)
@@ -194,7 +234,7 @@ class CountPoints(NetPoints):
 
 @functools.cache
 def _share_codes(m: int) -> NDArray[np.intp]:
-    """Return the index into SHARES of each count of m contributions."""
+    """Return the index into SHARES ("0", "1", "some", "m-1", "m") of each count 0..m."""
     table = np.full(m + 1, SHARES.index("some"))
     table[m - 1] = SHARES.index("m-1")
     table[min(1, m)] = SHARES.index("1")
@@ -219,7 +259,7 @@ def _exponent(bits: U32) -> U32:
 
 
 def operand_classes(bits: U32) -> NDArray[np.intp]:
-    """Return the index into OPERANDS of each bit pattern."""
+    """Return the index into OPERANDS (0, -0, subnormal, ..., nan) of FP32 bit patterns."""
     exponent = _exponent(bits)
     zero, special = (bits & _MAGNITUDE) == 0, exponent == 255
     negative = bits >> np.uint32(31) == 1
@@ -233,8 +273,10 @@ def operand_classes(bits: U32) -> NDArray[np.intp]:
 
 
 class Fp32Points(Points):
-    """Operands, rounding and results of FP32 sums, sampled by `sum`; call `flush` before reading
-    the hits.
+    """Cover points of FP32 sums: operands, rounding and result of each addition, sampled by `sum`.
+
+    The additions are those of the reference, in worker order. They are collected and classified in
+    batches; call `flush` before reading the hits.
     """
 
     def __init__(self, model: CoverModel) -> None:
@@ -243,7 +285,9 @@ class Fp32Points(Points):
         self._waiting = 0
 
     def sum(self, lines: Iterable[bytes]) -> None:
-        """Sample a sum; `lines`: 64 bytes of each present worker, in order."""
+        """Collect the additions of the sum of one line; `lines`: 64 bytes of each contributor, by
+        worker.
+        """
         words = np.frombuffer(b"".join(lines), dtype="<u4").reshape(-1, 16)
         if len(words) < 2:
             return
@@ -255,7 +299,7 @@ class Fp32Points(Points):
             self.flush()
 
     def flush(self) -> None:
-        """Classify what has come since the last time."""
+        """Classify the additions that were collected since the last call, and count their bins."""
         if not self._pairs:
             return
         a = canonical(np.concatenate([pair[0].ravel() for pair in self._pairs]))
@@ -278,7 +322,15 @@ class Fp32Points(Points):
         second: tuple[str, ...],
         b: NDArray[np.intp],
     ) -> None:
-        """Count pairs of values, given by their indices on two axes."""
+        """Count the bins of a point with two axes.
+
+        Args:
+            point: Name of the cover point.
+            first: Values of the first axis.
+            a: Indices into `first`, one for each sample.
+            second: Values of the second axis.
+            b: Indices into `second`, one for each sample.
+        """
         counts = np.bincount(a * len(second) + b)
         for index in np.flatnonzero(counts).tolist():
             one, other = divmod(index, len(second))
@@ -311,8 +363,12 @@ class Fp32Points(Points):
                 self.hit("FP32 results", name, times=times)
 
     def _rounding(self, a: U32, b: U32, total: U32) -> None:
-        """Sample the rounding of sums; `a`, `b`, `total`: finite numbers, of which `total` alone
-        may be 0.
+        """Count the bins of the rounding of additions and of their carry or cancellation.
+
+        Args:
+            a: First operands, as bit patterns of finite numbers other than 0.
+            b: Second operands, likewise.
+            total: Rounded sums, finite; may be 0.
         """
         x, y, s = (value.view(np.float32) for value in (a, b, total))
         with np.errstate(all="ignore"):
@@ -339,17 +395,27 @@ SELECTORS = entries()["integer selector"].axes["selector"]
 
 
 class IntPoints(Points):
-    """Integer modes, sampled by `op`, `judged` and `committed`."""
+    """Cover points of the modes G_INT4 and G_INT8: codes, sums by every view, and refusals.
+
+    Sampled by `op`, `judged` and `committed`.
+    """
 
     def op(self, op: Op, config: RegionConfig) -> None:
-        """Sample an answered operation of a region of integer codes."""
+        """Count the bin of the selector of an answered read of a region of integer codes."""
         selector = str(op.access.selector)
         if op.read and op.access.cause in (Cause.NONE, Cause.SELECTOR) and selector in SELECTORS:
             sum8 = "SUM8" if config.mode is Mode.G_INT4 and config.workers <= 16 else "none"
             self.hit("integer selector", config.mode.name, sum8, selector)
 
     def judged(self, one: Judged) -> None:
-        """Sample an operation on a line."""
+        """Count the coverage bins that a judged operation on a line of an integer region hits.
+
+        A contribution is sampled for its codes; a read for its view (plane, SUM8, SUM16), for the
+        workers seen and for poison.
+
+        Args:
+            one: Operation that the scoreboard found correct, with the line before and after it.
+        """
         config, after, selector = one.config, one.after, one.op.access.selector
         sign = "signed" if config.signed else "unsigned"
         if one.writes:
@@ -367,7 +433,9 @@ class IntPoints(Points):
             self.hit("integer view", one.mode, sign, class_of("INT_WORKERS", config.workers), view)
 
     def committed(self, config: RegionConfig, code: int) -> None:
-        """Sample a decided commit."""
+        """Count the bin of a commit that was refused for its mode, or for planes of an integer
+        mode.
+        """
         if code == CommitCode.MODE:
             self.hit("integer commit", f"MODE {int(config.mode)}")
         if code == CommitCode.PLANES and config.mode.bits:
@@ -390,10 +458,17 @@ def _codes_class(data: bytes, config: RegionConfig) -> str:
 
 
 class Tern5Points(NetPoints):
-    """Mode G_TERN5, sampled by `judged` and `committed`."""
+    """Cover points of mode G_TERN5: bytes, net counts, reads by state of the line, and refusals.
+
+    Sampled by `judged` and `committed`.
+    """
 
     def judged(self, one: Judged) -> None:
-        """Sample an operation on a line."""
+        """Count the coverage bins that a judged operation on a line of a G_TERN5 region hits.
+
+        Args:
+            one: Operation that the scoreboard found correct, with the line before and after it.
+        """
         config, after = one.config, one.after
         if one.writes:
             self._contribution(one)
@@ -420,6 +495,8 @@ class Tern5Points(NetPoints):
                 self.hit("G_TERN5 byte", str(byte) if edge else between)
 
     def committed(self, config: RegionConfig, code: int) -> None:
-        """Sample a decided commit of a G_TERN5 region."""
+        """Count the bin of a commit of a G_TERN5 region that was refused for its mode or its
+        planes.
+        """
         if code in (CommitCode.MODE, CommitCode.PLANES):
             self.hit("G_TERN5 refused", CommitCode(code).name)

@@ -2,8 +2,8 @@
 """Cover points of the link at flit level, sampled from its pins: packing, credits,
 acknowledgements, retry.
 
-A tracker of cocotbext.cxl decodes the pins and keeps what both ends have said; each of its events
-is one sample. What needs the state of the retry inside the device is in `link_state_points`.
+A tracker of cocotbext.cxl decodes the pins and keeps the state of both directions; each of its
+events is one sample. The state of the retry inside the device is sampled by `LinkStatePoints`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,13 @@ _MULTI = {(0, 5): "H5", (1, 6): "G6", (2, 6): "G6", (3, 6): "G6"}
 
 @lru_cache(maxsize=1 << 14)
 def _slots(direction: Direction, formats: int, valid: int) -> tuple[str, ...]:
-    """Return the bins of the slots of a flit.
+    """Return the bins of the four slots of a flit.
 
-    ``valid``: slots that hold a header; bit 4: an NDR in H3, or a second one in H4.
+    Args:
+        direction: Direction of the flit.
+        formats: Formats of the slots, 3 bits each.
+        valid: Bit i (0..3): slot i holds a valid header; bit 4: an NDR in H3, or a second one in
+            H4.
     """
     out = []
     for slot in range(4):
@@ -47,8 +51,10 @@ def _slots(direction: Direction, formats: int, valid: int) -> tuple[str, ...]:
 
 
 class LinkPoints(Points):
-    """Flits on the pins: `bind` a tracker, then sample each of its events by `flit` and each level
-    by `phy`.
+    """Cover points of the flits on the pins.
+
+    Call `bind` with a tracker first; then `flit` samples each of its events and `phy` each level of
+    phy_up.
     """
 
     def __init__(self, model: CoverModel) -> None:
@@ -56,14 +62,17 @@ class LinkPoints(Points):
         self.tracker: LinkTracker | None = None
 
     def bind(self, tracker: LinkTracker, full: dict[str, int]) -> None:
-        """Set the tracker that decodes the pins; ``full``: credits of each channel when all are
-        granted.
+        """Set the tracker that decodes the pins, and reset the state.
+
+        Args:
+            tracker: Tracker of both directions.
+            full: Number of credits of each channel (Req, RwD, NDR, DRS) when all are granted.
         """
         self.tracker, self._full = tracker, full
         self.reset()
 
     def reset(self) -> None:
-        """Follow a reset of the link."""
+        """Follow a reset of the link: forget flits, all-data runs and replays."""
         self._kinds: dict[Direction, dict[int, str]] = {M2S: {}, S2M: {}}
         self._multi: dict[int, str] = {}
         self._frames, self._runs = {M2S: 0, S2M: 0}, {M2S: 0, S2M: 0}
@@ -74,7 +83,10 @@ class LinkPoints(Points):
     # -------------------------------------------------------------------------- samples
 
     def phy(self, up: bool) -> None:
-        """Sample a new level of phy_up, before the tracker processes it."""
+        """Count the bins of a fall of phy_up: the states of the link at that moment.
+
+        Call it with each new level of phy_up, before the tracker processes it.
+        """
         if up or self.tracker is None or not self.tracker.m2s.clean_seen:
             return
         m2s, s2m = self.tracker.m2s, self.tracker.s2m
@@ -97,7 +109,7 @@ class LinkPoints(Points):
         self._phase, self._again = "discarded", 0
 
     def flit(self, event: FlitEvent) -> None:
-        """Sample a flit, after the tracker has processed it."""
+        """Count the bins that a flit hits, after the tracker has processed it."""
         tracker = self.tracker
         if tracker is None:
             return
@@ -200,7 +212,16 @@ class LinkPoints(Points):
         self._spent(way, report.plain, report.data)
 
     def _data_to_device(self, flags: int, header: int, owed: int) -> None:
-        """Sample the places of a data header and of byte enables, if the host keeps the rules."""
+        """Count the bins of the places of a data header and of byte enables in a flit to the
+        device.
+
+        A flit that breaks the rules of the host is left out.
+
+        Args:
+            flags: Header of the flit.
+            header: Slot of the data header; -1 without one.
+            owed: Number of data slots still due before the flit.
+        """
         if owed <= 5 and not (0 < header <= owed or (header >= 0 and owed > 3)):
             name = "none" if header < 0 else f"slot {header}"
             self.hit("link rollover", str(owed), name, "BE" if flags & 8 else "no BE")
@@ -242,8 +263,11 @@ _PLAIN: dict[type, str] = {RetryIdle: "RETRY.Idle", RetryFrame: "RETRY.Frame", L
 
 
 def event_name(event: FlitEvent, frames: int) -> str | None:
-    """Return the event that a flit to the device causes; ``frames``: RETRY.Frame flits just before
-    it.
+    """Return the event that a flit to the device causes in its retry state machines, or None.
+
+    Args:
+        event: The flit.
+        frames: Number of RETRY.Frame flits just before it; RETRY.Req and RETRY.Ack need FRAMES.
     """
     if event.kind is FlitKind.BAD_CRC:
         return "bad CRC"
@@ -261,8 +285,10 @@ def event_name(event: FlitEvent, frames: int) -> str | None:
 
 
 class LinkStatePoints(Points):
-    """State of the link retry inside the device: call `clock` once per clock, before the flit of
-    that clock.
+    """Cover points of the retry state machines LRSM and RRSM inside the device.
+
+    Used where the link block stands alone, with the port `status`. Call `clock` once per cycle,
+    before the flit of that cycle is decoded.
     """
 
     def __init__(self, model: CoverModel) -> None:
@@ -270,17 +296,23 @@ class LinkStatePoints(Points):
         self.reset()
 
     def reset(self) -> None:
-        """Follow a reset of the link."""
+        """Follow a reset of the link: forget the last state and the flit that waits to be
+        sampled.
+        """
         self._state = ""
         self._waiting: str | None = None
         self._frames = 0
         self._phy = True
 
     def clock(self, status: dict[str, int], phy: bool, event: FlitEvent | None) -> None:
-        """Sample one clock: members of the port `status`, phy_up, and the flit that the device
-        samples.
+        """Count the bins of one cycle: state, change of state, and the event in this state.
 
-        The flit is judged a clock later, in the state that is seen then.
+        A flit is sampled one cycle later, in the state of that cycle.
+
+        Args:
+            status: Members of the port `status`.
+            phy: Level of phy_up.
+            event: Flit that the device samples in this cycle, or None.
         """
         state, rrsm = STATES[status["lrsm"]], RRSM[status["rrsm"]]
         for event_seen in (self._waiting, "phy down" if self._phy and not phy else None):
@@ -308,9 +340,17 @@ PROFILES = codes("PROFILES")
 
 
 class LinkFaultPoints(Points):
-    """Injected link faults, sampled by `fault`."""
+    """Cover point of injected link faults: kind, in a retry or not, and profile; sampled by
+    `fault`.
+    """
 
     def fault(self, kind: FaultKind, retrying: bool, profile: str) -> None:
-        """Sample an injected fault; ignore faults that no campaign injects."""
+        """Count the bin of an injected fault; kinds outside CAMPAIGN are ignored.
+
+        Args:
+            kind: Kind of the fault.
+            retrying: Whether a retry was in progress.
+            profile: Traffic profile of the run.
+        """
         if kind in CAMPAIGN:
             self.hit("link fault", kind.value, "retry" if retrying else "no retry", profile)

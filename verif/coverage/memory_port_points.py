@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cover points of the device-memory port: beats, waiting times, errors and poison, by the path of
-the device.
+"""Cover points of the device-memory port: kind of access, latency, errors, poison, and RAM
+faults.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ AGGREGATING = codes("AGGREGATING")
 
 
 class MemoryPortPoints(Points):
-    """Beats on the device-memory port, sampled by `beat`."""
+    """Cover points of beats on the device-memory port, sampled by `beat`."""
 
     def beat(self, beat: MemBeat, place: str, record: Record | None, mode: Mode | None) -> None:
-        """Sample a beat on the device-memory port.
+        """Count the bins of a beat on the device-memory port.
 
-        `place`: as `MemoryPort.located` names it; `record`: whose it is part of, in the `mode` of
-        its region.
+        Args:
+            beat: The beat.
+            place: Name of the access, see `MemoryPort.located`.
+            record: Record that the line is a part of, or None.
+            mode: Mode of its region, or None.
         """
         way = "write" if beat.write else "read"
         path = f"{way} {place}"
@@ -57,10 +60,14 @@ _RAMS = codes("RAMS")
 
 
 class RamPoints(Points):
-    """Injections and captures of RAM errors, from accesses to RAS_INJECT and RAS_ERROR."""
+    """Cover points of injected and captured RAM errors, from accesses to RAS_INJECT and
+    RAS_ERROR.
+    """
 
     def register(self, name: str, value: int, write: bool) -> None:
-        """Sample a register access."""
+        """Count the bin of the RAM in a write of RAS_INJECT with GO, or a read of RAS_ERROR with
+        VALID.
+        """
         point, valid = ("RAM flip", "GO") if write else ("RAM error", "VALID")
         if name == ("RAS_INJECT" if write else "RAS_ERROR"):
             fields = _REGISTERS[name].unpack(value)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cover points of regions: region numbers, epochs, views and capacity."""
+"""Cover points of regions: region numbers, epochs, views by INFO and STATUS, DevLoad and
+FALLBACK.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,19 @@ _KINDS = {Kind.RESULT: "result ", Kind.CONTRIBUTION: "write "}
 
 
 class RegionPoints(Points):
-    """Events of each region number, sampled by `op`, `judged`, `committed` and `record`."""
+    """Cover point "region number": each event in each region number.
+
+    Sampled by `op`, `judged`, `committed` and `record`.
+    """
 
     def event(self, region: int, event: str) -> None:
-        """Count an event of a region."""
+        """Count the bin of an event in a region, by the name of the event in `plan.toml`."""
         self.hit("region number", str(region), event)
 
     def op(self, op: Op) -> None:
-        """Sample an answered operation."""
+        """Count the bins of an answered request to a window: a refusal, or an access of mode
+        IDENTITY.
+        """
         access = op.access
         if access.region is None:
             return
@@ -35,7 +42,12 @@ class RegionPoints(Points):
             self.event(access.region, f"{way} IDENTITY")
 
     def judged(self, one: Judged) -> None:
-        """Sample an operation on a line that raced with none."""
+        """Count the bins of a judged operation on a line: its kind and mode, and what it has
+        completed.
+
+        Args:
+            one: Operation that the scoreboard found correct, with the line before and after it.
+        """
         access, before, after = one.op.access, one.before, one.after
         region, raw = access.region, "raw" if access.kind is Kind.RAW else "plane"
         kind = _KINDS.get(access.kind)
@@ -53,11 +65,17 @@ class RegionPoints(Points):
             self.event(region, "early")
 
     def committed(self, region: int, code: int) -> None:
-        """Sample a decided commit."""
+        """Count the bin of a settled commit: accepted (code 0) or refused."""
         self.event(region, "commit refused" if code else "commit")
 
     def record(self, region: int, place: str, write: bool) -> None:
-        """Sample a transfer of a bookkeeping line; `place` as named by `MemoryPort.located`."""
+        """Count the bin of a transfer of a bookkeeping line on the memory port.
+
+        Args:
+            region: Number of the region.
+            place: Name of the access, see `MemoryPort.located`.
+            write: Whether it is a write.
+        """
         event = ("initialised" if place == "initialiser" else "write-back") if write else "fetched"
         self.event(region, event)
 
@@ -75,7 +93,11 @@ _SHAPE = {
 
 
 class EpochPoints(Points):
-    """Descriptors, commits and first touches, sampled by `committed` and `judged`."""
+    """Cover points of commits: codes, changes of descriptors, options, and the first access to a
+    line.
+
+    Sampled by `committed` and `judged`.
+    """
 
     def __init__(self, model: CoverModel) -> None:
         super().__init__(model)
@@ -87,7 +109,15 @@ class EpochPoints(Points):
     def committed(
         self, region: int, config: RegionConfig, epoch: int, code: int, busy: bool
     ) -> None:
-        """Sample a decided commit."""
+        """Count the bins of a settled commit.
+
+        Args:
+            region: Number of the region.
+            config: Descriptor that was committed, or refused.
+            epoch: Value written to EPOCH.
+            code: Result code; 0 if the commit was accepted.
+            busy: Whether requests were in flight when it began.
+        """
         old = self._old.get(region)
         self.hit("commit", CommitCode(code).name, "committed" if old else "none")
         if code:
@@ -115,7 +145,11 @@ class EpochPoints(Points):
             self.hit("workers", config.mode.name, str(config.workers))
 
     def judged(self, one: Judged) -> None:
-        """Sample an operation on a line that raced with none."""
+        """Count the bin of the first operation on a line in an epoch; other operations have none.
+
+        Args:
+            one: Operation that the scoreboard found correct, with the line before and after it.
+        """
         if not (one.before.data or one.before.poisoned):
             access = one.op.access
             what = {Kind.CONTRIBUTION: "write", Kind.RESULT: "result"}.get(access.kind, "part")
@@ -153,10 +187,15 @@ _READS = {
 
 
 class ViewPoints(Points):
-    """Closed rounds, INFO and STATUS, sampled by `op`, `judged`, `closed` and `status`."""
+    """Cover points of the second edition: BIND_SHIFT, closed rounds, and reads of INFO and STATUS.
+
+    Sampled by `op`, `judged`, `closed` and `status`.
+    """
 
     def op(self, op: Op, config: RegionConfig | None) -> None:
-        """Sample an answered operation."""
+        """Count the bin of a write to a region with BIND: from the owner of the worker, or another
+        LD-ID.
+        """
         access, msg = op.access, op.msg
         if config is None or not config.bind or not isinstance(msg, M2SRwD):
             return
@@ -167,11 +206,15 @@ class ViewPoints(Points):
             self.hit("bind shift", str(config.bind_shift), who)
 
     def closed(self, busy: bool) -> None:
-        """Sample the close of a round; `busy`: with requests in flight."""
+        """Count the bin of a close of a round; `busy`: requests were in flight when it began."""
         self.hit("close", "busy" if busy else "quiet")
 
     def judged(self, one: Judged) -> None:
-        """Sample an operation on a line."""
+        """Count the bins of a judged operation on a line: after a close, or a read of INFO.
+
+        Args:
+            one: Operation that the scoreboard found correct, with the line before and after it.
+        """
         op, before, mode, seen = one.op, one.before, one.mode, len(one.before.data)
         complete = seen == one.config.workers
         line = "complete" if complete else "some" if seen else "untouched"
@@ -197,7 +240,13 @@ class ViewPoints(Points):
         self.hit("INFO race", with_commit if op.overlapped or op.commit_raced else "alone")
 
     def status(self, op: Op, words: list[int], exact: bool) -> None:
-        """Sample a read of STATUS; `exact`: no request raced with it."""
+        """Count the bins of the words that a read of STATUS through a region's window returned.
+
+        Args:
+            op: The read.
+            words: The 16 words of the response.
+            exact: Whether each word could have one value only, as no request raced with the read.
+        """
         selector, when = op.access.selector, "quiet" if exact else "racing"
         if selector == STATUS_SELECTOR:
             for name, word in zip(codes("FIGURES"), words[1:], strict=False):
@@ -217,7 +266,11 @@ _DEVLOAD = _REGISTERS["DEVLOAD_THRESHOLD"]
 
 
 class CapacityPoints(Points):
-    """DevLoad, FALLBACK and interrupts, sampled by `op`, `register` (a read) and `written`."""
+    """Cover points of DevLoad, FALLBACK, DONE and the interrupt, and of the registers with their
+    limits.
+
+    Sampled by `op`, `register` (a read) and `written`.
+    """
 
     def __init__(self, model: CoverModel) -> None:
         super().__init__(model)
@@ -229,7 +282,9 @@ class CapacityPoints(Points):
 
     # -- responses ----------------------------------------------------------------------------
     def op(self, op: Op) -> None:
-        """Sample an answered operation."""
+        """Count the bins of the DevLoad level of a response, and of its change since the last
+        response.
+        """
         if op.response is None:
             return
         load = DevLoad(op.response.devload).name
@@ -240,7 +295,7 @@ class CapacityPoints(Points):
 
     # -- registers ----------------------------------------------------------------------------
     def register(self, name: str, value: int) -> None:
-        """Sample a register read."""
+        """Count the bins of a read of IRQ_STATUS, FALLBACK or DONE; other registers have none."""
         if name == "IRQ_STATUS":
             for source, pending in _IRQ_STATUS.unpack(value).items():
                 if pending:
@@ -252,8 +307,13 @@ class CapacityPoints(Points):
             self._follow("done", name, value, "ended by a commit")
 
     def _follow(self, point: str, name: str, value: int, fall: str) -> None:
-        """Count rising and falling bits of a register with one bit per region, between two reads of
-        it.
+        """Count the bits of a register that rose or fell between two reads of it.
+
+        Args:
+            point: Name of the cover point.
+            name: Name of the register, with one bit per region.
+            value: Value read.
+            fall: Bin of a bit that fell.
         """
         old, ever = self._levels[name], self._ever[name]
         rises = value & ~old
@@ -266,7 +326,9 @@ class CapacityPoints(Points):
         self._levels[name], self._ever[name] = value, ever | value
 
     def written(self, name: str, value: int) -> None:
-        """Sample a register write."""
+        """Count the bins of a write of CAP_WINDOW, CAP_THRESHOLD or DEVLOAD_THRESHOLD; follow
+        IRQ_ENABLE.
+        """
         if name == "IRQ_ENABLE":
             self._enabled = value
         elif name in self._limits:

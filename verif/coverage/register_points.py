@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cover points of event counters and status fields that a test has read as 0 and as another value.
+"""Cover points of event counters and status fields: each must be read as 0 and as another value.
 
 A checker compares each read with a range, which a field that never changes may well satisfy. So
-every field that the hardware changes has bins here, made from the register map: one that is added
-to the map without a test in `plan.toml` is an error of `nf check`, and a bin without a hit misses
-the goal of the night. The tests named here fail by themselves if a field does not change in them.
+every field that the hardware changes has bins here, made from the register map. A field that is
+added to the map without a test in `plan.toml` is an error of `nf check`, and a bin without a hit
+misses the coverage goal of the nightly suite. The tests named in the plan fail by themselves if a
+field does not change in them.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ _ZERO, _OTHER = "0", "not 0"
 
 
 def changing(register: Register, prefix: str = "") -> dict[str, str]:
-    """Return the names of the fields that the hardware changes and software reads, by their own.
+    """Return the names in the plan of the fields that the hardware changes, by name of the field.
 
-    A field VALUE is named as its register.
+    Fields of access PULSE are left out; a field VALUE is named as its register.
+
+    Args:
+        register: Register.
+        prefix: Text before the name of the register, "REGION." for one of a region.
     """
     return {
         f.name: prefix + register.name + ("" if f.name == "VALUE" else f".{f.name}")
@@ -34,7 +39,11 @@ def changing(register: Register, prefix: str = "") -> dict[str, str]:
 
 
 def fields() -> dict[str, str]:
-    """Return the test that shows each field, by the name of the field; "" if none does."""
+    """Return the test that must see each changing field change, by name of the field; "" for none.
+
+    Raises:
+        ValueError: [shown_by] of `plan.toml` names a field that the hardware does not change.
+    """
     names = [n for r in REG_MAP.registers for n in changing(r).values()]
     names += [n for r in REG_MAP.region_registers for n in changing(r, "REGION.").values()]
     shown = {name: test for test, shows in SHOWN_BY.items() for name in shows}
@@ -44,7 +53,10 @@ def fields() -> dict[str, str]:
 
 
 class RegisterPoints:
-    """Values of fields that the hardware changes, sampled by `read`."""
+    """Cover points of the values of fields that the hardware changes, sampled by `read`.
+
+    There is one point for each test that must see fields change.
+    """
 
     def __init__(self, model: CoverModel) -> None:
         tests = fields()
@@ -74,7 +86,12 @@ class RegisterPoints:
         }
 
     def read(self, name: str, data: int) -> None:
-        """Sample a register read; `name` as in REGION[2].STATUS."""
+        """Count the bin of each field in a register read: 0 or not 0.
+
+        Args:
+            name: Name of the register, with its region: REGION[2].STATUS.
+            data: Value read.
+        """
         leaf = name.rpartition("]")[2]
         for point, field, place in self._fields["REGION" + leaf if leaf != name else name]:
             value = _OTHER if place.extract(data) else _ZERO
@@ -82,7 +99,7 @@ class RegisterPoints:
                 point.hit(key)
 
     def unseen(self, test: str) -> Sequence[str]:
-        """Return a line for each field that this test must show, and in which it did not change."""
+        """Return an error text for each field that the test `test` must see change and did not."""
         out = []
         for name in SHOWN_BY.get(test, ()):
             value = _ZERO if name == "STATUS.LINK_UP" else _OTHER

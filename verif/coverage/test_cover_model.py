@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage bins: hits, holes, merging; names that the sampling uses are planned."""
+"""Tests of functional coverage: hits, holes and merging; sampling hits planned bins only."""
 
 from __future__ import annotations
 

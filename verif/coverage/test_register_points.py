@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bins of counters and status fields, and the tests that have to show them."""
+"""Tests of the bins of counters and status fields, and of the tests that must show them change."""
 
 from __future__ import annotations
 

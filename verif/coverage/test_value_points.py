@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Value classes: counts around majority and threshold, FP32 operands, rounding and results."""
+"""Tests of value classes: counts around majority and threshold, FP32 operands, rounding and
+results.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def _config(mode: Mode, workers: int, tie_minus: bool = False, threshold: int = 
 
 
 def _float_line(value: float | int) -> bytes:
-    """Return a line that holds one number, or one bit pattern, 16 times."""
+    """Return a line of 64 bytes that holds one FP32 number (int: its bit pattern) 16 times."""
     word = struct.pack("<I", value) if isinstance(value, int) else struct.pack("<f", value)
     return word * 16
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of the bound cover modules: their indices, and that their codes are those of the RTL."""
+"""Tests of the white-box counters: an index gives the axis values, and counters are those of the
+RTL.
+"""
 
 from __future__ import annotations
 

@@ -30,15 +30,19 @@ DATA_OPCODES = codes("DATA_OPCODES")
 
 
 def own_points(mode: Mode) -> bool:
-    """Return whether the mode has points of its class, because it shares the path of another
-    mode.
+    """Return whether a mode (an integer mode, or G_TERN5) has separate cover points.
+
+    It is then left out of the common ones, because it shares the path of another mode.
     """
     return mode.bits > 0 or mode is Mode.G_TERN5
 
 
 @functools.cache
 def workers_class(workers: int) -> str:
-    """Return the class of W by the shape of masks, planes and votes."""
+    """Return the bin of W workers in the list WORKERS of `plan.toml`.
+
+    It is "1", "2", "3", "63" or "64", else "2^k-1", "2^k", "2^k+1", "odd" or "even".
+    """
     if workers in (1, 2, 3, MAX_WORKERS - 1, MAX_WORKERS):
         return str(workers)
     for distance, name in ((1, "2^k-1"), (0, "2^k"), (-1, "2^k+1")):
@@ -49,7 +53,10 @@ def workers_class(workers: int) -> str:
 
 @functools.cache
 def threshold_class(threshold: int, workers: int) -> str:
-    """Return the class of T relative to W: within reach of no worker, of some or of all."""
+    """Return the bin of a threshold T with W workers in the list THRESHOLDS of `plan.toml`.
+
+    It is "1", "2", "255", "W", "3..W-1", "W+1..64" or "65..254".
+    """
     if threshold in (1, 2, 255):
         return str(threshold)
     if threshold == workers:
@@ -63,14 +70,18 @@ WINDOW_SHIFT = 8 + 6
 
 
 def be_kind(be: int) -> str:
-    """Return the class of the byte enables of a partial write."""
+    """Return the bin of byte enables of a partial write: "none", "one", "all" or "mixed"."""
     if be in (0, BE_ALL):
         return "all" if be else "none"
     return "one" if be.bit_count() == 1 else "mixed"
 
 
 class TransactionPoints(Points):
-    """Requests, sampled by `op` and `unmapped`; `placed` tells where the regions are."""
+    """Cover points of requests: opcodes, LD-IDs, refusals, poison, byte enables, selectors and
+    races.
+
+    Sampled by `op` and `unmapped`; `placed` sets where the state areas of the regions are.
+    """
 
     def __init__(self, model: CoverModel) -> None:
         super().__init__(model)
@@ -79,7 +90,12 @@ class TransactionPoints(Points):
         self._mem_lines = 0
 
     def placed(self, configs: Sequence[RegionConfig | None], params: DeviceParams) -> None:
-        """Follow a change of the committed regions."""
+        """Record the state areas of all regions after an accepted commit.
+
+        Args:
+            configs: Committed descriptor by region; None without one.
+            params: Parameters of the device.
+        """
         self._mem_lines = params.mem_lines
         self._areas.clear()
         self._edges.clear()
@@ -96,7 +112,12 @@ class TransactionPoints(Points):
                 self._edges.setdefault(line, []).append((config.mode.name, name))
 
     def unmapped(self, addr: int, configs: Iterable[RegionConfig | None]) -> None:
-        """Sample an unmapped access; `configs`: the committed regions."""
+        """Count the bin of an unmapped address that misses a window by a single address bit.
+
+        Args:
+            addr: Byte address.
+            configs: Committed descriptor by region; None without one.
+        """
         for config in configs:
             if config is not None:
                 shift = config.lines_log2 + WINDOW_SHIFT
@@ -105,7 +126,12 @@ class TransactionPoints(Points):
                     self.hit("window bit", str(missed.bit_length() - 1))
 
     def op(self, op: Op, config: RegionConfig | None) -> None:
-        """Sample an answered operation."""
+        """Count the bins of an answered request.
+
+        Args:
+            op: Request with its response.
+            config: Descriptor of the region whose window holds the address, or None.
+        """
         msg, access = op.msg, op.access
         way = "read" if op.read else "write"
         name = getattr(msg.opcode, "name", None)
@@ -132,7 +158,9 @@ class TransactionPoints(Points):
             self.hit("race", f"{way} with commit")
 
     def _decoded(self, op: Op, name: str | None, config: RegionConfig | None) -> None:
-        """Sample the opcode with the place, the selector and the logical device."""
+        """Count the bins of the decoding of a request: opcode with place, selector, LD-ID and area
+        edge.
+        """
         access, line = op.access, op.msg.addr >> 6
         if name not in DATA_OPCODES:
             place = "window" if config is not None else self._place(line)
@@ -155,7 +183,7 @@ class TransactionPoints(Points):
                 self.hit("selector edge", name, mode, edge)
 
     def _place(self, line: int) -> str:
-        """Return the place of a line outside all windows."""
+        """Return "memory", "state area" or "unmapped" for a line outside all windows."""
         if line >= self._mem_lines:
             return "unmapped"
         return "state area" if any(a <= line < b for a, b in self._areas) else "memory"
@@ -173,7 +201,9 @@ class TransactionPoints(Points):
 
 @functools.lru_cache(4096)
 def _selector_edges(selector: int, workers: int) -> tuple[str, ...]:
-    """Return the edges on which a selector lies: several if W makes them equal."""
+    """Return the bins of a selector in the list SELECTORS of `plan.toml`: several if W makes them
+    equal.
+    """
     named = {"W-1": workers - 1, "W": workers, "64+W-1": 63 + workers, "64+W": 64 + workers}
     at = {edge: named.get(edge, int(edge) if edge.isdigit() else -1) for edge in codes("SELECTORS")}
     return tuple(edge for edge, place in at.items() if place == selector) or ("others",)
@@ -188,15 +218,21 @@ _CODE = next(one for one in REG_MAP.registers if one.name == "CTRL_WINDOW_LO").f
 
 
 class ControlPoints(Points):
-    """Accesses through the control window, sampled by `op`, `raced` and reads of CTRL_WINDOW_LO."""
+    """Cover points of the control window: who accesses which registers, commits, refusals and
+    races.
+
+    Sampled by `op`, `raced` and `register`.
+    """
 
     def register(self, name: str, data: int, write: bool) -> None:
-        """Sample a register access by AXI4-Lite."""
+        """Count the bin of a read of CTRL_WINDOW_LO by AXI4-Lite: the code of the last move."""
         if name == "CTRL_WINDOW_LO" and not write:
             self.hit("control place", CommitCode(_CODE.extract(data)).name)
 
     def raced(self, first: Commit, last: Commit) -> None:
-        """Sample two racing commits of a region, or a commit that races with a close."""
+        """Count the bin of two racing commits of a region, or a commit and a close, in their
+        order.
+        """
         ways = ("AXI4-Lite", "window")
         close = next((one for one in (first, last) if one.closes), None)
         if close is not None:
@@ -209,7 +245,12 @@ class ControlPoints(Points):
         self.hit("control commit race", ways[last.in_band], "another" if changes else "the same")
 
     def op(self, op: Op, window: ControlWindow) -> None:
-        """Sample an answered operation; `window`: the present control window."""
+        """Count the bins of an answered request to the control window.
+
+        Args:
+            op: Request with its response.
+            window: Present control window.
+        """
         msg, access = op.msg, op.access
         if op.windows:
             self.hit("control race", "read" if op.read else "write")

@@ -24,7 +24,13 @@ NO_CODE = ""
 
 
 class PlannedPoint(PlanEntry, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One cross of `white_box.toml`; the header of that file describes the fields."""
+    """Entry of a white-box cross in `white_box.toml`.
+
+    Attributes:
+        name: Name of the point.
+        module: Path of the cover module in the design.
+        array: Name of the counters in it, without `_hits`.
+    """
 
     name: str
     module: str
@@ -37,7 +43,13 @@ class _Plan(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WhiteBox:
-    """A planned point; `codes` holds the name of every code of each axis."""
+    """White-box cover point, counted by a cover module in the design.
+
+    Args:
+        model: Coverage model, to which the point is added.
+        plan: Entry of the point.
+        codes: For each axis the name of every code; NO_CODE for a code without a bin.
+    """
 
     def __init__(self, model: CoverModel, plan: PlannedPoint, codes: list[list[str]]) -> None:
         self.plan = plan
@@ -47,7 +59,10 @@ class WhiteBox:
         self.point = add_point(model, plan.name, plan, named)
 
     def values(self, index: int) -> tuple[str, ...]:
-        """Return the axis values of an index of the array."""
+        """Return the axis values that an index of the counter array stands for.
+
+        The last axis has the lowest bits. A code without a name gives "code N".
+        """
         out: list[str] = []
         for names in reversed(self.codes):
             width = (len(names) - 1).bit_length()
@@ -57,7 +72,11 @@ class WhiteBox:
         return tuple(reversed(out))
 
     def take(self, top: Any) -> None:
-        """Add the hits since the last reset; a top without the module counts nothing."""
+        """Read the counters of the cover module and add them to the point.
+
+        Args:
+            top: Simulated design; nothing is added if it has no such module.
+        """
         module = top
         for name in self.plan.module.split("."):
             module = getattr(module, name, None)
@@ -69,7 +88,7 @@ class WhiteBox:
 
 
 class WhiteBoxPoints:
-    """All white-box points of a model."""
+    """All white-box points of `white_box.toml`, added to a coverage model."""
 
     def __init__(self, model: CoverModel) -> None:
         self.model = model
@@ -84,7 +103,9 @@ class WhiteBoxPoints:
         ]
 
     def take(self, top: Any) -> None:
-        """Add the hits of every cover module that is bound below `top`."""
+        """Read the counters of all cover modules in the simulated design `top`, and add them to the
+        points.
+        """
         for box in self.boxes:
             box.take(top)
 

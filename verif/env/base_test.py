@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base of every pyuvm test of the controller, and the cocotb entry that runs one.
+"""Base of every pyuvm test of the controller, and the coroutine that runs one from a cocotb test.
 
-The base owns what must never be forgotten: clock and reset, the end of test (drain, counters,
-status), the list of errors that is asserted, the stop at the first mismatch, the stuck watchdog.
+The base does what no test may forget: clock and reset, the end of test (drain, reads of all
+registers), the check that no finding is left, the stop at the first finding, and the watchdog for
+requests without a response.
 """
 
 from __future__ import annotations
@@ -33,14 +34,18 @@ from verif.scoreboard.operations import describe
 
 
 def wanted() -> bool:
-    """Return whether a runner waits for metrics."""
+    """Return whether the runner wants metrics, in the file that NF_METRICS names."""
     return bool(os.environ.get("NF_METRICS"))
 
 
 def leave(model: CoverModel | None, figures: Mapping[str, object]) -> None:
-    """Add the hits of a test to those of earlier tests in the same process, and store its figures.
+    """Merge metrics of a test into the file of NF_METRICS; do nothing without it.
 
-    Of those named `cycles` the sum is kept: a test with parameters leaves one name several times.
+    Args:
+        model: Functional coverage, to which the hits of earlier tests of this process are added;
+            None adds no hits.
+        figures: Values by name. Those named `cycles` are added to earlier ones of the same name,
+            since a test with parameters runs several times; others replace them.
     """
     if not wanted():
         return
@@ -60,8 +65,13 @@ _SETTINGS = "settings"
 
 
 class NfBaseTest(uvm_test):
-    """Base class of tests; override `configure` and `scenario`. `found`: findings of the last
-    run.
+    """Base class of tests of the controller; a test overrides `configure` and `scenario`.
+
+    Attributes:
+        found: Findings of the last run.
+        reset_clocks: Length of the reset in cycles.
+        shows: Name of the test in [shown_by] of the coverage plan: register fields that must
+            change.
     """
 
     found: ClassVar[Sequence[str]] = []
@@ -70,14 +80,14 @@ class NfBaseTest(uvm_test):
     """Name of the test in `[shown_by]` of the coverage plan: fields that must change here."""
 
     def configure(self, cfg: EnvConfig) -> None:
-        """Change the configuration before the environment is built."""
+        """Change the configuration before the environment is built; by default nothing."""
 
     async def scenario(self) -> None:
-        """Drive the stimulus, once the link is up."""
+        """Drive the stimulus; called once the link is up. Tests override it."""
         raise NotImplementedError
 
     def errors(self) -> Sequence[str]:
-        """Return the findings of the checkers at the end of the test."""
+        """Return the findings of all checkers at the end of the test."""
         return self.env.errors()
 
     # -- phases -------------------------------------------------------------------------------
@@ -116,7 +126,11 @@ class NfBaseTest(uvm_test):
 
     # -- run ----------------------------------------------------------------------------------
     async def _guarded(self) -> None:
-        """Run the scenario until its end, the first error, or a stuck transaction."""
+        """Run the test until its end, the first finding of the scoreboard, or a stuck request.
+
+        Raises:
+            CheckFailed: The scoreboard has a finding, unless the test expects a failure.
+        """
         body = cocotb.start_soon(self._whole())
         watchdog = cocotb.start_soon(self._watchdog())
         await First(body.complete, self.env.failed.wait())
@@ -152,7 +166,9 @@ class NfBaseTest(uvm_test):
         await self.env.host.link_up()
 
     async def finish(self) -> None:
-        """Wait for the last answers, then read all that the device has counted."""
+        """Wait until device and memory are idle, then read all registers, so that they are
+        compared.
+        """
         await self.env.host.drain()
         await self.env.clocks(20)
         while not self.env.mem.idle:
@@ -162,7 +178,8 @@ class NfBaseTest(uvm_test):
         await self.env.registers.read_all()
 
     async def _read_views(self) -> None:
-        """Read STATUS and the workers' lines of every region, so that the scoreboard compares them.
+        """Read STATUS and the lines of each worker through the window of every region, to compare
+        them.
 
         The comparison is exact, because the device is quiescent.
         """
@@ -177,7 +194,7 @@ class NfBaseTest(uvm_test):
         await self.env.host.drain()
 
     async def _watchdog(self) -> None:
-        """Report a request that waits too long as an error, so that the suite does not hang."""
+        """Report a finding if the oldest request gets no response for `stuck_clocks` cycles."""
         scoreboard = self.env.scoreboard
         seen, oldest = -1, None
         while True:
@@ -193,15 +210,18 @@ class NfBaseTest(uvm_test):
             seen, oldest = scoreboard.responses, now
 
     def _label(self) -> str:
-        """Return seed and profile; the seed as `nf run --seed` takes it, of which cocotb derives
-        those of the tests.
-        """
+        """Return seed and profile as text; the seed is that of `nf run --seed`."""
         seed = os.environ.get("COCOTB_RANDOM_SEED", self.cfg.seed)
         return f"seed {seed}, profile {self.cfg.profile}"
 
     # -- results ------------------------------------------------------------------------------
     def figure(self, name: str, value: object) -> None:
-        """Record a measured figure for the log and the runner's report; see `rate` for rates."""
+        """Record a measured value for the log and the runner's report.
+
+        Args:
+            name: Name of the value; a rate ("_per_") must be recorded by `rate`.
+            value: Measured value.
+        """
         assert "_per_" not in name, f"{name} is a rate: it says nothing without a memory latency"
         self._note(name, value)
 
@@ -210,7 +230,9 @@ class NfBaseTest(uvm_test):
         self.logger.info("figure: %s = %s", name, value)
 
     def rate(self, name: str, value: float) -> None:
-        """Record a measured rate with the memory latency at which it was measured (clocks)."""
+        """Record a measured rate together with the memory latency, in cycles, at which it was
+        measured.
+        """
         for end, clocks in zip(("least", "most"), self.cfg.mem.latency, strict=True):
             self.figure(f"memory_latency_clocks_{end}", clocks)
         self._note(name, value)
@@ -230,7 +252,16 @@ class NfBaseTest(uvm_test):
 
 
 async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "streaming") -> None:
-    """Run a test with a fault in it; AssertionError unless a checker reports `expected`."""
+    """Run a test that has a fault built in, and check that a checker reports it.
+
+    Args:
+        test: Test class.
+        expected: Text that one of the findings must contain.
+        profile: Traffic profile.
+
+    Raises:
+        AssertionError: No checker reported the fault, or only others did.
+    """
     text = ""
     try:
         await run_uvm(test, profile, expects_failure=True)
@@ -247,7 +278,13 @@ async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "st
 async def run_uvm(
     test: type[NfBaseTest], profile: str = Profile.STREAMING.value, **settings: Any
 ) -> None:
-    """Run a pyuvm test class with a profile; `settings` become `test.settings`."""
+    """Run a pyuvm test class; it fails by an exception.
+
+    Args:
+        test: Test class.
+        profile: Traffic profile.
+        settings: Values for `test.settings`.
+    """
     seed = cocotb.RANDOM_SEED if hasattr(cocotb, "RANDOM_SEED") else 0
     values = {"profile": profile, "seed": seed, **settings}
     ConfigDB().set(None, "*", _SETTINGS, values)

@@ -22,7 +22,7 @@ CLOCK_NS = 2
 
 
 class Profile(enum.StrEnum):
-    """Behaviour of the device's surroundings. Every sequence runs under all profiles."""
+    """Traffic profile: behaviour of host and memory around the device."""
 
     STREAMING = "streaming"  # the host packs as densely as the link allows, fast memory
     IDLE = "idle"  # gaps between flits and sparse packing
@@ -30,17 +30,15 @@ class Profile(enum.StrEnum):
 
 
 def scale() -> float:
-    """Return the factor on the number of transactions of every sequence (NF_SCALE; 1 by
-    default).
-    """
+    """Return the factor on the number of transactions of every sequence: NF_SCALE, 1 by default."""
     return float(os.environ.get("NF_SCALE", "1"))
 
 
 @dataclass(slots=True)
 class Parts:
-    """Classes of the memory and of the checkers: a negative twin puts a subclass with a fault here.
+    """Classes of the memory and of the checkers; a negative twin puts a subclass with a fault here.
 
-    Components (`verif.mem.responder.MemResponder`) are overridden by the UVM factory.
+    Components (`verif.mem.responder.MemResponder`) are overridden by the UVM factory instead.
     """
 
     store: type[MemStore] = MemStore
@@ -53,7 +51,17 @@ class Parts:
 class EnvConfig:
     """Configuration of one run, which tests change in `configure` before the environment is built.
 
-    `shape_link` may change the host link partner that the profile has chosen.
+    Attributes:
+        profile: Traffic profile.
+        seed: Seed of all draws.
+        hw: Parameters of the device.
+        mem: Behaviour of the memory; the profile sets latency and stalls.
+        scale: Factor on the number of transactions.
+        stuck_clocks: Cycles without a response after which a request counts as stuck.
+        order_budget: Steps after which the search for an order of racing requests gives up.
+        check_counters: Whether counters are compared at the end.
+        parts: Classes that a negative twin replaces.
+        shape_link: Called with the settings of the host side of the link, to change them.
     """
 
     profile: Profile = Profile.STREAMING
@@ -78,5 +86,5 @@ class EnvConfig:
             self.mem.reorder = True
 
     def count(self, transactions: int) -> int:
-        """Return a number of transactions, scaled."""
+        """Return a number of transactions multiplied by `scale`, at least 1."""
         return max(1, round(transactions * self.scale))

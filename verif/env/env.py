@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment: three agents, the register predictor, scoreboard and coverage."""
+"""The pyuvm environment: three agents (link, registers, memory), register predictor, scoreboard,
+coverage.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from cocotb.triggers import Event, FallingEdge, First, RisingEdge, Timer
+from cocotb.triggers import ClockCycles, Event, FallingEdge, First, RisingEdge, Timer, ValueChange
 from cocotb.utils import get_sim_time
-from pyuvm import uvm_analysis_export, uvm_env
+from pyuvm import uvm_analysis_export, uvm_component, uvm_env
 
 from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
@@ -19,7 +21,6 @@ from verif.axi import AXI4, bind_port
 from verif.coverage.cover_points import NfCoverage
 from verif.env.config import CLOCK_NS, EnvConfig
 from verif.env.host_facade import Host, cxl_config
-from verif.env.irq_monitor import IrqMonitor
 from verif.env.region_layout import RegionLayout
 from verif.env.registers import Registers
 from verif.mem.memory_agent import MemAgent
@@ -27,15 +28,17 @@ from verif.mem.memory_config import MemBeat
 from verif.regs.axil_agent import AxiLiteAccess, AxiLiteAgent
 from verif.scoreboard.checkers_off import switched_off
 from verif.scoreboard.link_state import LinkState
+from verif.scoreboard.ranges import SETTLE_CLOCKS, Span
+from verif.scoreboard.register_predictor import RegisterPredictor
 
 
 def clock_now() -> int:
-    """Return the present clock."""
+    """Return the number of the present cycle, from the simulation time."""
     return round(get_sim_time("ns")) // CLOCK_NS
 
 
 class Sink(uvm_analysis_export):
-    """Analysis export that calls a function."""
+    """Analysis export that calls a function with each item."""
 
     def __init__(self, name: str, parent: Any, function: Callable[[Any], None]) -> None:
         super().__init__(name, parent)
@@ -48,7 +51,10 @@ class Sink(uvm_analysis_export):
 class NfEnv(uvm_env):
     """Environment of the controller; set `dut` and `cfg` before the build phase.
 
-    `trace` collects what the link monitor sees, once a test makes it a list.
+    Attributes:
+        dut: Top level of the simulated design.
+        cfg: Configuration of the run.
+        trace: Requests and responses that the link monitor saw, if a test sets it to a list.
     """
 
     dut: Any
@@ -153,11 +159,13 @@ class NfEnv(uvm_env):
             self.coverage.register(register.name, access.data, access.write)
 
     async def clocks(self, count: int) -> None:
-        """Wait for a number of clocks."""
+        """Wait for a number of cycles."""
         await Timer(count * CLOCK_NS, "ns")
 
     def errors(self) -> list[str]:
-        """Return the findings of all checkers at the end of the test."""
+        """Return the findings of all checkers at the end of the test; counters only without other
+        findings.
+        """
         scoreboard = self.scoreboard
         scoreboard.finish()
         if self.cfg.check_counters and not scoreboard.errors:
@@ -169,3 +177,45 @@ class NfEnv(uvm_env):
             *self.axil.finish(),
             *([] if "link" in scoreboard.off else link),
         ]
+
+
+PERIOD = 200
+"""Clocks between two looks at a pin that does not change."""
+
+
+class IrqMonitor(uvm_component):
+    """Monitor that checks the level of the interrupt pin; set `dut` and `predictor` before the run
+    phase.
+    """
+
+    dut: Any
+    predictor: RegisterPredictor
+
+    async def run_phase(self) -> None:
+        pin, clock = self.dut.irq, self.dut.clk
+        change = ValueChange(pin)
+        before: Span | None = None
+        while True:
+            moved = await First(change, ClockCycles(clock, PERIOD)) is change
+            if self.dut.rst_n.value != 1:
+                before = None
+                continue
+            want = self.predictor.interrupts.pin()
+            if moved or before is None:
+                await ClockCycles(clock, SETTLE_CLOCKS)  # its cause may be seen a little later
+                before, want = want, self.predictor.interrupts.pin()
+            self.judge(str(pin.value), before, want)
+            before = want
+
+    def judge(self, value: str, before: Span, after: Span) -> None:
+        """Report a finding if the interrupt pin is unknown or outside its range.
+
+        Args:
+            value: Level of the pin: "0", "1", "x" or "z".
+            before: Expected range at an earlier moment.
+            after: Expected range now; the pin may have any level between the two.
+        """
+        if value not in "01":
+            self.predictor.rules.report(f"IRQ pin is {value}")
+        elif int(value) not in Span(min(before.low, after.low), max(before.high, after.high)):
+            self.predictor.rules.report(f"IRQ pin is {value}, expected {after}")

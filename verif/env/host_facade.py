@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host facade of sequences: issue a request, wait for its answer, wait for all.
+"""Host of sequences: sends a request, waits for its response, waits for all responses.
 
-Requests go through the sequencer of the CXL agent; answers are the driver's. Checking is not done
-here: the scoreboard has its own view, from the monitor.
+Requests go through the sequencer of the CXL agent; responses are those that the driver received.
+Checking is not done here: the scoreboard has its own view, from the monitor.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from verif.env.config import EnvConfig, Profile
 
 
 def cxl_config(cfg: EnvConfig) -> CxlConfig:
-    """Return the host link partner of a traffic profile, with link-level retry."""
+    """Return the settings of the host side of the link for a traffic profile, with link-level
+    retry.
+    """
     seed = cfg.seed * 2 + 1
     if cfg.profile is Profile.STREAMING:
         config = CxlConfig.dense(seed)
@@ -48,11 +50,13 @@ def cxl_config(cfg: EnvConfig) -> CxlConfig:
 
 
 class Host:
-    """Facade of the agent's sequencer; `limit` bounds the requests in flight on one line."""
+    """Host of the tests: sends requests over the CXL agent and follows those in flight."""
 
     def __init__(self, line_key: Callable[[M2SMessage], Hashable | None]) -> None:
-        """Start with no request in flight; `line_key` returns the line whose state a request
-        touches, or None.
+        """Start with no request in flight.
+
+        Args:
+            line_key: Returns the key of the line whose state a request touches, or None.
         """
         self.line_key = line_key
         self.busy: dict[Hashable, int] = {}
@@ -60,18 +64,22 @@ class Host:
         self._changed = Event()
 
     def connect(self, agent: CxlMemAgent) -> None:
-        """Connect to the agent, in the connect phase."""
+        """Connect to the CXL agent; called in the connect phase."""
         self.agent = agent
         self.sequence: Any = CxlMemSequence("host")
         self.sequence.sequencer = agent.sequencer
 
     async def link_up(self) -> None:
-        """Wait until the device has granted credits."""
+        """Wait until the device has granted credits, so that requests can be sent."""
         await self.agent.host.wait_up()
 
     async def issue(self, msg: M2SMessage, limit: int | None = None) -> Transaction:
-        """Hand a request to the driver; with `limit`, wait until fewer requests are in flight on
-        its line.
+        """Pass a request to the driver, and return its transaction, whose `wait` gives the
+        response.
+
+        Args:
+            msg: Request; the driver chooses its tag.
+            limit: Wait until fewer requests than that are in flight on its line; None: do not wait.
         """
         key = self.line_key(msg)
         if limit is not None and key is not None:
@@ -97,16 +105,16 @@ class Host:
         await self._changed.wait()
 
     async def call(self, msg: M2SMessage) -> S2MMessage | None:
-        """Send a request and wait for its answer."""
+        """Send a request and return its response; None if no response is due."""
         return await (await self.issue(msg)).wait()
 
     async def drain(self) -> None:
-        """Wait until all issued requests are answered."""
+        """Wait until all requests have their responses."""
         while self.flight:
             await self._change()
         await self.agent.host.drain()
 
     async def drain_if(self, chosen: Callable[[M2SMessage], bool]) -> None:
-        """Wait until no request in flight is one of the `chosen`."""
+        """Wait until no request in flight satisfies `chosen`."""
         while any(chosen(transaction.message) for transaction in self.flight):
             await self._change()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of the protected RAMs of the build: where RAS_INJECT can flip a bit (hdl/ram/README.md).
+"""Sizes of the protected RAMs of the build, in which RAS_INJECT can flip a bit (hdl/ram/README.md).
 
-Everything comes from the RTL, so that a depth that changes there cannot leave flips that hit
-nothing: parameters of the build, constants and structures of the packages.
+All of them come from the RTL: parameters of the build, constants and structures of the packages. A
+depth that changes there so cannot leave flips without effect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ def _compiled() -> pyslang.ast.Compilation:
 
 @functools.cache
 def structure(name: str) -> pyslang.ast.Type:
-    """Return a packed structure of a package; KeyError if there is none."""
+    """Return a packed structure of the packages in hdl/pkg, as slang reads it.
+
+    Raises:
+        KeyError: No package has this structure.
+    """
     for package in PACKAGES:
         found = _compiled().getPackage(package).find(name)
         if isinstance(found, pyslang.ast.TypeAliasType):
@@ -46,7 +50,11 @@ def structure(name: str) -> pyslang.ast.Type:
 
 @functools.cache
 def constant(name: str) -> int:
-    """Return the value of a localparam of a package; KeyError if there is none."""
+    """Return the value of a localparam of the packages in hdl/pkg.
+
+    Raises:
+        KeyError: No package has this constant.
+    """
     for package in PACKAGES:
         found = _compiled().getPackage(package).find(name)
         if isinstance(found, pyslang.ast.ParameterSymbol):
@@ -64,18 +72,23 @@ FLIT_MARKS = 2
 
 
 class Ram(NamedTuple):
-    """Size of a RAM: rows, and bits of a row that are data."""
+    """Size of a protected RAM: number of rows, and data bits of a row (without check bits)."""
 
     rows: int
     data: int
 
     def bits(self, ecc: int) -> int:
-        """Return the bits of a row with its check bits."""
+        """Return the number of bits of a row with its check bits, for `ecc` NONE, PARITY or
+        SECDED.
+        """
         words = -(-self.data // 64)
         return self.data + (1, words, 8 * words)[ecc]
 
     def beside(self, place: int, rng: random.Random) -> int:
-        """Return another bit of the 64-bit word that a bit belongs to, with SECDED."""
+        """Draw another bit of the word that SECDED protects together with bit `place` of a row.
+
+        A word has 64 data bits and 8 check bits.
+        """
         word = place // 64 if place < self.data else (place - self.data) // 8
         bits = [*range(64 * word, min(64 * word + 64, self.data))]
         bits += range(self.data + 8 * word, self.data + 8 * word + 8)
@@ -83,8 +96,10 @@ class Ram(NamedTuple):
 
 
 def parameter(name: str) -> int:
-    """Return a parameter of the build, or its default in the top module; KeyError if there is
-    none.
+    """Return an RTL parameter of the build, or its default in the top module.
+
+    Raises:
+        KeyError: The top module has no such parameter.
     """
     if name in (built := build_parameters()):
         return built[name]
@@ -95,7 +110,7 @@ def parameter(name: str) -> int:
 
 
 def rams(hw: DeviceParams) -> dict[str, Ram]:
-    """Return the protected RAMs of the build by the names of RAS_INJECT.RAM."""
+    """Return the size of each protected RAM of the build, by name in RAS_INJECT.RAM."""
     line = constant("LINE_W")
     planes, book = hw.cnt_w * line, structure("book_t").bitWidth
     waiting = constant("NDR_OWED") + constant("DRS_OWED")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement of regions: windows above the memory, state areas inside it, none overlapping."""
+"""Random placement of regions: windows above the memory, state areas in it, without overlap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ WINDOW_SPACE = 1 << 44
 
 
 class RegionLayout:
-    """Allocator of descriptors. The lower half of the memory stays ordinary memory."""
+    """Allocator of windows and state areas for descriptors; the lower half of memory stays
+    ordinary.
+    """
 
     def __init__(self, params: DeviceParams, rng: random.Random) -> None:
         self.params = params
@@ -26,11 +28,21 @@ class RegionLayout:
 
     @property
     def plain_lines(self) -> int:
-        """Return the number of lines, from line 0 on, that hold no state area."""
+        """Return the number of lines, from line 0 on, that never belong to a state area."""
         return self.params.mem_lines // 2
 
     def region(self, mode: Mode, lines_log2: int, workers: int, **options: Any) -> RegionConfig:
-        """Return a legal descriptor; ValueError if the memory is used up."""
+        """Return a legal descriptor with a new window and state area.
+
+        Args:
+            mode: Mode of the region.
+            lines_log2: Number of lines of the region, as power of two.
+            workers: Number of workers.
+            options: Other fields of `RegionConfig`.
+
+        Raises:
+            ValueError: The memory is used up.
+        """
         base = self._window(lines_log2 + SELECTOR_BITS)
         draft = RegionConfig(base, 0, lines_log2, workers, mode, **options)
         size = state_lines(draft, self.params.cnt_w)
@@ -45,7 +57,9 @@ class RegionLayout:
         return RegionConfig(base, start << 6, lines_log2, workers, mode, **options)
 
     def control_window(self) -> int:
-        """Return a place for the control window, as a byte address."""
+        """Return a free place for the control window, as a byte address; it counts as used from now
+        on.
+        """
         return self._window(CONTROL_LINES.bit_length() - 1)
 
     def _window(self, log2: int) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register access for tests and sequences."""
+"""Register access by name, for tests and sequences."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 
 
 class Registers:
-    """Register accesses by name over the register agent's sequencer."""
+    """Register accesses by name over AXI4-Lite, which the predictor checks."""
 
     def __init__(self, sequencer: Any, predictor: RegisterPredictor) -> None:
         self.sequencer = sequencer
         self.predictor = predictor
 
     async def write(self, name: str, value: int) -> None:
-        """Write a register, or a field ("REGION[2].CONFIG.MODE") and keep the other fields.
+        """Write a register, or a field such as "REGION[2].CONFIG.MODE" with the other fields as
+        last written.
 
-        AssertionError when the device does not answer OKAY.
+        Raises:
+            AssertionError: The device does not answer OKAY.
         """
         register, field = self.predictor.find(name)
         if field is not None:
@@ -32,7 +34,11 @@ class Registers:
         assert access.resp is Resp.OKAY, f"write of {name} answered {access.resp.name}"
 
     async def read(self, name: str) -> int:
-        """Read a register or a field; AssertionError if the device does not answer OKAY."""
+        """Read a register or a field by name, and return its value.
+
+        Raises:
+            AssertionError: The device does not answer OKAY.
+        """
         register, field = self.predictor.find(name)
         access = AxiLiteAccess(False, register.address)
         await AxiLiteSequence(access).start(self.sequencer)
@@ -40,25 +46,36 @@ class Registers:
         return access.data if field is None else field.extract(access.data)
 
     async def write_shadow(self, region: int, config: RegionConfig) -> None:
-        """Write the descriptor registers that differ from their present values."""
+        """Write the shadow registers of a region that differ from those of a descriptor."""
         for leaf, value in config.register_values().items():
             name = f"REGION[{region}].{leaf}"
             if self.predictor.values[name] != value:
                 await self.write(name, value)
 
     async def commit(self, region: int, config: RegionConfig | None, epoch: int) -> CommitCode:
-        """Write the descriptor (None: keep it) and EPOCH; return the code of the commit."""
+        """Commit a region: write the shadow registers, then EPOCH.
+
+        Args:
+            region: Number of the region.
+            config: Descriptor; None leaves the shadow registers as they are.
+            epoch: Value of EPOCH.
+
+        Returns:
+            The result code, from a read of STATUS.CODE.
+        """
         if config is not None:
             await self.write_shadow(region, config)
         await self.write(f"REGION[{region}].EPOCH", epoch)
         return CommitCode(await self.read(f"REGION[{region}].STATUS.CODE"))
 
     async def read_counters(self) -> dict[str, int]:
-        """Read every counter that the scoreboard compares."""
+        """Read and return every event counter that the scoreboard compares, by name."""
         return {name: await self.read(name) for name in COUNTERS}
 
     async def read_status(self) -> None:
-        """Read the status of the device and of the regions that were committed."""
+        """Read the status registers of the device and of every region with a commit, to compare
+        them.
+        """
         for name in ("DONE", "ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG"):
             await self.read(name)
         for region in range(self.predictor.regions):
@@ -70,6 +87,6 @@ class Registers:
                     await self.read(f"REGION[{region}].{leaf}")
 
     async def read_all(self) -> None:
-        """Read every register, so that the predictor compares it."""
+        """Read every register of the device, so that the predictor compares it."""
         for name in self.predictor.by_name:
             await self.read(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures that a test may record; no simulator."""
+"""Tests of the figures that a pyuvm test may record; no simulator is used."""
 
 from __future__ import annotations
 

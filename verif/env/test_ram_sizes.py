@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of the RAMs that tests flip bits in, compared with the elaborated design."""
+"""Tests that the sizes of `rams` are those of the protected RAMs in the elaborated design."""
 
 from __future__ import annotations
 

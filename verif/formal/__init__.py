@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulations for proofs."""
+"""Simulations of counterexamples that formal proofs have found."""

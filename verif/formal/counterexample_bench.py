@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay of a counterexample of a proof: the inputs of each clock at the ports of its wrapper.
+"""Simulation of the counterexample of a formal proof: its inputs at the ports of the proof's
+wrapper.
 
 The assertions of the wrapper and of the module print their names when they fail (`nf_assert.svh`),
-and the runner reads them in the log. An assumption that is broken makes it no counterexample.
+and the runner reads them in the log. With a broken assumption it is no counterexample.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ _PART = re.compile(r"(\w+)|\[(\d+)\]")
 
 @cocotb.test()
 async def replay(dut: Any) -> None:
-    """Drive NF_COUNTEREXAMPLE, a clock of it in each clock."""
+    """Drive the counterexample in the file that NF_COUNTEREXAMPLE names, cycle by cycle.
+
+    Registers that are still unknown during the reset get their initial values of the proof.
+    """
     found = read_object(os.environ["NF_COUNTEREXAMPLE"])
     clocks = [{n: int(v, 16) for n, v in clock.items()} for clock in found["clocks"]]
     inputs = [name for name in clocks[0] if name != "clk"]
@@ -48,7 +52,9 @@ async def replay(dut: Any) -> None:
 
 
 def _find(dut: Any, name: str) -> Any:
-    """Return the signal of a name (`dut.mem[2]`), or None for a name that yosys made up."""
+    """Return the signal of a hierarchical name such as `mem[2]`, or None for one that yosys made
+    up.
+    """
     try:
         for word, index in _PART.findall(name):
             dut = dut[int(index)] if index else getattr(dut, word)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device with the C++ host, for Python: blocks in, results out, with any simulator.
+"""Device with the C++ host, for Python: runs blocks of operations in either simulator.
 
 Verilator runs in this process. Icarus runs in a separate process; blocks are in shared memory, and
 one line of text is sent each way.
@@ -31,49 +31,69 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 class BulkFault(Exception):
-    """The device broke a rule of a port, or an assertion of the RTL failed; text of the first
-    fault."""
+    """Fault of the device in a bulk run: a broken rule of a port, or a failed assertion of the RTL.
+
+    The text is that of the first fault.
+    """
 
 
 class DeviceGone(BulkFault):
-    """The simulator process was killed; the device is not to blame."""
+    """Loss of the simulator process by SIGKILL or SIGTERM, which is not the device's fault."""
 
 
 class BulkDevice(Protocol):
-    """Device after reset, with its link up."""
+    """Interface of a simulated device after reset, with its link up."""
 
     def run(self, block: Block) -> None:
-        """Do all operations of a block; other Python threads run meanwhile. Raise BulkFault."""
+        """Do all operations of a block and fill its answers; other Python threads run meanwhile.
+
+        Raises:
+            BulkFault: The device broke a rule, or an assertion failed.
+        """
 
     def interrupt(self) -> None:
-        """Abort a run in another thread as soon as possible; only `close` may follow."""
+        """Abort a run in another thread as soon as possible; afterwards only `close` may be
+        called.
+        """
 
     def figures(self) -> Figures:
-        """Return the counters."""
+        """Return the counters of the host since the device was opened."""
 
     def close(self) -> None:
-        """Release all resources."""
+        """Release all resources: library or simulator process."""
 
 
 class BulkModel(Protocol):
-    """RTL compiled for bulk replay."""
+    """Interface of the RTL compiled for bulk runs in one simulator."""
 
     @property
     def build_seconds(self) -> float:
-        """Return the seconds of the build; 0 if it was cached."""
+        """Return the seconds that the build took in this call; 0 if it was cached."""
 
     def open(
         self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
     ) -> BulkDevice:
-        """Open a device after reset, with its link up; the log of a simulator process goes to
-        ``folder``."""
+        """Open a device after reset, with its link up.
+
+        Args:
+            folder: Folder for the log of a simulator process.
+            mem_lines_log2: Size of the device memory in lines, as power of two.
+            seed: Seed of all draws of the host.
+            memory: Timing of the device memory.
+        """
 
 
 # -- Verilator ----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class VerilatedModel:
-    """Verilated library. ``unchecked`` has no checks of the host, to measure their cost;
-    ``build_seconds`` is the wait of this call, ``took_seconds`` the time of the original build."""
+    """Controller compiled by Verilator, as shared library.
+
+    Attributes:
+        library: File of the library.
+        unchecked: The same without the checks of the host, to measure their cost.
+        build_seconds: Seconds that this call waited for the build; 0 if it was cached.
+        took_seconds: Seconds of the original build.
+    """
 
     library: Path
     unchecked: Path
@@ -83,17 +103,21 @@ class VerilatedModel:
     def open(
         self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
     ) -> BulkDevice:
-        """Open a device; see BulkModel."""
+        """Open a device in this process; see `BulkModel.open`."""
         return VerilatedDevice(self.library, mem_lines_log2, seed, memory)
 
 
 class VerilatedDevice:
-    """Verilated controller in this process; the host works in the block's arrays."""
+    """Verilated controller in this process; the C++ host works in the arrays of a block."""
 
     def __init__(
         self, library: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
     ) -> None:
-        """Open the library. Raise BulkFault if the link does not come up."""
+        """Load the library and open a device; see `BulkModel.open`.
+
+        Raises:
+            BulkFault: The link does not come up.
+        """
         self._library = ctypes.CDLL(str(library))
         self._library.nf_open.restype = ctypes.c_void_p
         self._library.nf_fault.restype = ctypes.c_char_p
@@ -110,17 +134,19 @@ class VerilatedDevice:
             raise
 
     def run(self, block: Block) -> None:
-        """Run a block; see BulkDevice."""
+        """Do all operations of a block; see `BulkDevice.run`."""
         if self._library.nf_run(self._device, ctypes.byref(block.as_c())):
             self._raise_fault()
 
     def set_flit_clocks(self, clocks: int) -> None:
-        """Narrow the link: one flit per ``clocks`` cycles each way."""
+        """Narrow the link: at most one flit per ``clocks`` cycles in each direction."""
         self._library.nf_set_flit_clocks(self._device, ctypes.c_uint32(clocks))
 
     def passed(self) -> NDArray[Any]:
-        """Return the events of the stage probe since the last call, PASSED[n] in order; empty
-        without probe."""
+        """Return the events of the stage probe since the last call, PASSED[n] in order.
+
+        Empty if the library was built without the probe.
+        """
         nothing = ctypes.c_uint32(0)
         count = self._library.nf_take_passed(self._device, None, nothing)
         out = np.zeros(count, PASSED)
@@ -134,16 +160,16 @@ class VerilatedDevice:
             raise BulkFault(text)
 
     def interrupt(self) -> None:
-        """Do nothing: a round of the verilated model takes seconds at most."""
+        """Do nothing: an epoch takes the verilated model a few seconds at most."""
 
     def figures(self) -> Figures:
-        """Return the counters."""
+        """Return the counters of the host since the device was opened."""
         out = Figures()
         self._library.nf_read_figures(self._device, ctypes.byref(out))
         return out
 
     def close(self) -> None:
-        """Close the library."""
+        """Delete the device, if it is open; the library stays loaded."""
         if self._device:
             self._library.nf_close(self._device)
             self._device = None
@@ -152,7 +178,14 @@ class VerilatedDevice:
 # -- Icarus -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class IcarusModel:
-    """Command that loads the design and the VPI module; ``start`` starts it as a process."""
+    """Controller compiled for Icarus, with the VPI module of the host.
+
+    Attributes:
+        command: Command line that loads both.
+        build_seconds: Seconds that this call waited for the build; 0 if it was cached.
+        took_seconds: Seconds of the original build.
+        start: Starts a command as a process.
+    """
 
     command: tuple[str, ...]
     build_seconds: float
@@ -162,13 +195,15 @@ class IcarusModel:
     def open(
         self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
     ) -> BulkDevice:
-        """Open a device; see BulkModel."""
+        """Start a simulator process with a device; its log is `folder`/simulator.log
+        (`BulkModel.open`).
+        """
         log = folder / "simulator.log"
         return IcarusDevice(self.command, log, mem_lines_log2, seed, self.start, memory)
 
 
 class IcarusDevice:
-    """Simulator process with the VPI module; its output goes to ``log``."""
+    """Icarus process with the VPI module; blocks are passed in shared memory."""
 
     def __init__(
         self,
@@ -179,7 +214,19 @@ class IcarusDevice:
         start: Start,
         memory: MemoryTiming = USUAL_MEMORY,
     ) -> None:
-        """Start the process. Raise BulkFault if the link does not come up."""
+        """Start the simulator process; see `BulkModel.open`.
+
+        Args:
+            command: Command line that loads design and VPI module.
+            log: File to which the output of the process is appended.
+            mem_lines_log2: Size of the device memory in lines, as power of two.
+            seed: Seed of all draws of the host.
+            start: Starts a command as a process.
+            memory: Timing of the device memory.
+
+        Raises:
+            BulkFault: The link does not come up.
+        """
         self._log = log
         self._memory = os.memfd_create("nf-bulk")
         os.ftruncate(self._memory, FIGURES_BYTES + mmap.PAGESIZE)
@@ -203,7 +250,7 @@ class IcarusDevice:
             raise
 
     def run(self, block: Block) -> None:
-        """Run a block; see BulkDevice."""
+        """Do all operations of a block; see `BulkDevice.run`."""
         arrays: tuple[NDArray[Any], ...] = (block.ops, block.answers, block.sent, block.got)
         ends = list(accumulate((array.nbytes for array in arrays), initial=FIGURES_BYTES))
         if ends[-1] > len(self._map):
@@ -234,15 +281,15 @@ class IcarusDevice:
             raise BulkFault(text)
 
     def figures(self) -> Figures:
-        """Return the counters."""
+        """Return the counters of the host since the device was opened."""
         return Figures.from_buffer_copy(self._map[: ctypes.sizeof(Figures)])
 
     def interrupt(self) -> None:
-        """Kill the process."""
+        """Kill the simulator process."""
         self._process.kill()
 
     def close(self) -> None:
-        """End the process."""
+        """End the simulator process, killing it after 10 seconds, and release its memory."""
         if self._commands.closed:
             return
         with contextlib.suppress(BrokenPipeError):

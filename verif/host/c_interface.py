@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C interface of the host; `generated_sources` makes the C declarations from it.
+"""C interface of the bulk host; `generated_sources` makes the C declarations from it.
 
 A block is an array of operations, done in order: writes and reads of lines over the CXL link, and
 register accesses over AXI4-Lite. A write or read is sent as soon as credits allow and the
@@ -23,7 +23,7 @@ from models.line_packing import LINE_BYTES, U8
 
 
 class Kind(IntEnum):
-    """Kinds of operations."""
+    """Kinds of operations of a block."""
 
     WRITE = 0
     READ = 1
@@ -32,9 +32,16 @@ class Kind(IntEnum):
 
 
 class HostOp(ctypes.Structure):
-    """Operation. `address` is the byte address of a line or register; `line` is the line of
-    `CBlock.sent` that a write carries, the line of `CBlock.got` that a read fills, or the value of
-    a register write. A write or read waits for the first `after` answers."""
+    """Operation of a block, as C structure.
+
+    Fields:
+        address: Byte address of the line or register.
+        line: Line of `CBlock.sent` that a write carries, line of `CBlock.got` that a read fills, or
+            value of a register write.
+        after: A write or read waits until the first `after` operations are answered.
+        kind: A `Kind`.
+        ldid: LD-ID of a write or read.
+    """
 
     _fields_ = (
         ("address", c_uint64),
@@ -62,8 +69,10 @@ MAX_ENDED = (1 << 31) - 1
 
 
 class CBlock(ctypes.Structure):
-    """Pointers to the arrays of a block: `sent` and `got` hold lines of 64 bytes, `answers` one
-    word per operation."""
+    """Block as C structure, with pointers to its arrays.
+
+    `sent` and `got` hold lines of 64 bytes, `answers` one word per operation; see `Block`.
+    """
 
     _fields_ = (
         ("ops", POINTER(HostOp)),
@@ -78,8 +87,11 @@ class CBlock(ctypes.Structure):
 
 
 class Figures(ctypes.Structure):
-    """Counters of the host since the device was opened. Flits include control flits; data flits are
-    all-data flits; slots are valid headers and data, by position (slot 0, others) and format."""
+    """Counters of the host since the device was opened, as C structure.
+
+    Flits include control flits; data flits are all-data flits. Slots are valid headers and data, by
+    position (slot 0, others) and format. `devload` counts responses by DevLoad level.
+    """
 
     _fields_ = (
         ("cycles", c_uint64),
@@ -105,13 +117,16 @@ FIGURES_BYTES = 512
 
 
 class CMemory(ctypes.Structure):
-    """Memory timing; see `verif.mem.memory_timing.MemoryTiming`."""
+    """Timing of device memory as C structure; see `verif.mem.memory_timing.MemoryTiming`."""
 
     _fields_ = (("latency", c_uint32), ("beat", c_uint32), ("stall", c_uint32))
 
 
 class Stage(IntEnum):
-    """Stages of an access in the core, in order; for the memory, `who` is a client of its port."""
+    """Stages that an access passes in the core, in order, for the stage probe.
+
+    At the memory stages `PassedEvent.who` is a client of the memory port.
+    """
 
     CORE_IN = 0
     UNIT_IN = 1
@@ -126,8 +141,11 @@ READS, WRITES = 0, 16
 
 
 class PassedEvent(ctypes.Structure):
-    """Event: `who` passes `stage` at a cycle (as counted by the figures). `who` is the tag of an
-    access or the number of a memory client."""
+    """Event of the stage probe, as C structure: `who` passes `stage` in cycle `clock`.
+
+    `who` is the tag of an access, or the number of a client of the memory port; cycles are those of
+    `Figures.cycles`.
+    """
 
     _fields_ = (("clock", c_uint64), ("stage", c_uint32), ("who", c_uint32))
 
@@ -137,7 +155,7 @@ PASSED = np.dtype(PassedEvent)
 
 @dataclass(frozen=True)
 class Block:
-    """Block of operations.
+    """Block of operations for the bulk host, with room for their answers.
 
     Attributes:
         ops: OP[n].
@@ -155,7 +173,14 @@ class Block:
 
     @staticmethod
     def of(ops: NDArray[Any], sent: U8 | None = None, got_lines: int = 0, beside: int = 0) -> Block:
-        """Return a block with room for the answers."""
+        """Return a block of operations OP[n] with zeros as answers.
+
+        Args:
+            ops: Operations.
+            sent: Data of writes, uint8 of any shape with whole lines; None for no write.
+            got_lines: Number of lines that are read.
+            beside: Number of the first operations that form a second stream.
+        """
         return Block(
             ops,
             np.zeros((0, LINE_BYTES), np.uint8) if sent is None else sent.reshape(-1, LINE_BYTES),
@@ -165,7 +190,11 @@ class Block:
         )
 
     def as_c(self) -> CBlock:
-        """Return the C structure; the arrays must outlive it."""
+        """Return the C structure that points to the arrays of this block, which must outlive it.
+
+        Raises:
+            ValueError: An array is not contiguous.
+        """
         arrays: tuple[NDArray[Any], ...] = (self.ops, self.sent, self.got, self.answers)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("the core takes contiguous arrays")
@@ -174,27 +203,35 @@ class Block:
         return CBlock(*pointers, len(self.ops), len(self.sent), len(self.got), self.beside)
 
     def value(self, index: int) -> int:
-        """Return the value of the register read at an index."""
+        """Return the value that the register read `ops[index]` returned."""
         return int(self.answers[index] & ~ANSWERED)
 
     def clocks(self) -> NDArray[np.uint64]:
-        """Return the cycles of each write and read, uint64[n]."""
+        """Return the cycles from request to response of each operation, uint64[n] in order of
+        `ops`.
+
+        They are at most MAX_CLOCKS. Entries of register accesses have no meaning.
+        """
         return (self.answers >> np.uint64(CLOCKS_SHIFT)) & np.uint64(MAX_CLOCKS)
 
     def ended(self) -> NDArray[np.uint64]:
-        """Return the cycle of the response to each write and read, uint64[n]."""
+        """Return the cycle of the response to each CXL write and read, uint64[n] in order of `ops`.
+
+        Cycles are `Figures.cycles` modulo MAX_ENDED + 1. Register accesses and operations without a
+        response have 0.
+        """
         return (self.answers >> np.uint64(ENDED_SHIFT)) & np.uint64(MAX_ENDED)
 
 
 def operations(count: int, kind: Kind) -> NDArray[Any]:
-    """Return ``count`` operations of one kind, all other fields 0."""
+    """Return ``count`` operations OP[count] of one kind, with all other fields 0."""
     ops = np.zeros(count, OP)
     ops["kind"] = kind
     return ops
 
 
 def register_ops(kind: Kind, accesses: list[tuple[int, int]]) -> NDArray[Any]:
-    """Return register accesses from (byte address, value) pairs."""
+    """Return register accesses of one kind as OP[n], from pairs (byte address, value)."""
     ops = operations(len(accesses), kind)
     for op, (address, value) in zip(ops, accesses):
         op["address"], op["line"] = address, value

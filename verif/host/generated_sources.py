@@ -38,7 +38,7 @@ _NOTE = "// SPDX-License-Identifier: Apache-2.0\n// Made by verif/host/generated
 def write_sources(
     folder: Path, top: str, ports: Sequence[Port], parameters: Mapping[str, int]
 ) -> None:
-    """Write all sources, and the layout of the pins as `pins.json` for tests.
+    """Write all generated sources of the host, and the layout of the pins as `pins.json` for tests.
 
     Args:
         folder: Destination.
@@ -66,7 +66,7 @@ def write_sources(
 
 
 def constants() -> dict[str, str]:
-    """Return the headers that depend only on Python modules, by name."""
+    """Return the texts of the C++ headers that depend on Python modules only, by file name."""
     return {"nf_types.h": _types_header(), "cxl_wire.h": _wire_header()}
 
 
@@ -74,12 +74,14 @@ def constants() -> dict[str, str]:
 
 
 def words(width: int) -> int:
-    """Return the 32-bit words of a port."""
+    """Return the number of 32-bit words that a port of `width` bits takes."""
     return -(-width // 32)
 
 
 def _places(pins: Pins) -> dict[str, int]:
-    """Return the first word of each port, and the number of words under ``""``."""
+    """Return the index of the first word of each port by name, and the number of all words under
+    ``""``.
+    """
     out, at = {}, 0
     for name, width in pins:
         out[name] = at
@@ -88,7 +90,10 @@ def _places(pins: Pins) -> dict[str, int]:
 
 
 def _valid(name: str, ports: Iterable[str]) -> str:
-    """Return the valid of the channel of a payload, by its prefix; otherwise the port itself."""
+    """Return the valid signal of the channel that a port belongs to, by its prefix.
+
+    For a valid or ready, or a port without a channel, it is the port itself.
+    """
     if name.endswith(("valid", "ready")):
         return name
     valids = (port for port in ports if port.endswith("valid"))
@@ -113,7 +118,9 @@ _C_NAMES: dict[Any, str] = {
 
 
 def _member(field: Sequence[Any]) -> str:
-    """Return the C declaration of a field; the outermost dimension of an array is first."""
+    """Return the C declaration of a field of a ctypes structure; the outermost array dimension is
+    first.
+    """
     name, kind = field[:2]
     while issubclass(kind, ctypes.Array):
         name, kind = f"{name}[{kind._length_}]", kind._type_
@@ -157,8 +164,16 @@ def _place(mask: int) -> str:
 
 
 def _fields(namespace: str, encode: Callable[..., int], **ones: int) -> str:
-    """Return the places of fields: the bits in which encodings with all and with none of their bits
-    differ."""
+    """Return C++ declarations of the places of bit fields, in a namespace.
+
+    A place is found as the bits in which encodings with all and with none of the field's bits
+    differ.
+
+    Args:
+        namespace: Name of the namespace.
+        encode: Encodes a message or header from values of its fields.
+        ones: For each field, the value with all its bits 1.
+    """
     zeros = dict.fromkeys(ones, 0)
     none, lines = encode(**zeros), [f"namespace {namespace} {{"]
     for name, value in ones.items():
@@ -172,7 +187,10 @@ def _bits(value: int) -> str:
 
 
 def _layout(position: int, code: int) -> str:
-    """Return a slot of a memory device without multi-headers; other slots have no parts."""
+    """Return the C++ initializer of a slot layout from device to host, at a position, of a format.
+
+    Multi-header slots and those without memory messages have no parts.
+    """
     layout = slots.LAYOUTS[Direction.S2M][position][code]
     if layout.use is not slots.SlotUse.MEM or layout.multi_header:
         return "{},"
@@ -185,7 +203,9 @@ def _layout(position: int, code: int) -> str:
 
 
 def _numbers() -> Iterator[str]:
-    """Iterate over the constants of the Python modules; those of classes are in a namespace."""
+    """Yield C++ declarations of the constants of the Python modules; those of classes in a
+    namespace.
+    """
     names: dict[str, object] = {}
     for module in (assumptions, crc, flits, messages, slots):
         names.update(vars(module))  # modules import from each other
@@ -205,7 +225,9 @@ def _numbers() -> Iterator[str]:
 
 
 def _number(name: str, value: object) -> str:
-    """Return one constant; empty for values that are no 32-bit integers."""
+    """Return the C++ declaration of a constant; "" for a value that is no unsigned 32-bit
+    integer.
+    """
     fits = type(value) is int and 0 <= value < 1 << 32
     return f"constexpr uint32_t {name} = {value}; " if fits else ""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated sources of the C++ host, compared with the link spec and the ports of the RTL."""
+"""Tests of the generated sources of the C++ host against the link spec and the ports of the RTL."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ host against the independent link model, and every rule that the host checks.
+"""Tests of the C++ host against the independent Python link model, and of every rule it checks.
 
-Python plays the device at the pins of the host, cycle by cycle.
+Python takes the place of the device at the pins of the host, cycle by cycle.
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ HOST_LIBRARY = "libnf_host.so"
 
 
 def build_host() -> Path:
-    """Build a library of the host alone. Raise BuildError or NfError."""
+    """Build a library of the C++ host alone, without the controller, and return its path.
+
+    Raises:
+        BuildError: The build failed.
+        NfError: See `once`.
+    """
     spec = BuildSpec("verilator", TOP, FILELIST)
     sources = collect(spec)
 
@@ -58,7 +63,7 @@ def build_host() -> Path:
 
 
 def _pins(library: Path) -> dict[str, Any]:
-    """Return the structures of nf_pins.h by name, all 0, as compiled into the library."""
+    """Return the pin structures of the generated nf_pins.h by name, with all pins 0."""
     out = {}
     for name, pins in read_json(library.with_name(PINS)).items():
         word = ctypes.c_uint32
@@ -68,7 +73,7 @@ def _pins(library: Path) -> dict[str, Any]:
 
 
 class CHost:
-    """Host of the library, with its pins."""
+    """C++ host in the library, with its pins: `device` are its inputs, `to` its outputs."""
 
     def __init__(self, library: Path, grant: int = 64, memory: CMemory | None = None) -> None:
         self._library = ctypes.CDLL(str(library))
@@ -82,26 +87,28 @@ class CHost:
         self._kept: list[CBlock] = []
 
     def begin(self, block: Block) -> None:
-        """Start a block."""
+        """Start a block of operations; `clock` then does them."""
         self._kept.append(block.as_c())
         self._library.nf_host_begin(self._host, ctypes.byref(self._kept[-1]))
 
     @property
     def busy(self) -> bool:
-        """Return whether the block is not done."""
+        """Return whether operations of the block are left."""
         return bool(self._library.nf_host_busy(self._host))
 
     def clock(self) -> None:
-        """Simulate a rising edge with ``device`` as input; ``to`` has the next outputs."""
+        """Simulate a rising clock edge with the pins ``device`` as inputs; ``to`` then has the
+        outputs.
+        """
         self._library.nf_host_clock(self._host, ctypes.byref(self.device), ctypes.byref(self.to))
 
     @property
     def fault(self) -> str:
-        """Return the first broken rule, or an empty text."""
+        """Return the text of the first rule that the device has broken, or ""."""
         return str(self._library.nf_host_fault(self._host).decode())
 
     def figures(self) -> Figures:
-        """Return the counters."""
+        """Return the counters of the host."""
         out = Figures()
         self._library.nf_host_figures(self._host, ctypes.byref(out))
         return out
@@ -112,14 +119,14 @@ Change = Callable[[S2MMessage | None], S2MMessage | None]
 
 
 class Liar(PlainMemory):
-    """Memory that changes answer number ``at``, counted from 0."""
+    """Memory that replaces one answer, number ``at`` counted from 0, by ``change(answer)``."""
 
     def __init__(self, at: int, change: Change) -> None:
         super().__init__()
         self._at, self._change = at, change
 
     def respond(self, message: M2SMessage) -> S2MMessage | None:
-        """Answer a message."""
+        """Answer a request, rightly unless its turn has come."""
         answer = super().respond(message)
         self._at -= 1
         return self._change(answer) if self._at == -1 else answer
@@ -130,7 +137,7 @@ Damage = Callable[[WireFlit], WireFlit]
 
 
 class Wire:
-    """C++ host connected to the link model of `cocotbext.cxl` with plain memory."""
+    """C++ host connected to the link model of `cocotbext.cxl`, with a plain memory as device."""
 
     def __init__(self, host: CHost, seed: int, dense: bool, grant: int = 32) -> None:
         rng = random.Random(seed)
@@ -149,7 +156,7 @@ class Wire:
         self.flits = 0
 
     def clock(self) -> None:
-        """Simulate one cycle of both ends."""
+        """Simulate one cycle of host and link model, and exchange their flits."""
         host = self.host
         flit = self.stub.next_flit(bool(host.to.phy_up))
         host.device.tx_valid = int(flit is not None)
@@ -164,13 +171,13 @@ class Wire:
             self.stub.receive(*arrived)
 
     def show(self, flit: WireFlit) -> None:
-        """Put a flit on the device's pins."""
+        """Put a flit on the pins from the device to the host."""
         self.host.device.tx_protocol_id = flit[0]
         for word in range(17):
             self.host.device.tx_flit[word] = flit[1] >> 32 * word & 0xFFFF_FFFF
 
     def run(self, block: Block, limit: int = 40_000) -> None:
-        """Simulate until the block is done, or a rule is broken."""
+        """Simulate until the operations of a block are done, at most `limit` cycles."""
         self.host.begin(block)
         for _ in range(limit):
             if not self.host.busy:
@@ -184,12 +191,15 @@ def number(words: Any) -> int:
 
 @pytest.fixture
 def host() -> CHost:
-    """Return a host after reset."""
+    """Return a C++ host after reset."""
     return CHost(build_host())
 
 
 def write_then_read(lines: int, seed: int) -> Block:
-    """Return a block that writes every line and reads it later, in another order."""
+    """Return a block that writes each line once and reads it later, in another order.
+
+    Groups of 16 writes and of 16 reads alternate; the data come from the seed.
+    """
     rng = np.random.default_rng(seed)
     sent = rng.integers(0, 256, (lines, LINE_BYTES), dtype=np.uint8)
     ops = np.zeros(2 * lines, OP)
@@ -209,7 +219,7 @@ def write_then_read(lines: int, seed: int) -> Block:
 
 
 def writes(lines: int) -> Block:
-    """Return a block that writes every line."""
+    """Return a block that only writes each line once."""
     block = write_then_read(lines, seed=1)
     return Block.of(block.ops[block.ops["kind"] == Kind.WRITE], block.sent)
 
@@ -239,7 +249,7 @@ def test_what_is_written_comes_back(host: CHost, dense: bool, grant: int) -> Non
 
 
 def test_writes_reach_the_packing_limit(host: CHost) -> None:
-    """Pack 4 lines into 5 flits."""
+    """Check that dense writes need hardly more than 5 flits for 4 lines."""
     wire = Wire(host, seed=1, dense=True, grant=64)
     wire.stub._latency = (1, 1)
     wire.run(writes(1600))
@@ -263,12 +273,18 @@ BEFORE = 40
 
 
 def other(payload: int) -> Damage:
-    """Return damage that replaces the flit."""
+    """Return damage that replaces a flit by one with this payload and a right CRC."""
     return lambda _flit: (0x5555, seal(payload))
 
 
 def crafted(*slots: tuple[int, int], sz: int = 1, extra: int = 0) -> Damage:
-    """Return damage that puts a protocol flit from (format, bits) of slots 0 to 3 in its place."""
+    """Return damage that replaces a flit by a protocol flit of the given slots.
+
+    Args:
+        slots: (format, bits) of slots 0 to 3.
+        sz: Field Sz of the header.
+        extra: Other bits of the header.
+    """
     payload = sz << 4 | extra
     for slot, (code, bits) in enumerate(slots):
         payload |= code << 5 + 3 * slot | bits << (32 if slot == 0 else 128 * slot)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of the C++ host, and its second stream: cycles of each access."""
+"""Tests of the memory of the C++ host (latency, beats, stalls), and of its second stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARE = 2000
 
 
 def awake(memory: CMemory) -> tuple[CHost, Wire]:
-    """Return a host with its link up, and its device."""
+    """Return a C++ host with its link up, and the link model connected to it."""
     host = CHost(build_host(), memory=memory)
     wire = Wire(host, seed=1, dense=True)
     for _ in range(40):
@@ -25,7 +25,9 @@ def awake(memory: CMemory) -> tuple[CHost, Wire]:
 
 
 def beats(host: CHost, wire: Wire) -> list[int]:
-    """Request a burst; return the cycles from the request to each of its beats."""
+    """Request a burst of reads at the memory port; return the cycles from request to each of its
+    beats.
+    """
     device, clocks = host.device, []
     device.m_axi_arvalid = device.m_axi_rready = 1
     device.m_axi_arsize, device.m_axi_arburst, device.m_axi_arlen = 6, 1, BURST - 1
@@ -41,7 +43,9 @@ def beats(host: CHost, wire: Wire) -> list[int]:
 @pytest.mark.parametrize("latency", [1, 48, 300])
 @pytest.mark.parametrize("beat", [1, 3])
 def test_latency_and_beats(latency: int, beat: int) -> None:
-    """The first beat arrives after the latency, the others at the beat interval."""
+    """Check that the first beat of a read burst comes after the latency, and others at the beat
+    interval.
+    """
     host, wire = awake(CMemory(latency, beat, 0))
     assert beats(host, wire) == [latency + beat * number for number in range(BURST)]
 
@@ -74,7 +78,9 @@ def test_write_beats_are_as_far_apart(beat: int) -> None:
 
 
 def test_back_pressure() -> None:
-    """Measure the share of cycles without READY of each channel."""
+    """Check the share of cycles without READY on each request channel of the memory: STALLED
+    percent.
+    """
     host, wire = awake(CMemory(3, 1, STALLED))
     open_clocks = np.zeros(3, int)
     for _ in range(SHARE):
@@ -86,7 +92,9 @@ def test_back_pressure() -> None:
 
 
 def test_streams_do_not_wait_for_each_other() -> None:
-    """Check single reads in parallel with as many writes as credits allow, and their clocks."""
+    """Check that single reads in one stream are not delayed by as many writes as possible in the
+    other.
+    """
     count = 40
     ops = operations(2 * count, Kind.WRITE)
     ops["kind"][:count] = Kind.READ

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An output of the device that is X ends a bulk run under Icarus."""
+"""Test that a bulk run under Icarus ends with a fault if an output of the device is X."""
 
 from __future__ import annotations
 

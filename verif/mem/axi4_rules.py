@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AXI4 rules for the device-memory port, over sampled values: no simulator is needed to test them.
+"""AXI4 rules for the device-memory port, checked on sampled values without a simulator.
 
-Each channel method is called once a clock in which the channel is looked at. Findings are texts in
-`errors`; the environment asserts that the list is empty.
+Each channel method is called for a cycle in which VALID of the channel is 1 or has just fallen.
+Findings are texts in `errors`; the environment asserts that the list is empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,16 @@ class _Burst:
 
 
 class AxiRules:
-    """Checker of one AXI4 port, which also rebuilds its beats."""
+    """Checker of one AXI4 port, which also rebuilds the data beats of its bursts.
+
+    Args:
+        lines_log2: Size of the memory in lines of 64 bytes, as power of two.
+        stuck_timeout: Cycles after which `stuck` reports a burst.
+
+    Attributes:
+        errors: Findings, MAX_ERRORS at most.
+        beats: Completed beats, which the monitor takes away.
+    """
 
     def __init__(self, lines_log2: int, stuck_timeout: int = 20000) -> None:
         self.lines = 1 << lines_log2
@@ -71,7 +80,7 @@ class AxiRules:
         return _Burst(axi_id, line, length + 1, cycle)
 
     def aw(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
-        """Write address; payload is (id, addr, len, size, burst)."""
+        """Check the write address channel in a cycle; payload is (id, addr, len, size, burst)."""
         self._stable(cycle, "AW", valid, ready, payload)
         if valid and ready:
             axi_id, addr, length, size, burst = payload
@@ -79,7 +88,10 @@ class AxiRules:
             self._match_writes(cycle)
 
     def w(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
-        """Write data; payload is (data, strobe, last, poison). Data may come before its address."""
+        """Check the write data channel in a cycle; payload is (data, strobe, last, poison).
+
+        Data may come before its address.
+        """
         self._stable(cycle, "W", valid, ready, payload)
         if valid and ready:
             data, strobe, last, poison = payload
@@ -104,7 +116,7 @@ class AxiRules:
                 self._collect = []
 
     def b(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
-        """Write response; payload is (id, resp)."""
+        """Check the write response channel in a cycle; payload is (id, resp)."""
         self._stable(cycle, "B", valid, ready, payload)
         if not (valid and ready):
             return
@@ -120,7 +132,7 @@ class AxiRules:
             self.beats.append(replace(beat, resp=resp, answered=last, clocks=clocks, last=last))
 
     def ar(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
-        """Read address; payload is (id, addr, len, size, burst)."""
+        """Check the read address channel in a cycle; payload is (id, addr, len, size, burst)."""
         self._stable(cycle, "AR", valid, ready, payload)
         if valid and ready:
             axi_id, addr, length, size, burst = payload
@@ -128,7 +140,10 @@ class AxiRules:
             self._await_r.setdefault(axi_id, deque()).append(entry)
 
     def r(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
-        """Read data; payload is (id, data, resp, last, poison). Same-ID bursts come in order."""
+        """Check the read data channel in a cycle; payload is (id, data, resp, last, poison).
+
+        Bursts of one ID are answered in order.
+        """
         self._stable(cycle, "R", valid, ready, payload)
         if not (valid and ready):
             return
@@ -150,11 +165,13 @@ class AxiRules:
             queue.popleft()
 
     def unknown(self, cycle: int, what: str) -> None:
-        """Report X or Z on a control signal or a payload."""
+        """Report that the signals `what` hold X or Z."""
         self._error(cycle, f"{what} holds X or Z")
 
     def stuck(self, cycle: int) -> None:
-        """Report bursts that have waited longer than the time-out."""
+        """Report a read that is incomplete, or a write without all its data, after `stuck_timeout`
+        cycles.
+        """
         for queue in self._await_r.values():
             if queue and cycle - queue[0].cycle > self.stuck_timeout:
                 self._error(cycle, f"read of line {queue[0].line:#x} stuck")
@@ -163,12 +180,14 @@ class AxiRules:
 
     @property
     def outstanding(self) -> int:
-        """Return the number of bursts that have begun and not ended."""
+        """Return the number of bursts that have begun and not ended; data without an address count
+        as one.
+        """
         reads = sum(len(q) for q in self._await_r.values())
         writes = sum(len(q) for q in self._await_b.values())
         return reads + writes + len(self._aw) + (1 if self._w or self.handshakes.waiting() else 0)
 
     def finish(self, cycle: int) -> None:
-        """Report unfinished transactions at the end of the test."""
+        """Report unfinished bursts at the end of the test."""
         if self.outstanding:
             self._error(cycle, f"{self.outstanding} transaction(s) unfinished at the end")

@@ -27,9 +27,9 @@ _Rule = Callable[[int, bool, bool, tuple[int, ...]], None]
 
 
 class MemMonitor(uvm_component):
-    """Monitor of the memory port.
+    """Monitor of the memory port: samples its channels, checks the AXI4 rules, publishes beats.
 
-    The agent sets `pins` and `rules`; `ap` publishes `MemBeat` items.
+    The agent sets `pins` and `rules`; the analysis port `ap` publishes `MemBeat` items.
     """
 
     pins: SimpleNamespace
@@ -56,7 +56,7 @@ class MemMonitor(uvm_component):
         await clock_port(self.pins, self._step)
 
     def _step(self) -> bool:
-        """Check one clock; return False if nothing is under way."""
+        """Check one cycle; return False if nothing is in progress on the port."""
         rules = self.rules
         self.cycle += 1
         try:
@@ -97,7 +97,7 @@ class MemAgent(uvm_agent):
     """Memory agent; set `pins`, `cfg`, `seed` and `store_type` between construction and the build
     phase.
 
-    A type override of `MemResponder` by the UVM factory changes what the memory answers.
+    A type override of `MemResponder` by the UVM factory changes how the memory answers.
     """
 
     pins: SimpleNamespace
@@ -124,6 +124,6 @@ class MemAgent(uvm_agent):
         return self.responder.idle
 
     def finish(self) -> list[str]:
-        """Return the errors of the whole run, including unfinished transactions."""
+        """Report unfinished transactions, and return the findings of the whole run."""
         self.rules.finish(self.monitor.cycle)
         return self.rules.errors

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings and records of the memory agent (AXI4 subordinate, 512-bit data)."""
+"""Settings of the memory agent (AXI4 subordinate with 512 data bits), and the beats it
+publishes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ FULL_STROBE = (1 << 64) - 1
 
 
 class Background(enum.Enum):
-    """Content of lines that were never written, which a device must not take for its state."""
+    """Content of memory lines that were never written; a device must not take it for its state."""
 
     ZEROS = "zeros"
     ONES = "ones"
@@ -24,10 +26,21 @@ class Background(enum.Enum):
 class MemConfig:
     """Behaviour of the memory; every setting may change while the simulation runs.
 
-    `latency` is the inclusive range of clocks from the last request beat to the first response
-    beat. `beat` is the number of clocks that a beat of data takes, each way. The `*_stall` figures
-    are the probability of a clock in which that channel is held. An error is drawn from
-    `error_resps`; a line is poisoned in the store (`MemStore.poison`).
+    Attributes:
+        lines_log2: Size in lines of 64 bytes, as power of two.
+        latency: Range (inclusive) of cycles from the last beat of a request to the first beat of
+            its response.
+        beat: Cycles that a beat of data takes, in each direction.
+        aw_stall: Probability of a cycle in which the channel AW is held; likewise for `w_stall`,
+            `ar_stall`, `b_stall` and `r_stall`.
+        reorder: Whether responses of different IDs may overtake each other.
+        interleave: Whether beats of several reads may be mixed.
+        background: Content of lines that were never written.
+        error_resps: Responses from which an error is drawn.
+        read_error_rate: Probability that a beat of a read gets an error.
+        write_error_rate: Probability that the write of a burst gets an error.
+        read_error_lines: Lines whose reads get an error; `write_error_lines` likewise.
+        stuck_timeout: Cycles after which a burst counts as stuck.
     """
 
     lines_log2: int = 20
@@ -51,11 +64,20 @@ class MemConfig:
 
 @dataclass(frozen=True, slots=True)
 class MemBeat:
-    """One data beat on the memory port: a line that the device wrote or read.
+    """Data beat on the memory port: a line that the device wrote or read.
 
-    `answered`: a response came with it: with every beat read, and the last one of a burst written.
-    `clocks`: from the request's address to the beat read, or to the response of the burst written.
-    `last`: it ends its burst.
+    Attributes:
+        write: Whether it is a write.
+        axi_id: AXI ID.
+        line: Number of the line in memory.
+        data: The 512 bits.
+        strobe: Byte enables of a write; 0 for a read.
+        poison: Bit 0 of WUSER or RUSER.
+        resp: Response code; of a write, that of its burst.
+        answered: Whether a response came with it: true for each beat read, and for the last beat of
+            a burst written.
+        clocks: Cycles from the address to the beat read, or to the response of the burst written.
+        last: Whether it is the last beat of its burst.
     """
 
     write: bool

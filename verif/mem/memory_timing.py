@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing of device memory in replays and benches, at signal level and in bulk."""
+"""Timing of device memory in replays and benchmarks, at signal level and in bulk."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ LATENCIES = (3, 48, 100, 300)
 
 @dataclass(frozen=True)
 class MemoryTiming:
-    """Memory timing.
+    """Timing of device memory.
 
-    ``latency``: clocks from a request to its answer; ``beat``: clocks per beat of read or write
-    data; ``stall``: percent of the clocks in which memory accepts no request and no write data.
-    ValueError if out of range.
+    Attributes:
+        latency: Cycles from a request to its answer.
+        beat: Cycles per beat of read or write data.
+        stall: Percent of the cycles in which memory accepts no request and no write data.
+
+    Raises:
+        ValueError: A value is out of range.
     """
 
     latency: int = 100
@@ -38,17 +42,19 @@ class MemoryTiming:
                 raise ValueError(f"memory {name} {value} is not {least} to {most}")
 
     def __str__(self) -> str:
-        """Return the text that accompanies every figure that depends on the memory."""
+        """Return the timing as text, such as "memory latency 100", to accompany figures measured
+        with it.
+        """
         beat = f", {self.beat} clocks a beat" if self.beat > 1 else ""
         stall = f", {self.stall} % stalled" if self.stall else ""
         return f"memory latency {self.latency}{beat}{stall}"
 
     def at(self, latency: int) -> MemoryTiming:
-        """Return the same memory with another latency."""
+        """Return the same timing with another latency."""
         return replace(self, latency=latency)
 
     def apply(self, config: MemConfig) -> None:
-        """Configure the same memory at signal level."""
+        """Set this timing in the memory agent's settings, for signal level."""
         config.latency = (self.latency, self.latency)
         config.beat = self.beat
         config.aw_stall = config.w_stall = config.ar_stall = self.stall / 100

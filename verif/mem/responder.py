@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subordinate side of the device-memory port.
 
-One loop, one step a clock. When nothing is pending it sleeps until the device raises a VALID, so
-that an idle memory costs nothing. AXI gives no order between reads and writes, nor between IDs:
-the moment at which a write lands and at which a read samples is therefore drawn at random inside
-the window that the protocol leaves open, and a device that relies on luck is found out.
+One loop does one step per cycle. When nothing is pending it sleeps until the device raises a VALID,
+so that an idle memory costs no simulation time. AXI gives no order between reads and writes, nor
+between IDs: the moment at which a write takes effect and at which a read samples is therefore drawn
+at random within what the protocol leaves open, so that a device which relies on one order fails.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ _Transfer = TypeVar("_Transfer", _Read, _Write)
 
 
 def _known(pin: Any) -> int:
-    """Return the value of a pin of a valid channel; AssertionError for X, a fault of the device."""
+    """Return the value of a pin of a valid channel.
+
+    Raises:
+        AssertionError: The pin is X or Z, which is a fault of the device.
+    """
     try:
         return int(pin.value)
     except ValueError:
@@ -59,9 +63,10 @@ def _known(pin: Any) -> int:
 
 
 class MemResponder(uvm_component):
-    """Memory responder; the agent sets `pins`, `cfg` and `store` before the run phase.
+    """Memory at the device-memory port: answers reads and writes with latency, stalls and errors.
 
-    `read_fails`, `write_fails` and `next_read` may be overridden to make another memory of it.
+    The agent sets `pins`, `cfg` and `store` before the run phase. `read_fails`, `write_fails` and
+    `next_read` may be overridden for another behaviour.
     """
 
     pins: SimpleNamespace
@@ -82,7 +87,7 @@ class MemResponder(uvm_component):
 
     # -- pins ---------------------------------------------------------------------------------
     def _set(self, name: str, value: int) -> None:
-        """Drive a control pin only if its value changes."""
+        """Drive the control pin `name`, if its value changes."""
         if self._level.get(name) != value:
             self._level[name] = value
             getattr(self.pins, name).value = value
@@ -106,7 +111,7 @@ class MemResponder(uvm_component):
         self._quiet()
 
     def _step(self) -> bool:
-        """Sample one clock, then choose the values of the next clock; return False if all is
+        """Sample the pins of one cycle, then set those of the next cycle; return False if all is
         idle.
         """
         self.cycle += 1
@@ -139,8 +144,10 @@ class MemResponder(uvm_component):
         return bool(awv or wv or arv or pending)
 
     def _ready(self, queue: Iterable[_Transfer]) -> list[_Transfer]:
-        """Return the transfers that may be answered now: the oldest of each ID, or the oldest of
-        all.
+        """Return the transfers of a queue that may be answered now.
+
+        With `reorder` they are the oldest of each AXI ID, else only the oldest of all; each only
+        after its latency.
         """
         seen: set[int] = set()
         ready: list[_Transfer] = []
@@ -174,14 +181,17 @@ class MemResponder(uvm_component):
         read.sampled = [self.store.read(read.line + k) for k in range(read.beats)]
 
     def read_fails(self, line: int) -> bool:
-        """Decide whether the read of a line is answered with an error."""
+        """Return whether a beat of a read, of line `line`, is answered with an error.
+
+        It is if the line is one of `read_error_lines`, or by a draw with `read_error_rate`.
+        """
         cfg = self.cfg
         return line in cfg.read_error_lines or (
             cfg.read_error_rate > 0 and self.rng.random() < cfg.read_error_rate
         )
 
     def next_read(self) -> _Read | None:
-        """Choose the read of which the next beat is sent."""
+        """Return the read burst of which the next beat is sent, or None."""
         ready = self._ready(self._r)
         if not ready:
             return None
@@ -224,7 +234,10 @@ class MemResponder(uvm_component):
 
     # -- writes -------------------------------------------------------------------------------
     def write_fails(self, lines: range) -> bool:
-        """Decide whether the write of a burst of lines is answered with an error."""
+        """Return whether the write of a burst of lines is answered with an error.
+
+        It is if a line is one of `write_error_lines`, or by a draw with `write_error_rate`.
+        """
         cfg = self.cfg
         return any(line in cfg.write_error_lines for line in lines) or (
             cfg.write_error_rate > 0 and self.rng.random() < cfg.write_error_rate
@@ -276,12 +289,14 @@ class MemResponder(uvm_component):
 
     @property
     def waiting(self) -> tuple[list[int], list[int]]:
-        """Return the AXI IDs of accepted reads and writes without an answer on the pins, in the
-        order of their addresses.
+        """Return the AXI IDs of accepted reads, and of accepted writes, without an answer on the
+        pins.
+
+        Each list is in the order of the addresses.
         """
         return [r.axi_id for r in self._r], [w.axi_id for w in (*self._b, *self._aw)]
 
     @property
     def idle(self) -> bool:
-        """Return whether no transaction is pending."""
+        """Return whether no transaction is pending in the memory."""
         return not (self._aw or self._w or self._b or self._r or self._b_out or self._r_out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse backing store of the memory agent: one int per line, and the set of poisoned lines."""
+"""Sparse store of the memory agent: content of each written line, and the set of poisoned lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ALL_ONES = (1 << LINE_BITS) - 1
 
 
 class MemStore:
-    """Written lines over a configurable background."""
+    """Content of the memory: written lines over a background for the others."""
 
     def __init__(self, background: Background = Background.GARBAGE, seed: int = 0) -> None:
         self.background = background
@@ -21,7 +21,9 @@ class MemStore:
         self.poisoned: set[int] = set()
 
     def background_line(self, line: int) -> int:
-        """Return the content of a line that was never written; it is the same for every call."""
+        """Return the content of a line that was never written, as a 512-bit number; equal for every
+        call.
+        """
         if self.background is Background.ZEROS:
             return 0
         if self.background is Background.ONES:
@@ -29,14 +31,21 @@ class MemStore:
         return random.Random(self.seed << 48 | line).getrandbits(LINE_BITS)
 
     def read(self, line: int) -> tuple[int, bool]:
-        """Return data and poison of a line."""
+        """Return the content of a line as a 512-bit number, and whether it is poisoned."""
         data = self.lines.get(line)
         if data is None:
             data = self.background_line(line)
         return data, line in self.poisoned
 
     def write(self, line: int, data: int, strobe: int = FULL_STROBE, poison: bool = False) -> None:
-        """Write the enabled bytes; only a full write clears the poison of the line."""
+        """Write the enabled bytes of a line; only a clean full write clears its poison.
+
+        Args:
+            line: Number of the line.
+            data: 512-bit number.
+            strobe: Byte enables.
+            poison: Whether the data are poisoned.
+        """
         if strobe == FULL_STROBE:
             self.lines[line] = data
             if poison:
@@ -51,5 +60,5 @@ class MemStore:
             self.poison(line)
 
     def poison(self, line: int) -> None:
-        """Mark a line as poisoned, as an error of the medium would; its data stays."""
+        """Mark a line as poisoned, as an error of the medium would; its data stay."""
         self.poisoned.add(line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Negative twins of the AXI rules, and the store: no simulator."""
+"""Negative twins of the AXI4 rules, and tests of the store; no simulator is used."""
 
 from __future__ import annotations
 

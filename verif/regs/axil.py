@@ -32,8 +32,10 @@ for _module in (r"cocotbext\.axi", r"cocotb_bus"):
 
 
 class AxiLitePort:
-    """Manager on an AXI4-Lite port of the design. Reads and writes are independent of each other;
-    several of one kind are issued in the order of the calls.
+    """AXI4-Lite manager on the register port of the design.
+
+    Reads and writes are independent of each other; several of one kind are issued in the order of
+    the calls.
     """
 
     def __init__(self, dut: Any) -> None:
@@ -43,7 +45,7 @@ class AxiLitePort:
             getattr(dut, f"{PREFIX}_{name}").value = 0
 
     async def ready(self) -> AxiLiteMaster:
-        """Wait until the design is out of reset; returns the manager."""
+        """Wait until the design is out of reset, and return cocotbext-axi's manager."""
         dut = self._dut
         edge = RisingEdge(dut.clk)
         while self._master is None:
@@ -55,15 +57,16 @@ class AxiLitePort:
         return self._master
 
     async def read(self, address: int) -> tuple[int, Resp]:
-        """Read the word at a byte address; returns (data, response)."""
+        """Read the word at a byte address; return its value and the response code."""
         master = await self.ready()
         done = await master.read(address & ~3, 4)
         return int.from_bytes(done.data, "little"), Resp(int(done.resp))
 
     async def write(self, address: int, data: int, strobe: int = FULL_STROBE) -> Resp:
-        """Write the enabled bytes of a word; returns the response.
+        """Write the enabled bytes of the word at a byte address; return the response code.
 
-        ValueError if the strobes are not one contiguous run (see the head of this file).
+        Raises:
+            ValueError: The strobes are not one contiguous run (see the head of this file).
         """
         first, count = strobe_run(strobe)
         payload = data.to_bytes(4, "little")[first : first + count]
@@ -72,7 +75,12 @@ class AxiLitePort:
         return Resp(int(done.resp))
 
     async def pause(self, **generators: Iterator[bool] | None) -> None:
-        """Hold channels: aw, w, b, ar, r = an iterator of booleans (True: held), or None."""
+        """Hold channels of the port, for back-pressure and gaps.
+
+        Args:
+            generators: For aw, w, b, ar or r an iterator of booleans, one per cycle (True: held);
+                None ends the holding.
+        """
         master = await self.ready()
         write, read = master.write_if, master.read_if
         channels = {
@@ -89,7 +97,11 @@ class AxiLitePort:
 
 
 def strobe_run(strobe: int) -> tuple[int, int]:
-    """Return (first byte, bytes) of a contiguous run of strobes; ValueError for anything else."""
+    """Return the first byte and the number of bytes of a contiguous run of byte strobes.
+
+    Raises:
+        ValueError: The strobes are none, or not contiguous.
+    """
     if not 0 < strobe <= FULL_STROBE:
         raise ValueError(f"strobe {strobe:#x} enables no byte of a 32-bit word")
     first = (strobe & -strobe).bit_length() - 1

@@ -18,9 +18,15 @@ from verif.regs.axil import PREFIX, AxiLitePort
 
 @dataclass(slots=True, eq=False)
 class AxiLiteAccess:
-    """Access; `data` of a read and `resp` are known at its end.
+    """Access on the register bus.
 
-    `since` is for who listens to `begin_port`: any figure that it wants to have at the end.
+    Attributes:
+        write: Whether it is a write.
+        address: Byte address.
+        data: Data of a write, or of a read once it is answered.
+        strobe: Byte strobes of a write.
+        resp: Response, once it is answered.
+        since: Value that a listener of `begin_port` stores for the end of the access.
     """
 
     write: bool
@@ -32,7 +38,7 @@ class AxiLiteAccess:
 
 
 class AxiLiteItem(pyuvm.uvm_sequence_item):
-    """One access.
+    """Sequence item with one access.
 
     `finish_item` of a sequence returns when the access has been issued; `completed` is set when it
     has been answered.
@@ -45,7 +51,7 @@ class AxiLiteItem(pyuvm.uvm_sequence_item):
 
 
 class AxiLiteSequence(pyuvm.uvm_sequence):
-    """One access; `start` returns when it has been answered."""
+    """Sequence of one access; `start` returns when it has been answered."""
 
     def __init__(self, access: AxiLiteAccess) -> None:
         super().__init__("axil_access")
@@ -58,7 +64,9 @@ class AxiLiteSequence(pyuvm.uvm_sequence):
 
 
 class AxiLiteDriver(pyuvm.uvm_driver):
-    """Driver of items. Reads do not wait for writes: a read may pass a long commit."""
+    """Driver of the register bus. Reads do not wait for writes, so a read may overtake a long
+    commit.
+    """
 
     port: AxiLitePort
 
@@ -78,10 +86,10 @@ class AxiLiteDriver(pyuvm.uvm_driver):
 
 
 class AxiLiteMonitor(pyuvm.uvm_component):
-    """Monitor of the register port.
+    """Monitor of the register bus.
 
-    `begin_port` publishes every access when it is accepted (a write: address and data), `ap` when
-    it is answered; violations of the channel rules are added to `errors`.
+    `begin_port` publishes each access when it is accepted (a write: address and data), `ap` when it
+    is answered; violations of the channel rules are added to `errors`.
 
     Rules: VALID is known, and stays with an unchanged payload until READY; a response answers an
     accepted request.
@@ -109,7 +117,7 @@ class AxiLiteMonitor(pyuvm.uvm_component):
         await clock_port(self.pins, self._step, self._clear)
 
     def _step(self) -> bool:
-        """Check one clock; return False if nothing is under way."""
+        """Check one cycle; return False if nothing is in progress on the bus."""
         try:
             return self._sample() or self._open
         except ValueError:
@@ -150,7 +158,20 @@ class AxiLiteMonitor(pyuvm.uvm_component):
     def _channel(
         self, name: str, valid: Any, ready: Any, payload: tuple[Any, ...]
     ) -> tuple[int, ...] | None:
-        """Check one channel in this clock; returns the payload when it is transferred."""
+        """Check one channel in this cycle.
+
+        Args:
+            name: Name of the channel: "AW", "W", "B", "AR" or "R".
+            valid: Handle of VALID.
+            ready: Handle of READY.
+            payload: Handles of the payload.
+
+        Returns:
+            The payload if it is transferred in this cycle, else None.
+
+        Raises:
+            ValueError: A signal that must be known is X or Z.
+        """
         self._where = name
         is_valid = bool(int(valid.value))
         values = tuple([int(handle.value) for handle in payload]) if is_valid else ()
@@ -162,7 +183,7 @@ class AxiLiteMonitor(pyuvm.uvm_component):
 
     @property
     def _open(self) -> bool:
-        """Return whether an accepted access has no answer."""
+        """Return whether an accepted access, or a part of a write, has no response yet."""
         return bool(self._aw or self._w or self._writes or self._reads)
 
     def _begin(self, queue: deque[AxiLiteAccess], access: AxiLiteAccess) -> None:
@@ -175,7 +196,7 @@ class AxiLiteMonitor(pyuvm.uvm_component):
         self.ap.write(access)
 
     def finish(self) -> list[str]:
-        """Return the errors of the whole run, including unanswered accesses."""
+        """Report unanswered accesses, and return the findings of the whole run."""
         if self._open or self._handshakes.waiting():
             left = [f"read of {one.address:#x}" for one in self._reads]
             left += [f"write of {one.address:#x}" for one in self._writes]
@@ -187,9 +208,9 @@ class AxiLiteMonitor(pyuvm.uvm_component):
 
 
 class AxiLiteAgent(pyuvm.uvm_agent):
-    """Register agent. Set `dut` (the design) before the build phase.
+    """Agent of the register bus; set `dut` (the design) before the build phase.
 
-    `sequencer` takes `AxiLiteItem`s, `monitor.ap` publishes `AxiLiteAccess`es.
+    `sequencer` accepts `AxiLiteItem`s, `monitor.ap` publishes `AxiLiteAccess`es.
     """
 
     dut: Any
@@ -206,5 +227,5 @@ class AxiLiteAgent(pyuvm.uvm_agent):
         self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
 
     def finish(self) -> list[str]:
-        """Return the errors of the whole run."""
+        """Report unanswered accesses, and return the findings of the whole run."""
         return self.monitor.finish()

@@ -37,12 +37,18 @@ MARKDOWN = "docs/registers.md"
 
 
 class RdlError(LineError):
-    """Error of the RDL: wrong, or outside the subset that the generator supports."""
+    """Error in the RDL: it does not compile, or leaves the subset that the generator supports."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Content of the RDL that the generator uses."""
+    """Parts of the RDL that the generator uses.
+
+    Attributes:
+        map: Register map.
+        text: Description by name: "REG", "REG.FIELD", "REGION.REG", "REGION.REG.FIELD".
+        enums: By name of an enumeration, its members as (name, value, description).
+    """
 
     map: RegMap
     text: dict[str, str]  # "REG", "REG.FIELD", "REGION.REG...": description
@@ -50,9 +56,14 @@ class Source:
 
 
 def load(path: Path | None = None, params: DeviceParams | None = None) -> Source:
-    """Compile the RDL for a set of hardware parameters.
+    """Compile the RDL and return its content.
 
-    Raises RdlError (one line) when it does not compile or leaves the supported subset.
+    Args:
+        path: File of the RDL; by default the one of this tree.
+        params: Parameters of the device; by default the default ones.
+
+    Raises:
+        RdlError: It does not compile or leaves the supported subset; the message is one line.
     """
     rdlc = RDLCompiler()
     try:
@@ -134,7 +145,11 @@ class _Reader:
 
 
 def _counts(node: RegNode) -> Counts | None:
-    """Return the kind of an event counter; None for any other register."""
+    """Return which kind of events a counter register counts; None for any other register.
+
+    Raises:
+        RdlError: A counter has no kind or an unknown one, or another register has one.
+    """
     kind = node.get_property("counts", default=None)
     if any(field.get_property("counter") for field in node.fields()) != (kind is not None):
         raise RdlError(f"{node.get_path()}: event counters, and no others, say what they count")
@@ -144,7 +159,7 @@ def _counts(node: RegNode) -> Counts | None:
 
 
 def _enum_class(name: str) -> str:
-    """Return the name of an enumeration in the map: `commit_e` -> `Commit`."""
+    """Return the name in the register map of an enumeration of the RDL: `commit_e` -> `Commit`."""
     return "".join(part.capitalize() for part in name.removesuffix("_e").split("_"))
 
 
@@ -166,7 +181,9 @@ def _access(node: FieldNode) -> FieldAccess:
 
 
 def _plain(item: Register | Field | FieldAccess) -> Any:
-    """Return the JSON value of a part of the map, without defaults for a register or field."""
+    """Return a part of the register map as a value for JSON; fields with default values are left
+    out.
+    """
     if isinstance(item, FieldAccess):
         return item.value
     values = ((f, getattr(item, f.name)) for f in dataclasses.fields(item))
@@ -174,7 +191,9 @@ def _plain(item: Register | Field | FieldAccess) -> Any:
 
 
 def _bits(field: Field) -> str:
-    """Return the bit range of a field, as documented."""
+    """Return the bit range of a field as text for the documentation: "7:4", "3", or with a
+    parameter.
+    """
     if field.width_parameter is not None:
         return f"{field.width_parameter}-1:0" if field.lsb == 0 else f"+:{field.width_parameter}"
     return f"{field.lsb + field.width - 1}:{field.lsb}" if field.width > 1 else f"{field.lsb}"
@@ -194,9 +213,10 @@ _TEMPLATES.filters |= {
 
 
 def outputs(source: Source) -> dict[str, str]:
-    """Return the text of every generated file by its path relative to the repository.
+    """Return the text of every generated file, by its path relative to the repository.
 
-    The map as data is that for the default parameters; `models.nf_regs` reads it.
+    They are the SystemVerilog package, the map as JSON (for the default parameters, read by
+    `models.nf_regs`) and the documentation.
     """
     return {
         path: _TEMPLATES.get_template(f"{Path(path).name}.j2").render(
@@ -222,7 +242,15 @@ def stale(files: dict[str, str], root: Path = ROOT) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line: write the generated files, or check them with --check.
+
+    Args:
+        argv: Words after the command; None takes those of the process.
+        root: Root of the tree.
+
+    Returns:
+        Exit status: 1 for an error in the RDL or, with --check, for a stale file; else 0.
+    """
     parser = argparse.ArgumentParser(prog="python -m verif.regs.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail when stale")
     args = parser.parse_args(argv)

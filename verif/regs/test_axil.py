@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Byte strobes that the AXI4-Lite manager can send, and parameters of the build; no simulator."""
+"""Tests of byte strobes for AXI4-Lite writes, and of the parameters of the build; no simulator."""
 
 from __future__ import annotations
 

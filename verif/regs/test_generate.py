@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator: current files, staleness, parameters, errors; the RDL against the RTL package."""
+"""Tests of the register generator: stale files, parameters, errors, and the RDL against the RTL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from verif.tests.packed_structs import layout
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Copy the RDL and the files generated from it."""
+    """Return a folder with copies of the RDL and of the files generated from it."""
     for name in (generate.RDL, *generate.outputs(load())):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -120,7 +120,7 @@ def test_enums_of_the_rtl_package_are_the_enumerations() -> None:
 
 
 def test_every_counter_of_the_rtl_counts_its_own_event() -> None:
-    """Check that `nf_event_counters` lists every event once, with the address of its counter."""
+    """Check that `nf_event_counters` connects each event to the counter of the same name, once."""
     text = (ROOT / "hdl/regs/nf_event_counters.sv").read_text(encoding="utf-8")
     pairs = re.findall(r"ADDR_(\w+)\W+(?:9'\()?(?:core|link|ram)_events\.(\w+)", text)
     assert sorted(pairs) == sorted((name, name.lower()) for name in REG_MAP.counters())

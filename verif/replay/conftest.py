@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay` of a small capture, with the device model in place of a simulator."""
+"""Fixtures for `nf replay` of a small capture, with the device model in place of a simulator."""
 
 from __future__ import annotations
 
@@ -32,13 +32,20 @@ class Shown:
 
     @property
     def last(self) -> str:
-        """The last line of the standard output."""
+        """Return the last line of the standard output."""
         return self.out.splitlines()[-1]
 
 
 @dataclass(frozen=True)
 class Command(Generic[Device]):
-    """`nf replay CAPTURE WORDS ..` on a device; ``out`` is a free name for --out."""
+    """Command `nf replay CAPTURE WORDS ...`, with a device model in place of the simulators.
+
+    Attributes:
+        device: Device model.
+        capture: Folder of the capture; None leaves it out.
+        folder: Folder for results.
+        words: Words that each call begins with.
+    """
 
     device: Device
     capture: Path | None
@@ -48,7 +55,7 @@ class Command(Generic[Device]):
 
     @property
     def out(self) -> Path:
-        """Return the usual name for --out; it must not exist before."""
+        """Return the usual name for --out, which does not exist before."""
         return self.folder / "out.safetensors"
 
     def of(self, capture: Path | None, *words: object) -> Command[Device]:
@@ -56,19 +63,23 @@ class Command(Generic[Device]):
         return replace(self, capture=capture, words=(*self.words, *words))
 
     def run(self, *words: object) -> Shown:
-        """Run it; return exit code and output."""
+        """Run the command with these words appended; return exit code and output."""
         capture = () if self.capture is None else (self.capture,)
         code = nf_replay(self.device, *capture, *self.words, *words)
         return Shown(code, *self.capsys.readouterr())
 
     def passes(self, *words: object) -> Shown:
-        """Assert that every line is right."""
+        """Run the command, check that it exits with 0 (every line is right), and return its
+        output.
+        """
         shown = self.run(*words)
         assert shown.code == 0, shown.err
         return shown
 
     def fails(self, *words: object) -> Shown:
-        """Assert that something is wrong, and that no result file is left."""
+        """Run the command, check that it exits with 1 and leaves no result file, and return its
+        output.
+        """
         shown = self.run(*words)
         assert shown.code == 1, shown.err
         assert "FAILED" in shown.last
@@ -76,7 +87,9 @@ class Command(Generic[Device]):
         return shown
 
     def refuses(self, *words: object) -> str:
-        """Assert that the input is refused in one line; return it."""
+        """Run the command, check that it refuses its input (exit code 2, one line), and return that
+        line.
+        """
         shown = self.run(*words)
         assert shown.code == 2, shown
         assert len(shown.err.splitlines()) == 1
@@ -84,12 +97,14 @@ class Command(Generic[Device]):
         return shown.err
 
     def files(self, out: Path | None = None) -> list[bytes]:
-        """Return the contents of the result files of both steps."""
+        """Return the contents of the result files of both steps, by default those of
+        `Command.out`.
+        """
         return [path.read_bytes() for path in step_files(out or self.out)]
 
 
 def step_files(out: Path) -> list[Path]:
-    """Return the result files of a replay of both steps."""
+    """Return the names of the result files of a replay of both steps."""
     return [out.with_name(f"{out.stem}.step-{step:06d}{out.suffix}") for step in STEPS]
 
 
@@ -97,7 +112,7 @@ def step_files(out: Path) -> list[Path]:
 def signal(
     capture: Path, signal_model: SignalModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Command[SignalModel]:
-    """Return the command at signal level."""
+    """Return the command at signal level, for the small capture."""
     return Command(signal_model, capture, tmp_path, capsys)
 
 
@@ -105,18 +120,27 @@ def signal(
 def bulk(
     capture: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Command[BulkModel]:
-    """Return the command in bulk."""
+    """Return the command in bulk, for the small capture."""
     return Command(model, capture, tmp_path, capsys, BULK)
 
 
 @pytest.fixture(params=["signal", "bulk"])
 def either(signal: Command[SignalModel], request: pytest.FixtureRequest) -> Command[SignalModel]:
-    """Return the command of each transport, for input that is refused before anything is built."""
+    """Return the command with each transport in turn, for input that is refused before any
+    build.
+    """
     return replace(signal, words=("--transport", request.param))
 
 
 def check_file(path: Path, capture: Path, step: int, **options: Any) -> dict[str, str]:
-    """Check every tensor of a result file against the reference models; return its metadata."""
+    """Check every tensor of a result file against the reference models; return its metadata.
+
+    Args:
+        path: Result file.
+        capture: Folder of the capture.
+        step: Training step.
+        options: Options of `expected_outputs`.
+    """
     file = open_tensors(path)
     routes = {name: Mode[route] for name, route in parse_json(file.metadata["routes"]).items()}
     wanted = {}
@@ -132,6 +156,6 @@ def check_file(path: Path, capture: Path, step: int, **options: Any) -> dict[str
 
 
 def check_files(out: Path, capture: Path, **options: Any) -> list[dict[str, str]]:
-    """Check the result files of both steps; return their metadata."""
+    """Check the result files of both steps against the reference models; return their metadata."""
     paths = zip(step_files(out), STEPS, strict=True)
     return [check_file(path, capture, step, **options) for path, step in paths]

@@ -13,9 +13,7 @@ from models.line_packing import Mode, lines_needed
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
 from verif.replay.epoch import EpochLines, Key
-from verif.replay.options import ReplayOptions, any_steps, parse_steps
-from verif.replay.plan import Plan, RegionUse, assign_routes, parse_routes, plan_step
-from verif.replay.source import (
+from verif.replay.gradient_source import (
     NETWORKS,
     CaptureSource,
     CodeRounding,
@@ -23,11 +21,20 @@ from verif.replay.source import (
     SyntheticSource,
     route_warnings,
 )
+from verif.replay.options import ReplayOptions, any_steps, parse_steps
+from verif.replay.plan import Plan, RegionUse, assign_routes, parse_routes, plan_step
 
 
 @dataclass(frozen=True)
 class StepPlan:
-    """Plan and routes of one step; its epochs are committed from ``first_epoch`` on."""
+    """Plan and routes of one step of a replay.
+
+    Attributes:
+        step: Training step of the capture.
+        routes: Route of each tensor by name.
+        plan: Plan of the epochs.
+        first_epoch: Value of EPOCH for the first commit; later epochs have the following numbers.
+    """
 
     step: int
     routes: Mapping[str, Mode]
@@ -36,7 +43,7 @@ class StepPlan:
 
     @property
     def epochs(self) -> range:
-        """Return the numbers of the committed epochs."""
+        """Return the values of EPOCH that are committed in this step."""
         return range(self.first_epoch, self.first_epoch + self.plan.epochs)
 
 
@@ -47,8 +54,12 @@ every core gets a piece. Opening a device takes as long as 100 contributions."""
 
 @dataclass(frozen=True)
 class Piece:
-    """Epochs that go through one device after a reset; ``number`` counts the pieces of the replay
-    from 1."""
+    """Epochs that go through one device after a reset; printed as "shard" of a bulk replay.
+
+    Attributes:
+        number: Number in the replay, from 1.
+        keys: (step, number of the epoch in the step) of each epoch.
+    """
 
     number: int
     keys: tuple[Key, ...]
@@ -56,19 +67,32 @@ class Piece:
 
 @dataclass(frozen=True)
 class Shard:
-    """Shard ``number`` (1..of) of a replay: every ``of``-th piece."""
+    """Part of a replay that one `nf replay --shard NUMBER/OF` drives: every ``of``-th piece.
+
+    Attributes:
+        number: Number of the shard, 1..of.
+        of: Number of shards.
+    """
 
     number: int = 1
     of: int = 1
 
     def takes(self, piece: Piece) -> bool:
-        """Return whether a piece belongs to this shard."""
+        """Return whether a piece of the replay belongs to this shard."""
         return (piece.number - 1) % self.of == self.number - 1
 
 
 @dataclass(frozen=True)
 class Replay:
-    """All epochs of a replay in order, and the shard of them to drive."""
+    """Replay of some steps: all epochs in order, and the shard of them to drive.
+
+    Attributes:
+        source: Source of the lines.
+        model: Name of the network, as in the capture.
+        options: Options of the command.
+        steps: Plan of each step.
+        shard: Part to drive.
+    """
 
     source: LineSource
     model: str
@@ -83,11 +107,11 @@ class Replay:
     """Possible mistakes, one line each."""
 
     def own_keys(self) -> list[Key]:
-        """Return the epochs of this shard."""
+        """Return the (step, number) of each epoch of this shard, in order."""
         return [key for piece in self.pieces() for key in piece.keys]
 
     def all_keys(self) -> list[Key]:
-        """Return the epochs of the whole replay."""
+        """Return the (step, number) of each epoch of the whole replay, in order."""
         return [(one.step, number) for one in self.steps for number in range(one.plan.epochs)]
 
     def pieces(self) -> list[Piece]:
@@ -95,8 +119,12 @@ class Replay:
         return [piece for piece in self.all_pieces() if self.shard.takes(piece)]
 
     def all_pieces(self) -> list[Piece]:
-        """Return the pieces of the whole replay. They do not depend on jobs or shards, so neither
-        do the cycles of an epoch. Consecutive steps with equal routes share pieces."""
+        """Return the pieces of the whole replay.
+
+        They do not depend on the number of jobs or shards, so neither do the cycles of an epoch.
+        Consecutive steps with equal routes share pieces. At signal level there is one piece for
+        them.
+        """
         routes = {one.step: tuple(one.routes.items()) for one in self.steps}
         found: list[Sequence[Key]] = []
         for _, group in groupby(self.all_keys(), key=lambda key: routes[key[0]]):
@@ -107,38 +135,45 @@ class Replay:
         return [Piece(number, tuple(keys)) for number, keys in enumerate(found, start=1)]
 
     def step(self, number: int) -> StepPlan:
-        """Return the plan of a step."""
+        """Return the plan of the training step `number`."""
         return next(one for one in self.steps if one.step == number)
 
     def epoch(self, key: Key) -> EpochLines:
-        """Return an epoch with the lines to send."""
+        """Read and return an epoch with the lines to send, by its (step, number)."""
         one = self.step(key[0])
         return EpochLines.read(self.source, one.plan, key, one.epochs[key[1]])
 
     def uses(self, key: Key) -> tuple[RegionUse, ...]:
-        """Return the regions of an epoch."""
+        """Return the uses of regions in an epoch, by its (step, number)."""
         return self.step(key[0]).plan.epoch(key[1])
 
     def settle(self) -> None:
-        """Compute the scales of all codes, which need whole tensors, before pieces are
-        distributed."""
+        """Compute the scales of all tensors of integer codes, which need whole tensors.
+
+        Called before pieces are given to other processes, which have only parts of tensors.
+        """
         for one in self.steps:
             for spec in self.source.tensors:
                 if one.routes[spec.name].bits and spec.elements:
                     self.source.scales(one.step, spec, one.routes[spec.name])
 
     def writes(self, keys: Sequence[Key]) -> int:
-        """Return the contributions in some epochs."""
+        """Return the number of contributions in some epochs."""
         return sum(use.lines * self.source.workers for key in keys for use in self.uses(key))
 
     @property
     def fp32_lines(self) -> int:
-        """Return the lines per worker and step if every tensor were sent as FP32."""
+        """Return the number of lines per worker and step if every tensor were sent as FP32."""
         return sum(lines_needed(spec.elements, Mode.FP32) for spec in self.source.tensors)
 
     def identity(self, simulator: str) -> dict[str, Any]:
-        """Return the settings that must be equal for a journal to belong to this replay. The first
-        difference is reported, so options precede the values that they change."""
+        """Return the settings that must be equal for a journal to belong to this replay.
+
+        The first difference is reported, so options precede the values that they change.
+
+        Args:
+            simulator: Name of the simulator.
+        """
         options = self.options
         return {
             "simulator": simulator,
@@ -166,7 +201,16 @@ def _digest(text: str) -> str:
 
 
 def make_replay(options: ReplayOptions, shard: Shard = Shard(), design: str = "") -> Replay:
-    """Read and check all input. Raise CaptureError, in one line, if anything is wrong."""
+    """Read and check all input of a replay, and plan it.
+
+    Args:
+        options: Options of the command.
+        shard: Part to drive.
+        design: Hash of the RTL.
+
+    Raises:
+        CaptureError: Something is wrong; the message is one line.
+    """
     source, model = _synthetic(options) if options.synthetic else _captured(options)
     return planned(source, model, options, shard, design)
 
@@ -178,7 +222,18 @@ def planned(
     shard: Shard = Shard(),
     design: str = "",
 ) -> Replay:
-    """Plan a replay of an open source. Raise CaptureError."""
+    """Plan a replay of a source.
+
+    Args:
+        source: Source of the lines.
+        model: Name of the network.
+        options: Options of the command.
+        shard: Part to drive.
+        design: Hash of the RTL.
+
+    Raises:
+        CaptureError: A step cannot be driven, or no tensor has an element.
+    """
     steps: list[StepPlan] = []
     epoch = 1
     for step in source.steps:

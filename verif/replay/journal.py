@@ -40,7 +40,14 @@ _NONE = "replay that part first, without --resume"
 
 @dataclass(frozen=True)
 class JournalRecord:
-    """Figures of an epoch, and the place of the record and its lines in the file."""
+    """Place of an epoch's record in a journal, and the figures of the epoch.
+
+    Attributes:
+        figures: Cycles, lines and counters.
+        start: Offset of the record in bytes.
+        body_size: Bytes of the figures.
+        data_size: Bytes of the lines.
+    """
 
     figures: dict[str, int]
     start: int
@@ -49,17 +56,27 @@ class JournalRecord:
 
     @property
     def end(self) -> int:
-        """Return the offset of the next record."""
+        """Return the offset of the next record in bytes."""
         return self.start + _HEAD.size + self.body_size + self.data_size + _CHECK_BYTES
 
 
 class Journal:
-    """Open journal; ``records`` by (step, epoch). The caller holds the lock of its name."""
+    """Open journal; ``records`` holds the records by (step, number of the epoch).
+
+    The caller holds the lock of its name.
+    """
 
     def __init__(
         self, path: Path, file: int, text: bytes, records: dict[Key, JournalRecord]
     ) -> None:
-        """Take over an open file; ``text`` is the identity as written in it."""
+        """Take over an open file.
+
+        Args:
+            path: Name of the file, for messages.
+            file: File descriptor.
+            text: Identity of the replay as written in the file.
+            records: Records in the file.
+        """
         self.path = path
         self.records = records
         self._file = file
@@ -69,8 +86,16 @@ class Journal:
 
     @staticmethod
     def create(path: Path, identity: Mapping[str, Any]) -> Journal:
-        """Create an empty journal; an older one is replaced. Raise CaptureError if another kind of
-        file has this name, and OSError."""
+        """Create an empty journal, in place of an older one.
+
+        Args:
+            path: Name of the file.
+            identity: See `Replay.identity`.
+
+        Raises:
+            CaptureError: Another kind of file has this name.
+            OSError: The file cannot be written.
+        """
         _check_place(path)
         text = _identity(identity)
         file = create(path)
@@ -84,13 +109,20 @@ class Journal:
 
     @staticmethod
     def in_memory() -> Journal:
-        """Create a journal without a file, for the few lines of a signal-level replay."""
+        """Return a journal without a file, for the few lines of a signal-level replay."""
         return Journal(Path("memory"), os.memfd_create("nf-replay"), b"", {})
 
     @staticmethod
     def open(path: Path, identity: Mapping[str, Any]) -> Journal:
-        """Open the journal of an earlier run and drop a record that is cut off. Raise CaptureError
-        if it is damaged or belongs to another replay."""
+        """Open the journal of an earlier run; a record that was cut off at the end is left out.
+
+        Args:
+            path: Name of the file.
+            identity: See `Replay.identity`.
+
+        Raises:
+            CaptureError: It is missing, damaged, or of another replay.
+        """
         try:
             _check_place(path)
             file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -108,8 +140,16 @@ class Journal:
             raise
 
     def append(self, key: Key, figures: Mapping[str, int], lines: U8) -> None:
-        """Append an epoch and its lines uint8[m, 64]. Raise CaptureError if the disk is full;
-        earlier records are not changed."""
+        """Append an epoch.
+
+        Args:
+            key: (step, number of the epoch in the step).
+            figures: Cycles, lines and counters.
+            lines: Returned lines, uint8[m, 64].
+
+        Raises:
+            CaptureError: The disk is full; earlier records are not changed.
+        """
         body = json.dumps(dict(figures)).encode()
         data = lines.tobytes()
         head = _HEAD.pack(*key, len(body), len(data))
@@ -126,8 +166,14 @@ class Journal:
         self.records[key] = record
 
     def lines(self, key: Key) -> U8:
-        """Return all lines of an epoch, uint8[n, 64]. Raise CaptureError if the file changed after
-        it was opened."""
+        """Return all lines of an epoch, uint8[m, 64].
+
+        Args:
+            key: (step, number of the epoch in the step).
+
+        Raises:
+            CaptureError: The file has changed since it was opened.
+        """
         record = self.records[key]
         size = record.end - record.start
         whole = os.pread(self._file, size, record.start)
@@ -138,7 +184,7 @@ class Journal:
         return np.frombuffer(data, np.uint8).reshape(-1, LINE_BYTES)
 
     def close(self, delete: bool = False) -> None:
-        """Close the file if it is open; ``delete`` removes it."""
+        """Close the file if it is open; with ``delete`` remove it."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
@@ -147,7 +193,12 @@ class Journal:
 
 
 def _check_place(path: Path) -> None:
-    """Raise CaptureError if another kind of file has the name of the journal, and OSError."""
+    """Check that the name of a journal is free, or that of a journal.
+
+    Raises:
+        CaptureError: Another kind of file has this name.
+        OSError: The file cannot be read.
+    """
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -162,7 +213,9 @@ def _check_place(path: Path) -> None:
 
 
 def _check(identity: bytes, record: bytes) -> bytes:
-    """Return the hash that ends a record."""
+    """Return the hash that ends a record, from the journal's identity and the bytes of the
+    record.
+    """
     return hashlib.sha256(hashlib.sha256(identity).digest() + record).digest()[:_CHECK_BYTES]
 
 
@@ -210,7 +263,10 @@ def _damaged(path: Path, at: int) -> CaptureError:
 
 
 def _difference(text: bytes, identity: Mapping[str, Any]) -> str:
-    """Return the first setting that differs, as far as the header can be read."""
+    """Return the first setting in which a journal's identity differs, as " (NAME OLD, now NEW)".
+
+    "" if the identity in the file cannot be read.
+    """
     try:
         old = as_object(parse_json(text))
         names = [name for name in identity if old.get(name) != identity[name]]

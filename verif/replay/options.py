@@ -16,7 +16,7 @@ from neuron_fabric.capture.layout import MAX_STEP
 from neuron_fabric.errors import CaptureError
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 from verif.replay.plan import Sums
-from verif.replay.tensors import TERNARY_RATIO
+from verif.replay.tensor_lines import TERNARY_RATIO
 
 EPOCH_LINES_LOG2 = 11
 """Lines per worker and route of a bulk epoch: 1 MiB of contributions with 8 workers."""
@@ -78,12 +78,16 @@ class ReplayOptions:
 
     @property
     def bulk(self) -> bool:
-        """Return whether the bulk transport is used; its epochs are cut by size."""
+        """Return whether the bulk transport is used."""
         return self.epoch_lines_log2 is not None
 
     @property
     def device(self) -> DeviceParams:
-        """Return the device with these parameters. Raise CaptureError if one is out of range."""
+        """Return the parameters of the device: the defaults with ``parameters``.
+
+        Raises:
+            CaptureError: One is unknown or out of range.
+        """
         lower = {name.lower(): value for name, value in self.parameters.items()}
         try:
             return DeviceParams(**lower)
@@ -92,13 +96,17 @@ class ReplayOptions:
 
 
 def known() -> list[str]:
-    """Return the names of the RTL parameters."""
+    """Return the names of the RTL parameters that can be set."""
     return list(DeviceParams().as_rtl())
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
-    """Parse ``NAME=VALUE`` texts. Raise CaptureError for an unknown name, a malformed value, or one
-    with which the RTL does not elaborate."""
+    """Return RTL parameters by name from texts ``NAME=VALUE``.
+
+    Raises:
+        CaptureError: A name is unknown, or a value is malformed or one with which the RTL does not
+            elaborate.
+    """
     out: dict[str, int] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -121,8 +129,16 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
 
 
 def parse_steps(texts: Sequence[str], capture: Capture) -> tuple[int, ...]:
-    """Parse steps like ``3``, ``3,60`` or ``0-100`` (the steps of the capture in that range); no
-    text means all. Raise CaptureError for malformed or missing steps."""
+    """Return the steps of a capture that texts name, in the order of the texts.
+
+    Args:
+        texts: Texts like ``3``, ``3,60`` or ``0-100`` (the steps of the capture in that range);
+            none for all steps.
+        capture: Open capture.
+
+    Raises:
+        CaptureError: A text is malformed, or the capture has no such step.
+    """
     chosen: dict[int, None] = {}
     ordered, place = sorted(capture.steps), {step: at for at, step in enumerate(capture.steps)}
     for part, first, last in _ranges(texts):
@@ -136,7 +152,11 @@ def parse_steps(texts: Sequence[str], capture: Capture) -> tuple[int, ...]:
 
 
 def any_steps(texts: Sequence[str]) -> tuple[int, ...]:
-    """Parse steps of a synthetic replay, in which steps 0 to 999,999 exist."""
+    """Return the steps of a synthetic replay that texts name; steps 0 to MAX_STEP exist.
+
+    Raises:
+        CaptureError: A text is malformed, or more than MAX_STEPS steps are named.
+    """
     chosen: dict[int, None] = {}
     for part, first, last in _ranges(texts):
         if last > MAX_STEP or last < first:
@@ -149,7 +169,11 @@ def any_steps(texts: Sequence[str]) -> tuple[int, ...]:
 
 
 def _ranges(texts: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Return (text, first, last) of each part. Raise CaptureError for a malformed one."""
+    """Yield (text, first, last) of each step or range in texts like ``3,60`` or ``0-100``.
+
+    Raises:
+        CaptureError: A part is malformed.
+    """
     for part in [p.strip() for text in texts for p in text.split(",")]:
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
         if match is None:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan of a step of a replay: routes, regions, and epochs that carry every line of every tensor
-once.
+"""Plan of a step of a replay: routes, regions, and epochs that carry each line of each tensor once.
 
 spec: controller §2, second edition §7; capture spec, "From tensors to lines". Each route has one
 region. Its tensors, each from a new line, form one row of lines, which is cut into epochs. An epoch
 is one commit per region, the contributions to its lines, and the reads of its results. Epochs are
 independent, so a device can begin with any of them. There are two ways to cut a row:
 
-- between tensors (signal level): epochs as large as the device can hold, no tensor is split;
-- by size (bulk): epochs of bounded size, in which all routes take part from first to last.
+- between tensors (signal level): epochs as large as the device can hold, no tensor is split; - by
+size (bulk): epochs of bounded size, in which all routes take part from first to last.
 
 If the regions of all routes do not fit into the device together, the routes take turns.
 """
@@ -58,20 +57,36 @@ Sums = Literal["views", "planes"]
 
 
 def carrier(route: Mode, sums: Sums = "views") -> Mode:
-    """Return the mode of the region that carries a route."""
+    """Return the mode of the region that carries a route.
+
+    It is G_BINARY for integer codes whose sums are read from planes, else the route itself.
+    """
     return Mode.G_BINARY if route.bits and sums == "planes" else route
 
 
 def selectors(route: Mode, config: RegionConfig, device: DeviceParams) -> tuple[int, ...]:
-    """Return the read selectors of each line: its result, the count planes in use, the sum
-    views."""
+    """Return the selectors by which each line of a region is read.
+
+    Args:
+        route: Route of the tensors.
+        config: Descriptor of the region.
+        device: Parameters of the device.
+
+    Returns:
+        For votes the result (0) and the count planes in use, for FP32 the result; for integer codes
+        the count planes in use and the sum views.
+    """
     planes = planes_kept(config.workers, device.cnt_w) if route.low_bit else 0
     counts = tuple(range(PLANE_SELECTOR, PLANE_SELECTOR + planes))
     return (*counts, *sum_selectors(config)) if route.bits else (RESULT_SELECTOR, *counts)
 
 
 def result_lines(chosen: Sequence[int]) -> int:
-    """Return the least number of reads per line that give its result."""
+    """Return the least number of reads per line that give its result.
+
+    Args:
+        chosen: Selectors that are read: with 0 one read is enough, else all of the smallest view.
+    """
     if RESULT_SELECTOR in chosen:
         return 1
     kinds = (PLANE_SELECTOR, SUM16_SELECTOR, SUM8_SELECTOR)
@@ -81,34 +96,47 @@ def result_lines(chosen: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Lines:
-    """Returned lines uint8[v, n, 64] by selector; the properties are views of one array."""
+    """Lines returned by a region, uint8[v, n, 64]: n lines by each of v selectors.
+
+    The properties are views of one array.
+
+    Attributes:
+        selectors: Selectors of the first dimension.
+        stack: The lines.
+    """
 
     selectors: tuple[int, ...]
     stack: U8
 
     @staticmethod
     def of(result: U8, planes: U8) -> Lines:
-        """Join results uint8[n, 64] and count planes uint8[p, n, 64]."""
+        """Join results uint8[n, 64] and count planes uint8[p, n, 64], in this order."""
         counts = range(PLANE_SELECTOR, PLANE_SELECTOR + len(planes))
         return Lines((RESULT_SELECTOR, *counts), np.concatenate([result[None], planes]))
 
     def part(self, lines: slice) -> Lines:
-        """Return a slice of the lines."""
+        """Return the same selectors of a slice of the n lines."""
         return Lines(self.selectors, self.stack[:, lines])
 
     @property
     def result(self) -> U8:
-        """Return selector 0, uint8[n, 64]. Raise ValueError if it was not read."""
+        """Return the lines of selector 0, uint8[n, 64].
+
+        Raises:
+            ValueError: It was not read.
+        """
         view: U8 = self.stack[self.selectors.index(RESULT_SELECTOR)]
         return view
 
     @property
     def planes(self) -> U8:
-        """Return the count planes, uint8[p, n, 64]."""
+        """Return the count planes that were read, uint8[p, n, 64]."""
         return self.between(PLANE_SELECTOR, PLANE_COUNT)
 
     def between(self, first: int, count: int) -> U8:
-        """Return the lines of selectors ``first`` to ``first + count - 1`` that were read."""
+        """Return the lines of selectors ``first`` to ``first + count - 1`` that were read, uint8[s,
+        n, 64].
+        """
         at = [n for n, selector in enumerate(self.selectors) if 0 <= selector - first < count]
         begin = at[0] if at else 0
         view: U8 = self.stack[begin : begin + len(at)]
@@ -116,16 +144,16 @@ class Lines:
 
     @property
     def sum16(self) -> U8:
-        """Return the SUM16 lines, uint8[s, n, 64]."""
+        """Return the lines of the view SUM16 that were read, uint8[s, n, 64]."""
         return self.between(SUM16_SELECTOR, PLANE_COUNT)
 
     @property
     def sum8(self) -> U8:
-        """Return the SUM8 lines, uint8[s, n, 64]."""
+        """Return the lines of the view SUM8 that were read, uint8[s, n, 64]."""
         return self.between(SUM8_SELECTOR, PLANE_COUNT)
 
     def differ(self, other: Lines) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return bool[n]: whether any view of a line differs."""
+        """Return for each of the n lines whether it differs by any selector, bool[n]."""
         return np.asarray((self.stack != other.stack).any(axis=(0, 2)))
 
 
@@ -140,8 +168,14 @@ def log2_up(value: int) -> int:
 
 @dataclass(frozen=True)
 class Placement:
-    """Address space of a device, for regions that share tie rule, threshold and number of
-    workers."""
+    """Address space of a device, for regions that share tie rule, threshold and number of workers.
+
+    Attributes:
+        params: Parameters of the device.
+        workers: Number of workers.
+        tie: Result of a tied binary vote.
+        threshold: Least net count of a ternary vote.
+    """
 
     params: DeviceParams
     workers: int
@@ -149,12 +183,22 @@ class Placement:
     threshold: int
 
     def area(self, mode: Mode, lines_log2: int) -> int:
-        """Return the lines of the state area of a region of 2**lines_log2 lines."""
+        """Return the number of memory lines in the state area of a region with 2**lines_log2
+        lines.
+        """
         config = RegionConfig(0, 0, lines_log2, self.workers, mode)
         return state_lines(config, self.params.cnt_w)
 
     def check_counters(self, spec: TensorSpec, route: Mode) -> None:
-        """Raise CaptureError if saturating counters would give wrong sums of codes."""
+        """Check that the counters of the device do not saturate for codes of that many workers.
+
+        Args:
+            spec: Tensor, for the message.
+            route: Its route; only integer codes are checked.
+
+        Raises:
+            CaptureError: Sums of codes would be wrong.
+        """
         if route.bits and self.workers > self.params.cnt_max:
             raise CaptureError(
                 f"tensor {spec.name!r} {list(spec.shape)}",
@@ -164,7 +208,11 @@ class Placement:
             )
 
     def check(self, spec: TensorSpec, mode: Mode, lines: int) -> None:
-        """Raise CaptureError if a tensor of ``lines`` lines does not fit into the empty device."""
+        """Check that a tensor of ``lines`` lines fits into the empty device.
+
+        Raises:
+            CaptureError: Its state area exceeds the memory, or its window the address space.
+        """
         log2, room = log2_up(lines), self.params.mem_lines
         need = self.area(mode, log2)
         if need > room:
@@ -180,19 +228,26 @@ class Placement:
             )
 
     def holds(self, modes: Sequence[Mode], logs: Sequence[int]) -> bool:
-        """Return whether regions of these modes and sizes fit into the device together."""
+        """Return whether regions of these modes and sizes (log2 of lines) fit into the device
+        together.
+        """
         memory = sum(self.area(mode, log2) for mode, log2 in zip(modes, logs, strict=True))
         return len(modes) <= self.params.regions and memory <= self.params.mem_lines
 
     def place(self, modes: Sequence[Mode], logs: Sequence[int]) -> tuple[RegionConfig, ...]:
-        """Return the descriptors of regions that are active together, region 0 first.
+        """Return descriptors of regions that are active together, region 0 first.
 
-        The device accepts them in this order, and each of them again with fewer lines. Low-bit
-        state areas come first: each is a whole number of records, so all of them stay aligned.
-        Windows are placed above the memory, the largest first, which keeps each naturally aligned.
+        The device accepts them in this order, and each of them again with fewer lines. State areas
+        are placed in this order too: a low-bit one is a whole number of records, so all stay
+        aligned if these come first. Windows are placed above the memory, the largest first, which
+        keeps each naturally aligned.
+
+        Args:
+            modes: Mode of each region, low-bit ones first.
+            logs: Size of each region, log2 of its lines.
 
         Raises:
-            CaptureError: if the windows do not fit into the address space.
+            CaptureError: The windows do not fit into the address space.
         """
         bases = [0] * len(modes)
         at = self.params.mem_lines
@@ -238,11 +293,17 @@ class Extent:
 
 @dataclass(frozen=True)
 class RegionUse:
-    """One region in one epoch: the extents fill its lines from 0 on; ``selectors`` are read per
-    line.
+    """Use of one region in one epoch.
 
     DONE requires every line of the region: if the region has more lines than the extents, it stays
     0.
+
+    Attributes:
+        region: Number of the region.
+        config: Descriptor that is committed.
+        extents: Parts of tensors that fill the region's lines from 0 on.
+        route: Route of the tensors.
+        selectors: Selectors by which each line is read.
     """
 
     region: int
@@ -253,16 +314,22 @@ class RegionUse:
 
     @property
     def lines(self) -> int:
-        """Return the lines per worker that carry tensors."""
+        """Return the number of lines per worker that carry tensors."""
         return sum(extent.lines for extent in self.extents)
 
 
 @dataclass(frozen=True)
 class Row:
-    """Row of a route: its region at full size, its tensors, the first line of each, and the
-    selectors.
+    """Row of a route: all its tensors, one after the other, through one region.
 
-    Epoch n carries lines [bounds[n], bounds[n + 1]) of the row.
+    Attributes:
+        region: Number of the region.
+        route: Route of the tensors.
+        config: Descriptor of the region at full size.
+        selectors: Selectors by which each line is read.
+        tensors: Tensors in the order of their lines.
+        starts: First line of each tensor in the row, then the number of lines.
+        bounds: Epoch n carries lines [bounds[n], bounds[n + 1]) of the row.
     """
 
     region: int
@@ -275,12 +342,15 @@ class Row:
 
     @property
     def lines(self) -> int:
-        """Return the lines per worker."""
+        """Return the number of lines per worker."""
         return self.starts[-1]
 
     def use(self, number: int) -> RegionUse | None:
-        """Return the use of the region in an epoch of the group, or None if the row has no line in
-        it."""
+        """Return the use of the region in an epoch, or None if the row has no line in it.
+
+        Args:
+            number: Number of the epoch in the group of this row, from 0.
+        """
         first, last = self.bounds[number : number + 2] if number + 1 < len(self.bounds) else (0, 0)
         if first == last:
             return None
@@ -299,7 +369,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan of one step. The rows of a group are active together; groups follow each other."""
+    """Plan of one step.
+
+    Attributes:
+        params: Parameters of the device.
+        workers: Number of workers.
+        groups: Groups of rows. The rows of a group are active together; groups follow each other.
+    """
 
     params: DeviceParams
     workers: int
@@ -307,22 +383,22 @@ class Plan:
 
     @property
     def epochs(self) -> int:
-        """Return the number of epochs."""
+        """Return the number of epochs of the step."""
         return sum(map(_epochs, self.groups))
 
     @property
     def lines(self) -> int:
-        """Return the lines per worker, all routes."""
+        """Return the number of lines per worker, of all routes."""
         return sum(row.lines for group in self.groups for row in group)
 
     @property
     def writes(self) -> int:
-        """Return the contributions of all workers."""
+        """Return the number of contributions of all workers."""
         return self.lines * self.workers
 
     @property
     def reads(self) -> int:
-        """Return the lines read back: results, count planes and sums."""
+        """Return the number of lines read back: results, count planes and sums."""
         return sum(row.lines * len(row.selectors) for group in self.groups for row in group)
 
     @property
@@ -332,8 +408,14 @@ class Plan:
         return sum(row.lines * result_lines(row.selectors) for row in rows)
 
     def epoch(self, number: int) -> tuple[RegionUse, ...]:
-        """Return the regions of epoch ``number``, counted from 0. Raise IndexError after the
-        last."""
+        """Return the uses of regions in an epoch.
+
+        Args:
+            number: Number of the epoch in the step, from 0.
+
+        Raises:
+            IndexError: There is no such epoch.
+        """
         for group in self.groups:
             if number < _epochs(group):
                 return tuple(use for row in group if (use := row.use(number)) is not None)
@@ -356,13 +438,13 @@ def plan_step(
     epoch_lines_log2: int | None = None,
     sums: Sums = "views",
 ) -> Plan:
-    """Plan a step; tensors without elements are left out.
+    """Plan the epochs of a step; tensors without elements are left out.
 
     Args:
         tensors: All tensors, in the order of the manifest.
         routes: Route of each tensor by name.
         workers: Number of workers.
-        params: Device.
+        params: Parameters of the device.
         tie: Result of a tied binary vote.
         threshold: Least net count of a ternary vote.
         epoch_lines_log2: Cut by size, into epochs of at most 2**epoch_lines_log2 lines per worker
@@ -370,7 +452,7 @@ def plan_step(
         sums: Regions that carry integer codes.
 
     Raises:
-        CaptureError: if the device does not support that many workers, cannot hold a tensor (cut by
+        CaptureError: The device does not support that many workers, cannot hold a tensor (cut by
             size: one line of each route), or cannot sum the codes of that many workers.
     """
     if not 1 <= workers <= MAX_WORKERS:
@@ -397,8 +479,14 @@ def plan_step(
 
 @dataclass(frozen=True)
 class _Route:
-    """Tensors of one route and their line counts, in the order of the manifest; mode of its
-    region."""
+    """Tensors of one route while a step is planned.
+
+    Attributes:
+        mode: Route.
+        carrier: Mode of the region that carries it.
+        tensors: Tensors in the order of the manifest.
+        lines: Number of lines of each tensor.
+    """
 
     mode: Mode
     carrier: Mode
@@ -415,7 +503,8 @@ class _Route:
 
     def first_fit(self, lines_log2: int) -> list[list[int]]:
         """Assign tensors to epochs of 2**lines_log2 lines by first fit; return their indices per
-        epoch."""
+        epoch.
+        """
         epochs: list[list[int]] = []
         free: list[int] = []
         for index, lines in enumerate(self.lines):
@@ -434,7 +523,14 @@ class _Route:
         epochs: Sequence[Sequence[int]],
         params: DeviceParams,
     ) -> Row:
-        """Return the row, with the tensors in the order of the epochs."""
+        """Return the row of this route, with the tensors in the order of the epochs.
+
+        Args:
+            region: Number of the region.
+            config: Descriptor of the region.
+            epochs: Indices of the tensors in each epoch.
+            params: Parameters of the device.
+        """
         order = [index for epoch in epochs for index in epoch]
         sizes = [sum(self.lines[index] for index in epoch) for epoch in epochs]
         return Row(
@@ -471,8 +567,12 @@ def _between_tensors(routes: Sequence[_Route], placement: Placement) -> Iterator
 
 
 def _side_by_side(routes: Sequence[_Route], placement: Placement) -> list[int] | None:
-    """Return region sizes (log2) that give the fewest epochs, then the least memory. Exhaustive
-    search; None if the regions of all routes do not fit together."""
+    """Return the region size (log2 of lines) of each route, so that all fit into the device
+    together.
+
+    Of all sizes that fit, those with the fewest epochs are chosen, then with the least memory, by
+    exhaustive search; None if none fit.
+    """
     modes = [route.carrier for route in routes]
     ranges = [range(route.smallest, route.largest + 1) for route in routes]
     counts = [
@@ -516,8 +616,19 @@ def _by_size(
 def one_size(
     modes: Sequence[Mode], placement: Placement, log2: int
 ) -> tuple[RegionConfig, ...] | None:
-    """Return one region per mode, all as large as fits together, at most 2**log2 lines. None if
-    they do not fit together. Raise CaptureError if one line of a single mode does not fit."""
+    """Return one region per mode, all of the largest size that fits together.
+
+    Args:
+        modes: Mode of each region.
+        placement: Address space of the device.
+        log2: Greatest size, log2 of lines.
+
+    Returns:
+        Descriptors; None if regions of these modes do not fit together.
+
+    Raises:
+        CaptureError: A single region of one line does not fit.
+    """
     for size in range(log2, -1, -1):
         logs = [size] * len(modes)
         if placement.holds(modes, logs):
@@ -539,7 +650,11 @@ RoutePattern = tuple[str, Mode]
 
 
 def parse_route(text: str) -> RoutePattern:
-    """Parse ``name-glob=route``, split at the last ``=``. Raise CaptureError if malformed."""
+    """Return glob and mode of a text ``name-glob=route``, which is split at the last ``=``.
+
+    Raises:
+        CaptureError: The text is malformed, or names no route.
+    """
     glob, separator, route = text.rpartition("=")
     glob, route = glob.strip(), route.strip().upper()
     if not separator or not glob or route not in ROUTES:
@@ -552,17 +667,19 @@ def parse_route(text: str) -> RoutePattern:
 
 
 def parse_routes(texts: Sequence[str]) -> tuple[RoutePattern, ...]:
-    """Parse patterns; the first has the highest precedence."""
+    """Return glob and mode of each text ``name-glob=route``; the first has the highest
+    precedence.
+    """
     return tuple(parse_route(text) for text in texts)
 
 
 def layer_of(name: str) -> str:
-    """Return the layer prefix of a tensor name; a name without a dot is its own layer."""
+    """Return a tensor's name without the part after the last dot; a name without a dot stays."""
     return name.rpartition(".")[0] or name
 
 
 def tied_tensors(modules: Sequence[ModuleSpec]) -> list[str]:
-    """Return the names of tensors that several modules share."""
+    """Return the names of the tensors that several modules share."""
     held = Counter(name for module in modules for name in module.tensors)
     return [name for name, times in held.items() if times > 1]
 
@@ -570,11 +687,11 @@ def tied_tensors(modules: Sequence[ModuleSpec]) -> list[str]:
 def default_routes(
     tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec] = ()
 ) -> dict[str, Mode]:
-    """Return the layer-aware default route of every tensor: FP32 or G_BINARY.
+    """Return the default route of every tensor by name: FP32 or G_BINARY.
 
-    FP32: tensors of at most one dimension. With known modules also the head, tied tensors,
-        embeddings, norms and biases; without, the layer of the last tensor, which is taken for the
-        head.
+    FP32 are tensors of at most one dimension, and with known modules the head, shared tensors,
+    embeddings, norms and biases. Without modules all tensors of the last tensor's layer are FP32,
+    since that layer is taken for the head.
     """
     if modules:
         kept = {s.name for s in tensors if "bias" in s.name.rpartition(".")[2]}
@@ -597,11 +714,16 @@ def assign_routes(
     patterns: Sequence[RoutePattern] = (),
     modules: Sequence[ModuleSpec] = (),
 ) -> dict[str, Mode]:
-    """Return the route of every tensor, in the order of the manifest.
+    """Return the route of every tensor by name, in the order of the manifest.
+
+    Args:
+        tensors: All tensors.
+        patterns: Globs with their routes; the first that matches a name decides, else the default.
+        modules: Modules of the model, if the capture names them.
 
     Raises:
-        CaptureError: for a pattern that matches no tensor. It is a typing error, and the tensor
-            that was meant would silently get its default route.
+        CaptureError: A pattern matches no tensor. It is a typing error, and the tensor that was
+            meant would silently get its default route.
     """
     routes = default_routes(tensors, modules)
     for glob, mode in patterns:

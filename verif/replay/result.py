@@ -19,11 +19,11 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Busy, Lock
 from neuron_fabric.output import check_output, in_the_way
 from verif.replay.epoch import Key, extents
+from verif.replay.gradient_source import elements_of
 from verif.replay.job import Replay, StepPlan
 from verif.replay.journal import Journal
 from verif.replay.plan import Extent, Lines, RegionUse
-from verif.replay.source import elements_of
-from verif.replay.tensors import (
+from verif.replay.tensor_lines import (
     OUTPUTS,
     output_shape,
     outputs_from_lines,
@@ -48,11 +48,11 @@ def write_step(
         path: Name of the file.
         replay: Replay of the step.
         one: Plan of the step.
-        returned: Store of the returned lines by epoch.
+        returned: Journal with the returned lines, by epoch.
         cycles: Cycles by simulator; all simulators returned the same lines.
 
     Raises:
-        CaptureError: if the file cannot be written.
+        CaptureError: The file cannot be written.
     """
     specs = [
         TensorSpec(
@@ -89,7 +89,15 @@ def write_step(
 def _outputs(
     replay: Replay, step: int, extent: Extent, use: RegionUse, lines: Lines
 ) -> dict[str, NDArray[Any]]:
-    """Return the flat outputs of the lines of an extent, without the scales of sums."""
+    """Return the outputs of an extent from its returned lines, flat and by suffix; no "scale".
+
+    Args:
+        replay: The replay.
+        step: Training step.
+        extent: Part of a tensor.
+        use: Use of the region that carried it.
+        lines: Returned lines.
+    """
     route, workers = use.route, replay.source.workers
     first, count = elements_of(extent, route)
     if not route.bits:
@@ -103,7 +111,13 @@ def _outputs(
 
 
 def metadata_of(replay: Replay, one: StepPlan, cycles: Mapping[str, int]) -> dict[str, str]:
-    """Return the metadata of a step; bytes are those of 64-byte lines."""
+    """Return the metadata of a step's result file, as texts.
+
+    Args:
+        replay: Replay of the step.
+        one: Plan of the step.
+        cycles: Cycles by simulator.
+    """
     options, plan, epochs = replay.options, one.plan, one.epochs
     spread = f"{epochs[0]}-{epochs[-1]}" if len(epochs) > 1 else str(epochs[-1]) if epochs else ""
     return {
@@ -131,22 +145,36 @@ def metadata_of(replay: Replay, one: StepPlan, cycles: Mapping[str, int]) -> dic
 
 
 def out_path(out: Path, step: int, steps: int) -> Path:
-    """Return `FILE.safetensors` for one step, `FILE.step-000003.safetensors` for several."""
+    """Return the name of a step's result file.
+
+    It is `FILE.safetensors` itself if there is one step, else `FILE.step-000003.safetensors`.
+    """
     if steps == 1:
         return out
     return out.with_name(f"{out.stem}.step-{step:06d}{out.suffix}")
 
 
 def check_out(out: Path, capture: Path | None) -> None:
-    """Raise CaptureError if results cannot be written to ``out``; called before anything is
-    driven."""
+    """Check that results can be written to ``out``, before anything is driven.
+
+    Args:
+        out: Name given with --out.
+        capture: Folder of the capture, in which no result may lie, or None.
+
+    Raises:
+        CaptureError: They cannot.
+    """
     check_output(out, "--out")
     if capture is not None and out.parent.resolve().is_relative_to(capture.resolve()):
         raise CaptureError(out, "lies inside the capture", "choose another --out")
 
 
 def check_steps(out: Path, steps: Sequence[int]) -> None:
-    """Raise CaptureError if the file of a step cannot be written."""
+    """Check that the result file of each step can be written.
+
+    Raises:
+        CaptureError: One cannot.
+    """
     for step in steps:
         path = out_path(out, step, len(steps))
         what = in_the_way(path)
@@ -155,7 +183,11 @@ def check_steps(out: Path, steps: Sequence[int]) -> None:
 
 
 def hold(path: Path) -> Lock:
-    """Lock a file that this replay writes. Raise CaptureError if another process holds the lock."""
+    """Lock a file that this replay writes, and return the lock.
+
+    Raises:
+        CaptureError: Another process holds the lock.
+    """
     try:
         return Lock(path).acquire()
     except Busy as busy:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay of all pieces on each simulator: judge every epoch, keep the lines, write the results."""
+"""Replay of all pieces on each simulator: judge each epoch, keep the lines, write the result
+files.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +16,32 @@ from pathlib import Path
 
 from models.line_packing import LINE_BYTES
 from neuron_fabric.errors import CaptureError, say
-from verif.replay.check import Mismatch, judge
 from verif.replay.epoch import EpochLines, Key, extents
+from verif.replay.gradient_source import route_lines
 from verif.replay.job import Piece, Replay, Shard, StepPlan
 from verif.replay.journal import Journal
+from verif.replay.line_check import Mismatch, judge
 from verif.replay.plan import ROUTE_ORDER
 from verif.replay.result import check_steps, hold, out_path, write_step
-from verif.replay.source import route_lines
 
 # -- interface of a simulator: drive epochs, return them with their answers ---------------------
 
 
 class ReplayStop(Exception):
-    """No more epochs can be driven on this simulator; the text is the reason."""
+    """Stop of a replay on one simulator, on which no more epochs can be driven; the text says
+    why.
+    """
 
 
 @dataclass(frozen=True)
 class Driven:
-    """Epoch that went through the device.
+    """Epoch that was driven through the device.
 
-    ``figures``: ``cycles`` from the first commit to the last answer, and the counters of
-    `check.COST`. If only whole steps are measured, the last epoch of the step has them.
-    ``problems``: errors reported by registers and answers; empty if there are none.
+    Attributes:
+        work: The epoch with its returned lines.
+        figures: ``cycles`` from the first commit to the last answer, and the counters of
+            `check.COST`. If only whole steps are measured, the last epoch of the step has them.
+        problems: Errors reported by registers and responses; empty if there are none.
     """
 
     work: EpochLines
@@ -45,8 +51,19 @@ class Driven:
 
 @dataclass
 class Transport:
-    """Simulator with the built design, and the results of its epochs. Files of runs go to
-    ``folder``; lines are counted per worker."""
+    """Way to drive epochs through the design in one simulator, and the results of its epochs.
+
+    Args:
+        replay: The replay.
+        simulator: Name of the simulator.
+        folder: Folder for the files of runs.
+
+    Attributes:
+        lines: Number of lines that were compared, per worker.
+        writes: Number of contributions.
+        faults: Texts of what is wrong.
+        seconds: Seconds of driving.
+    """
 
     replay: Replay
     simulator: str
@@ -75,31 +92,45 @@ class Transport:
     """Peak memory in MiB of other processes that drove a part."""
 
     def fault(self, *texts: str) -> None:
-        """Add faults."""
+        """Add texts of faults, each as one line."""
         self.faults += [" ".join(text.split()) for text in texts]
 
     def count(self, piece: Piece, step: int, figures: Mapping[str, int]) -> None:
-        """Add the figures of an epoch."""
+        """Add the figures of an epoch to those of its step and its piece."""
         self.figures.setdefault(step, Counter()).update(figures)
         self.cycles[piece.number] += figures["cycles"]
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
-        """Drive epochs in order on a device after reset. Raise ReplayStop if it cannot continue."""
+        """Drive epochs in order on a device after reset, and yield each with its results.
+
+        Args:
+            keys: (step, number of the epoch in the step) of each epoch.
+
+        Raises:
+            ReplayStop: It cannot continue.
+        """
         raise NotImplementedError
 
     def stop(self, driven: Driven, found: Mismatch | None) -> None:
-        """Handle an epoch with problems or a wrong line, ``found`` being the first. Raise
-        ReplayStop unless the other epochs are wanted."""
+        """Handle an epoch with problems or a wrong line; by default do nothing.
+
+        Args:
+            driven: The epoch.
+            found: Its first wrong line, or None.
+
+        Raises:
+            ReplayStop: The other epochs are not wanted.
+        """
 
     def finish(self) -> None:
-        """Finish after the last epoch."""
+        """Do what is left after the last epoch; by default nothing."""
 
 
 # -- printed lines --------------------------------------------------------------------------------
 
 
 def opening(replay: Replay) -> Iterator[str]:
-    """Return the lines printed before the replay."""
+    """Yield the lines that are printed before a replay: source, memory, and lines by route."""
     source, first = replay.source, replay.steps[0]
     what = f"{source.workers} workers, {len(source.steps)} step(s), {len(source.tensors)} tensors"
     lines = route_lines(source.tensors, first.routes)
@@ -126,7 +157,7 @@ def opening(replay: Replay) -> Iterator[str]:
 
 
 def of_step(replay: Replay, one: StepPlan, done: Transport) -> str:
-    """Return the line printed after a step on one simulator."""
+    """Return the line that is printed after a step on one simulator."""
     figures, plan = done.figures[one.step], one.plan
     lookups = max(1, figures["SLOT_HIT"] + figures["SLOT_MISS"])
     read = ""
@@ -141,8 +172,14 @@ def of_step(replay: Replay, one: StepPlan, done: Transport) -> str:
 
 
 def traffic(replay: Replay, lines: Sequence[int]) -> Iterator[str]:
-    """Return the bytes carried, compared with FP32, if each simulator drove all lines (64-byte
-    lines, all steps)."""
+    """Yield two lines of text with the bytes to and from the device, compared with FP32.
+
+    Nothing is yielded in bulk, or if a simulator did not drive all lines.
+
+    Args:
+        replay: The replay.
+        lines: Number of lines per worker that each simulator drove.
+    """
     plans = [one.plan for one in replay.steps]
     whole = sum(plan.lines for plan in plans)
     if replay.options.bulk or any(count != whole for count in lines):
@@ -163,7 +200,14 @@ def traffic(replay: Replay, lines: Sequence[int]) -> Iterator[str]:
 
 
 def closing_summary(replay: Replay, done: Sequence[Transport], start: float, failed: bool) -> str:
-    """Return the last printed line; ``start`` is the time at which the command began."""
+    """Return the last printed line of a replay: lines, mismatches, cycles and time.
+
+    Args:
+        replay: The replay.
+        done: Results of each simulator.
+        start: Time at which the command began.
+        failed: Whether the replay failed.
+    """
     bulk = replay.options.bulk
     cycles = sum(figures["cycles"] for one in done for figures in one.figures.values())
     built = sum(one.build_seconds for one in done)
@@ -191,7 +235,7 @@ def closing_summary(replay: Replay, done: Sequence[Transport], start: float, fai
 
 
 def peak_mebibytes() -> float:
-    """Return the peak resident memory of this process in MiB; it contains the verilated model."""
+    """Return the peak resident memory of this process in MiB; a verilated model is part of it."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -214,7 +258,14 @@ piece, or all before the first that stops the replay."""
 
 
 def in_turn(done: Transport, pieces: Sequence[Piece], came: Came, progress: OnLines) -> None:
-    """Drive one piece after the other in this process."""
+    """Drive pieces one after the other in this process, until one stops the replay.
+
+    Args:
+        done: Transport.
+        pieces: Pieces to drive.
+        came: Called after each piece.
+        progress: Called with the number of contributions of each finished epoch.
+    """
     for piece in pieces:
         goes_on = drive(done, piece, progress)
         came(piece)
@@ -223,7 +274,16 @@ def in_turn(done: Transport, pieces: Sequence[Piece], came: Came, progress: OnLi
 
 
 def drive(done: Transport, piece: Piece, progress: OnLines) -> bool:
-    """Drive every epoch of a piece. Return False if the replay must stop."""
+    """Drive every epoch of a piece, judge it and keep its lines.
+
+    Args:
+        done: Transport.
+        piece: Piece.
+        progress: Called with the number of contributions of each finished epoch.
+
+    Returns:
+        False if the replay must stop; the reason is added to the faults.
+    """
     try:
         with closing(done.session(piece.keys)) as driven:
             for one in driven:
@@ -236,7 +296,11 @@ def drive(done: Transport, piece: Piece, progress: OnLines) -> bool:
 
 
 def _take(done: Transport, piece: Piece, driven: Driven) -> None:
-    """Judge an epoch, count it, and keep its lines if they are right."""
+    """Judge a driven epoch, count it, and append its lines to the journal if they are right.
+
+    Raises:
+        ReplayStop: See `Transport.stop`.
+    """
     work, verdict = driven.work, judge(driven.work)
     first_of_step = not done.wrong[work.step]
     done.wrong[work.step] += verdict.wrong
@@ -259,7 +323,17 @@ Open = Callable[[str], Transport]
 
 @dataclass
 class Runner:
-    """One call of `nf replay`, after all input has been checked."""
+    """Run of one `nf replay` command, after all input has been checked.
+
+    Attributes:
+        replay: The replay.
+        out: Name of the result file, or None.
+        resume: Whether to go on with the journals of an earlier run.
+        hints: Lines printed after a failed replay.
+        start: Time at which the command began.
+        spread: Function that drives the pieces.
+        done: Results of each simulator.
+    """
 
     replay: Replay
     out: Path | None
@@ -274,7 +348,18 @@ class Runner:
     """Journals, and the locks of the journals of shards."""
 
     def run(self, simulators: Sequence[str], open_transport: Open) -> int:
-        """Replay on each simulator. Return 0 if everything is right, else 1. Raise CaptureError."""
+        """Replay on each simulator, print the results and write the result files.
+
+        Args:
+            simulators: Names of the simulators.
+            open_transport: Returns the transport of a simulator; builds the design if needed.
+
+        Returns:
+            Exit code: 0 if everything is right, else 1.
+
+        Raises:
+            CaptureError: A journal or result file cannot be used, or the capture changed.
+        """
         replay = self.replay
         for line in opening(replay):
             say(line, flush=True)
@@ -310,8 +395,10 @@ class Runner:
         return 1 if faults else 0
 
     def _keep(self, sim: str) -> Journal | None:
-        """Return the store of returned lines: memory at signal level, a journal in bulk with
-        --out."""
+        """Return the store of returned lines for a simulator.
+
+        It is in memory at signal level, a journal file in bulk with --out, else None.
+        """
         if not self.replay.options.bulk:
             journal = Journal.in_memory()
         elif self.out is None:
@@ -326,7 +413,7 @@ class Runner:
         return journal
 
     def _simulate(self, done: Transport) -> None:
-        """Drive every piece that is not complete in the store."""
+        """Drive on one simulator every piece that is not complete in its journal."""
         replay, pieces = self.replay, self.replay.pieces()
         records = done.kept.records if done.kept is not None else {}
         todo = [piece for piece in pieces if any(key not in records for key in piece.keys)]
@@ -343,7 +430,7 @@ class Runner:
         waiting = list(replay.steps)
 
         def show() -> None:
-            """Print each step once its last piece is done, in the order of the steps."""
+            """Print the line of each step whose last piece is done, in the order of the steps."""
             while waiting and undone[waiting[0].step] <= 0:
                 one = waiting.pop(0)
                 if one.step in done.figures:
@@ -369,7 +456,7 @@ class Runner:
 
     # -- the end ------------------------------------------------------------------------------
     def _missing(self) -> list[str]:
-        """Return faults of the whole: no line was checked, or simulators differ."""
+        """Return faults of the replay as a whole: no line was checked, or simulators differ."""
         if not any(one.lines or one.figures for one in self.done) and self.replay.own_keys():
             return ["no line was checked"]  # but the shard of a small replay may be empty
         first, *others = self.done
@@ -387,7 +474,17 @@ def _steps(piece: Piece) -> set[int]:
 
 
 def differences(replay: Replay, keys: Sequence[Key], first: Journal, other: Journal) -> list[str]:
-    """Return the first tensor for which two simulators returned different lines, as a list."""
+    """Return the first tensor for which two simulators returned different lines.
+
+    Args:
+        replay: The replay.
+        keys: Epochs to compare.
+        first: Lines of one simulator.
+        other: Lines of the other.
+
+    Returns:
+        ["step N: NAME"], or [] without a difference.
+    """
     for key in keys:
         lines, peer = first.lines(key), other.lines(key)
         if lines.tobytes() == peer.tobytes():
@@ -402,8 +499,13 @@ def differences(replay: Replay, keys: Sequence[Key], first: Journal, other: Jour
 
 
 def journal_path(out: Path, sim: str, shard: Shard) -> Path:
-    """Return the name of the journal of a simulator, in the folder of the results; each shard has
-    its own."""
+    """Return the name of the journal of a simulator; each shard has a separate one.
+
+    Args:
+        out: Name of the result file; the journal lies in the same folder.
+        sim: Name of the simulator.
+        shard: Shard of the replay.
+    """
     part = f".shard-{shard.number}-of-{shard.of}" if shard.of > 1 else ""
     return out.with_name(f"{out.name}.{sim}{part}.journal")
 
@@ -414,7 +516,14 @@ def _write_steps(
     returned: Mapping[Key, Journal],
     cycles: Mapping[str, Mapping[int, int]],
 ) -> None:
-    """Write the result file of each step; ``cycles`` by simulator and step."""
+    """Write the result file of each step.
+
+    Args:
+        replay: The replay.
+        out: Name given with --out.
+        returned: Journal with the lines of each epoch.
+        cycles: Cycles by simulator and step.
+    """
     for one in replay.steps:
         path = out_path(out, one.step, len(replay.steps))
         clocks = {sim: by_step[one.step] for sim, by_step in cycles.items()}
@@ -423,8 +532,17 @@ def _write_steps(
 
 
 def merge(replay: Replay, out: Path, simulators: Sequence[str], shards: int) -> None:
-    """Write result files from the journals of all shards. Raise CaptureError if a line is
-    missing."""
+    """Write the result files of a replay from the journals of all its shards.
+
+    Args:
+        replay: The replay.
+        out: Name given with --out.
+        simulators: Names of the simulators.
+        shards: Number of shards.
+
+    Raises:
+        CaptureError: An epoch is missing, simulators differ, or a file cannot be used.
+    """
     parts = [replace(replay, shard=Shard(number, shards)) for number in range(1, shards + 1)]
     check_steps(out, [one.step for one in replay.steps])
     owners: dict[str, dict[Key, Journal]] = {}
@@ -451,7 +569,16 @@ def merge(replay: Replay, out: Path, simulators: Sequence[str], shards: int) -> 
 
 
 def _open_part(out: Path, sim: str, part: Replay) -> Journal:
-    """Open the journal of a shard. Raise CaptureError if an epoch is missing."""
+    """Open the journal of a complete shard.
+
+    Args:
+        out: Name given with --out.
+        sim: Name of the simulator.
+        part: Replay of this shard.
+
+    Raises:
+        CaptureError: An epoch of the shard is missing.
+    """
     path = journal_path(out, sim, part.shard)
     journal = Journal.open(path, part.identity(sim))
     missing = [key for key in part.own_keys() if key not in journal.records]

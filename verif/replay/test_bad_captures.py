@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad captures and options: one line, exit code 2, nothing driven, nothing written.
+"""Tests of `nf replay` with bad captures and options: one line, exit code 2, nothing driven or
+written.
 
-Each fault of a file of a capture is in `neuron_fabric/capture/test_reader.py`."""
+Faults of single files of a capture are tested in `neuron_fabric/capture/test_reader.py`.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,10 @@ def test_a_worker_without_a_file_is_missing(either: Signal, capture: Path, dangl
 
 
 def test_ranges_of_parameters_are_those_of_the_rtl() -> None:
-    """Compare with the messages of the RTL; registers show one credit less than queues hold."""
+    """Check that RTL_RANGES agrees with the ranges in the elaboration messages of the RTL.
+
+    Credits have one less at the top, since registers show one credit less than queues hold.
+    """
     sources = (Path(__file__).parents[2] / "hdl").rglob("*.sv")
     texts = "".join(path.read_text(encoding="utf-8") for path in sources)
     said = re.findall(r"\b([A-Z]\w+) must be (?:a power of two, )?(\d+)\.\.(\d+)", texts)

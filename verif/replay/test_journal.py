@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journals: bound to one content, one replay and one process, or refused."""
+"""Tests of journals: each belongs to one content, one replay and one process, or is refused."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ Bulk = Command[BulkModel]
 
 @pytest.fixture
 def large(bulk: Bulk) -> Bulk:
-    """Return the command for a capture of two workers with files of 160 KB, so that a chunk in the
-    middle exists."""
+    """Return the command for a capture of two workers with files of 160 KB (several hashed
+    chunks).
+    """
     values = np.random.default_rng(1).standard_normal((2, 40_000)).astype(np.float32)
     write_capture(bulk.folder / "large", "large", {0: {"a": values}})
     return bulk.of(bulk.folder / "large", "--route", "*=G_BINARY")
 
 
 def flip(command: Bulk, at: int) -> None:
-    """Invert the sign of one gradient of worker 0."""
+    """Invert the sign of gradient number `at` of worker 0 in the file of the capture."""
     assert command.capture is not None
     path = min(command.capture.rglob("*.safetensors"))
     data = bytearray(path.read_bytes())
@@ -39,7 +40,7 @@ def flip(command: Bulk, at: int) -> None:
 
 
 def journal(out: Path, part: int | None = None) -> Path:
-    """Return the name of a journal."""
+    """Return the name of the journal of --out, or of its shard ``part``."""
     shard = f".shard-{part}-of-{SHARDS}" if part else ""
     return out.with_name(f"{out.name}.verilator{shard}.journal")
 
@@ -69,7 +70,9 @@ def test_a_capture_that_changes_while_it_is_read_is_refused(large: Bulk) -> None
 
 
 def test_a_record_of_another_journal_is_refused(large: Bulk) -> None:
-    """The header of one journal, with whole records of the journal of another capture."""
+    """Check that records of another capture's journal under the right header are refused as
+    damaged.
+    """
     out, other = large.out, large.folder / "other.safetensors"
     for one in (out, other):
         large.passes(*shard(1), "--out", one)
@@ -145,7 +148,7 @@ def test_a_full_disk_is_named_and_resume_goes_on(
 
 
 def test_damage_after_opening_is_found(tmp_path: Path) -> None:
-    """Lines are checked again when they are read to make tensors."""
+    """Check that lines are verified again when they are read to make tensors."""
     one = Journal.create(tmp_path / "x.journal", {"seed": 1})
     one.append((3, 0), {"cycles": 7}, np.full((4, 64), 5, np.uint8))
     assert one.lines((3, 0)).tolist() == [[5] * 64] * 4

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans: legal, complete, and right when driven into the device model."""
+"""Tests of plans: the device accepts them, each line occurs once, and the device model returns the
+right lines.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -146,7 +148,7 @@ MIXED = {
 
 
 def covered(plan: Plan) -> dict[str, list[int]]:
-    """Return the lines of each tensor in the order driven."""
+    """Return the line indices of each tensor in the order in which a plan drives them."""
     out: dict[str, list[int]] = {}
     for _, uses in epochs(plan):
         for use in uses:
@@ -158,7 +160,7 @@ def covered(plan: Plan) -> dict[str, list[int]]:
 
 
 def accepted(plan: Plan, first: int) -> None:
-    """Apply the commit checks of a device that begins with epoch ``first``."""
+    """Check that a device which begins with epoch ``first`` of a plan accepts all its commits."""
     active: dict[int, RegionConfig] = {}
     for _, uses in epochs(plan)[first:]:
         for use in uses:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay --out`: names that must not be written, full disks, a file in use."""
+"""Tests of `nf replay --out`: names that must not be written, full disks, a file in use."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def test_an_out_that_must_not_be_written(either: Signal, name: str, text: str) -
 
 
 def test_a_device_is_no_out() -> None:
-    """Only the check is called: a failing replay as root would replace /dev/null."""
+    """Check that the name of a device such as /dev/null is refused.
+
+    Only the check is called: a failing replay as root would replace /dev/null.
+    """
     with pytest.raises(CaptureError, match="/dev/null: is no regular file; give --out the name"):
         check_output(Path("/dev/null"), "--out")
 
@@ -62,7 +65,9 @@ def test_a_second_replay_with_the_same_out_names_the_first(signal: Signal) -> No
 def test_a_full_disk_is_named_with_what_to_do(
     signal: Signal, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Some file systems report a full disk only when the bytes have to reach it (fsync)."""
+    """Check the message for a full disk, which some file systems report only at fsync; no file is
+    left.
+    """
     real = os.pwrite
 
     def full(file: int, data: bytes = b"", offset: int = 1 << 20) -> int:
@@ -79,7 +84,9 @@ def test_a_full_disk_is_named_with_what_to_do(
 def test_a_closed_pipe_is_no_error_of_the_replay(
     signal: Signal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`nf replay .. | head` ends as every command does (`scripts/cli/main.py`)."""
+    """Check that `nf replay .. | head` ends as every command does: by BrokenPipeError, without a
+    message.
+    """
 
     class Closed(io.StringIO):
         def write(self, _text: str) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Route warnings: guessed routes, tensors of zeros, fused projections."""
+"""Tests of the warnings on routes: guessed routes, tensors of zeros, fused projections."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from models.line_packing import Mode
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec, write_capture
 from verif.replay.conftest import SHIPPED
+from verif.replay.gradient_source import CaptureSource, route_warnings
 from verif.replay.plan import assign_routes, parse_routes
-from verif.replay.source import CaptureSource, route_warnings
 
 GPT = [
     TensorSpec("transformer.wte.weight", (40, 16)),
@@ -57,7 +57,9 @@ def test_guessed_routes(
 
 @pytest.mark.parametrize("zero", [0.0, -0.0])
 def test_tensors_of_zeros(tmp_path: Path, zero: float) -> None:
-    """Only G_BINARY tensors with an element are reported."""
+    """Check the warning for tensors that are zero everywhere: only G_BINARY ones with an element
+    get it.
+    """
     values = np.ones((3, 2, 2), dtype=np.float32)
     values[1] = zero
     routes = {"a": Mode.G_BINARY, "b": Mode.G_TERNARY, "c": Mode.FP32, "empty": Mode.G_BINARY}
@@ -73,7 +75,7 @@ def test_tensors_of_zeros(tmp_path: Path, zero: float) -> None:
 
 
 def warnings_of(capture: Capture, steps: Sequence[int], routes: dict[str, Mode]) -> list[str]:
-    """Return the warnings once every step has been read."""
+    """Return the warnings of a capture source after all steps have been read."""
     source = CaptureSource(capture, tuple(steps), routes, "refuse", 0.7)
     for step in steps:
         source.routes(step)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes: patterns, the layer-aware default, and tensors that have no sign vote."""
+"""Tests of routes: patterns, the layer-aware default, and tensors that have no sign vote."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +9,13 @@ import pytest
 
 from models.line_packing import Mode
 from neuron_fabric.capture import Capture, CaptureError, ModuleSpec, TensorSpec, write_capture
+from verif.replay.gradient_source import CaptureSource
 from verif.replay.plan import (
     assign_routes,
     default_routes,
     parse_route,
     parse_routes,
 )
-from verif.replay.source import CaptureSource
 
 REAL = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 SPECS = [
@@ -48,7 +48,11 @@ def test_default_of_the_real_capture() -> None:
 
 
 def test_default_by_kind() -> None:
-    """GPT-2's names: the head is the embedding, and the last layer a norm."""
+    """Check the default routes of a model with named modules, whose head shares an embedding's
+    tensor.
+
+    Head, embeddings, shared tensors, norms, biases and vectors are FP32, all others G_BINARY.
+    """
     modules = [
         ModuleSpec("wte", "Embedding", ("wte.weight",)),
         ModuleSpec("wpe", "Embedding", ("wpe.weight",)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay` with the device model in place of a simulator: results, files, exit codes."""
+"""Tests of `nf replay` at signal level, with the device model in place of a simulator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scripts.common.records import FailureKind, RunRecord
 from verif.conftest import SignalModel, StepResult, gradients, record
 from verif.replay.conftest import MIX, SHIPPED, Command, check_file, check_files
 from verif.replay.plan import Extent
-from verif.replay.stimulus import Read, Stimulus
+from verif.replay.stimulus_file import Read, Stimulus
 
 Signal = Command[SignalModel]
 
@@ -44,7 +44,9 @@ def test_a_mix_of_routes(signal: Signal, capture: Path) -> None:
 
 @pytest.mark.parametrize(("memory", "epochs"), [(20, "1"), (11, "1"), (10, "1,2"), (9, "1,2,3,4")])
 def test_the_shipped_capture(signal: Signal, memory: int, epochs: str) -> None:
-    """A device with less memory takes more epochs for a step."""
+    """Check a replay of the shipped capture, for which a device with less memory takes more
+    epochs.
+    """
     words = ("--route", "5.*=G_TERNARY", "--param", f"MEM_LINES_LOG2={memory}")
     signal.of(SHIPPED).passes(*words, "--out", signal.out)
     assert check_files(signal.out, SHIPPED)[0]["epoch"] == epochs
@@ -77,7 +79,14 @@ def test_nonfinite_by_fp32_takes_a_separate_session(signal: Signal) -> None:
 
 # -- negative twins: wrong results give exit code 1 ----------------------------------------------
 def flip(name: str, plane: int | None, byte: int, simulator: str = "") -> Any:
-    """Return damage that inverts one bit of the returned lines of a tensor."""
+    """Return a fault that inverts one bit of the returned lines of a tensor in step 60.
+
+    Args:
+        name: Name of the tensor.
+        plane: Count plane; None for the result.
+        byte: Byte of the first line.
+        simulator: Only in this simulator; "" for each.
+    """
 
     def damage(sim: str, result: StepResult) -> None:
         for work in result.works:
@@ -136,7 +145,9 @@ def lost_step(_sim: str, result: StepResult) -> bool:
 
 
 def lost_tensor(_sim: str, result: StepResult) -> None:
-    """Results of a bench that read another capture: tensor s is not in it."""
+    """Give results as of a testbench that read another capture, in which tensor s has another
+    name.
+    """
 
     def renamed(extent: Extent) -> Extent:
         name = "x" if extent.tensor.name == "s" else extent.tensor.name
@@ -148,7 +159,7 @@ def lost_tensor(_sim: str, result: StepResult) -> None:
 
 
 def lost_planes(_sim: str, result: StepResult) -> None:
-    """Results of a bench that used FP32 as the route of a.weight."""
+    """Give results as of a testbench that read no count planes, as if all routes were FP32."""
     for at, work in enumerate(result.works):
         uses = tuple(replace(use, selectors=(0,)) for use in work.uses)
         room = np.zeros((sum(use.lines for use in work.uses), 64), np.uint8)
@@ -181,7 +192,7 @@ def test_a_red_bench_is_red_even_if_the_lines_are_right(signal: Signal) -> None:
 def test_a_capture_that_changes_between_two_readers_is_refused(
     signal: Signal, capture: Path
 ) -> None:
-    """The bench reads the capture again: it must be the one that the lines are judged by."""
+    """Check that a capture which changes before the testbench reads it again is refused."""
     simulate, gradient = signal.device.simulate, min(capture.rglob("*.safetensors"))
 
     def late(*what: str, **how: Any) -> RunRecord:
@@ -206,7 +217,7 @@ def test_planted_links_are_not_followed(signal: Signal, capture: Path) -> None:
 
 @pytest.mark.parametrize("passed", [True, False])
 def test_a_replay_leaves_the_record_of_a_run(signal: Signal, passed: bool) -> None:
-    """`nf regress` reads it."""
+    """Check the record.json that a replay writes with --record, which `nf regress` reads."""
     signal.device.passed = passed
     folder = signal.folder / "r"
     assert signal.run("--steps", 3, "--record", folder).code == 1 - passed

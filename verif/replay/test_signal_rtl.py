@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay` on the RTL: a new capture, and broken RTL that must fail."""
+"""Tests of `nf replay` at signal level on the RTL: a new capture, and broken RTL that must fail."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_broken_rtl_is_red(
 
 @pytest.mark.nightly("two builds of the controller, and the twins are slow")
 def test_the_twins_return_the_same_file(capture: Path, tmp_path: Path) -> None:
-    """The controller with MyHDL twins gives the same result file, including cycles."""
+    """Check that the controller with MyHDL twins gives the same result file, including cycles."""
     files = {}
     for dut in (Dut.RTL, Dut.MYHDL):
         simulators = Simulators(files=tmp_path / f"files-{dut}", dut=dut)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay` of integer codes on the device model: sums, means and scales."""
+"""Tests of `nf replay` with integer codes on the device model: sums, means and scales."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ each_sums = pytest.mark.parametrize("sums", ["views", "planes"])
 
 @each_sums
 def test_sums_with_votes(signal: Signal, capture: Path, sums: str) -> None:
-    """Codes of 4 and 8 bits: exact sums, their mean and the scale of each bucket."""
+    """Check sums, means and scales of 4-bit and 8-bit codes, in a replay with other tensors by
+    vote.
+    """
     words = ("--steps", 3, "--sim", "both", *INTS, "--sums", sums)
     assert "0 mismatches" in signal.passes(*words, "--out", signal.out).last
     found = check_file(signal.out, capture, 3)
@@ -34,7 +36,9 @@ def test_sums_with_votes(signal: Signal, capture: Path, sums: str) -> None:
 
 
 def test_stochastic_codes_are_drawn_from_the_seed(signal: Signal, capture: Path) -> None:
-    """Equal seeds give equal codes; another seed gives others."""
+    """Check that stochastic rounding gives equal codes for equal seeds, and others for another
+    seed.
+    """
     sums: dict[int, Any] = {}
     for number, seed in enumerate((1, 1, 2)):
         out = signal.folder / f"out-{number}.safetensors"
@@ -60,7 +64,7 @@ WRONG_SUMS = {
 
 @pytest.mark.parametrize(("view", "text"), WRONG_SUMS.items())
 def test_a_wrong_sum_is_named(signal: Signal, view: str, text: str) -> None:
-    """Bit 10 of the second line of a view of a.weight is inverted."""
+    """Check the message for a view of a.weight in which bit 10 of the second line is inverted."""
 
     def damage(_: str, result: StepResult) -> None:
         for work in result.works:
@@ -75,13 +79,13 @@ def test_a_wrong_sum_is_named(signal: Signal, view: str, text: str) -> None:
 
 @each_sums
 def test_in_bulk(bulk: Command[BulkModel], capture: Path, sums: str) -> None:
-    """Epochs of two lines: a bucket is cut, and each part has its scale."""
+    """Check integer codes in bulk with epochs of two lines, which cut buckets of a common scale."""
     bulk.passes("--steps", 3, *INTS, "--sums", sums, "--out", bulk.out)
     assert check_file(bulk.out, capture, 3)["sums"] == sums
 
 
 def test_a_lost_contribution_is_found(bulk: Command[BulkModel]) -> None:
-    """In bulk the worker of a wrong sum is named."""
+    """Check that a bulk replay names the worker of a sum from which a contribution is missing."""
     bulk.device.damage = lambda count, message: None if count == 3 else message
     error = bulk.fails("--steps", 3, "--route", "*=G_INT8").err
     assert "G_INT8 line " in error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors to lines and back, and the ternary threshold to the last bit."""
+"""Tests of the conversion of tensors to lines and back, and of the exact ternary threshold."""
 
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.line_packing import Mode
 from verif.conftest import expected_outputs
-from verif.replay.tensors import (
+from verif.replay.tensor_lines import (
     outputs_from_lines,
     pack_tensor,
     ternary_threshold,
@@ -20,7 +20,9 @@ from verif.replay.tensors import (
 @settings(deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3, width=16), min_size=1, max_size=50))
 def test_threshold_is_the_rounded_product(values: list[float]) -> None:
-    """float16 values: their sum is exact in float64, so the rule has one right answer."""
+    """Check the gate of float16 values, whose sum is exact in float64: there is one right
+    result.
+    """
     x = np.array(values, dtype=np.float32)
     mean = np.float32(float(sum(abs(Fraction(v)) for v in values)) / len(values))
     product = float(np.float32(0.7)) * float(mean)  # 24 + 24 bits: exact in a double

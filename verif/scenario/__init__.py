@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constrained-random scenarios: drawn by weights, plain data, played through the environment"""
+"""Constrained-random scenarios: drawn by weights, plain data, played through the environment."""

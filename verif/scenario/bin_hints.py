@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints of `nf close`: the choices of knobs that make a bin likelier (table: `bin_hints.toml`)."""
+"""Hints of `nf close`: choices of knobs that make a coverage bin likelier, from
+`bin_hints.toml`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from verif.coverage.cover_model import BETWEEN
 
 
 class Hint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hints for the bins of some points: globs of points, and a text for each word of a bin."""
+    """Hints for the bins of some cover points.
+
+    Attributes:
+        points: Globs of names of cover points.
+        words: For a word of a bin's name, choices as `knob=choice; knob=choice`.
+    """
 
     points: list[str]
     words: dict[str, str]
@@ -41,7 +48,7 @@ HINTS: Final = _read()
 
 
 def pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield knob and choice of each part of `knob=choice; knob=choice`."""
+    """Yield (knob, choice) for each part of a text `knob=choice; knob=choice`."""
     for part in text.split("; "):
         knob, _, choice = part.partition("=")
         yield knob, choice
@@ -58,10 +65,14 @@ CHEAP: Final = frozenset(
 
 @cache
 def hints(point: str, bin_name: str) -> frozenset[tuple[str, str]]:
-    """Return the knobs and choices that make a bin likelier and the run short.
+    """Return (knob, choice) pairs that make a bin likelier and the run short; empty without a hint.
 
-    A bin is described by its words: its axis values, and the parts of each between spaces. The
-    result is empty if no hint matches.
+    The words of a bin are its axis values and their parts between spaces. Knobs without a hint get
+    the choices of CHEAP.
+
+    Args:
+        point: Name of the cover point.
+        bin_name: Name of the bin.
     """
     values = bin_name.split(BETWEEN)
     words = {"", *values, *(word for value in values for word in value.split())}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generator of scenarios: regions, then a stream of operations, drawn by the weights of the
-knobs.
+"""Generator of random scenarios: regions, then a stream of operations, drawn by the weights of the
+knobs in `knobs.toml`.
 """
 
 from __future__ import annotations
@@ -51,9 +51,19 @@ tries all orders of racing requests, so few of them may race with reads or with 
 
 @dataclass
 class LiveRegion:
-    """Committed region while a scenario is drawn.
+    """Committed region while a scenario is drawn: its descriptor, and the work left in its epoch.
 
-    `index`: its descriptor in the scenario; `work`: (worker, line) still to be contributed.
+    Attributes:
+        index: Index of its descriptor in the scenario.
+        number: Number of the region in the device.
+        config: Descriptor.
+        overlap: Choice of the knob "overlap", which limits the requests in flight on a line.
+        lines: Lines that the epoch uses.
+        work: Contributions of the epoch still to be drawn, as (worker, line).
+        data: Contributions of all workers, by line.
+        closing: Lines whose result is read once the work is done.
+        raced: Whether stores of one line may have raced, so that the last one is unknown.
+        read: Lines that were read in this epoch.
     """
 
     index: int
@@ -73,26 +83,44 @@ class LiveRegion:
 
     @property
     def limit(self) -> int:
-        """Return the number of requests that may be in flight on a line."""
+        """Return the number of requests that may be in flight on a line; 0 for any number.
+
+        In modes that are not low-bit it is 3 at most, unless it is 0.
+        """
         limit = LIMITS[self.overlap]
         return limit if self.config.mode.low_bit else min(limit, LIMITS["loaded"] + 1)
 
     @property
     def may_move(self) -> bool:
-        """Return False if the data that the region leaves in memory may be one of several."""
+        """Return whether a commit may move the region or change its shape.
+
+        Not so if racing FP32 stores leave the data in its old memory unknown.
+        """
         return self.config.mode.low_bit or not self.raced
 
     def write_limit(self, line: int) -> int:
-        """Return the limit of requests in flight for a contribution: few may queue after a read."""
+        """Return the limit of requests in flight on a line for a contribution.
+
+        It is `limit`, but 2 instead of no limit once the line was read: few may queue after a read.
+        """
         return LIMITS["loaded"] if not self.limit and line in self.read else self.limit
 
     def read_limit(self, line: int) -> int:
-        """Return the limit of requests in flight for a read: 1 if contributions have no limit."""
+        """Return the limit of requests in flight on a line for a read, and note the line as read.
+
+        It is 1 if contributions have no limit.
+        """
         self.read.add(line)
         return self.limit or 1
 
     def begin(self, weights: Weights, rng: random.Random, slots: int) -> None:
-        """Draw the work of a new epoch."""
+        """Draw the work of a new epoch: lines, workers of each line, and order of arrival.
+
+        Args:
+            weights: Weights of the knobs.
+            rng: Source of all draws.
+            slots: Number of slots of the device.
+        """
         config = self.config
         self.raced = not config.mode.low_bit and (self.raced or self.overlap != "single")
         self.lines = _lines(config.lines, weights, rng, slots)
@@ -112,8 +140,9 @@ class LiveRegion:
         self.work.extend(_ordered(pairs, weights.pick(rng, "arrival"), rng))
 
     def contribution(self, worker: int, line: int, weights: Weights, rng: random.Random) -> bytes:
-        """Return the data of a worker for a line; draw it together with that of all other
-        workers.
+        """Return the 64 bytes that a worker contributes to a line.
+
+        They are drawn together with those of the other workers at the first call for the line.
         """
         rows = self.data.get(line)
         if rows is None:
@@ -126,8 +155,15 @@ class LiveRegion:
 def _lines(lines: int, weights: Weights, rng: random.Random, slots: int) -> list[int]:
     """Draw the lines of a region that an epoch uses.
 
-    In a huge region they are low, because an eviction waits until the initialiser has passed its
-    line.
+    Args:
+        lines: Number of lines of the region. In a huge one only the first HUGE are used, because an
+            eviction waits until the record initialiser has passed its line.
+        weights: Weights of the knobs.
+        rng: Source of all draws.
+        slots: Number of slots of the device.
+
+    Returns:
+        Line indices in ascending order.
     """
     lines = min(lines, HUGE)
     count = {
@@ -163,7 +199,9 @@ def _ordered(
 
 
 class Draws:
-    """Base of the draws: knobs with their weights, and the parameters of the device."""
+    """Base of the classes that draw parts of a scenario, with knobs and parameters of the
+    device.
+    """
 
     def __init__(self, params: DeviceParams, weights: Weights, rng: random.Random) -> None:
         self.params = params
@@ -171,11 +209,11 @@ class Draws:
         self.rng = rng
 
     def pick(self, knob: str) -> str:
-        """Draw a choice of a knob."""
+        """Draw a choice of the knob `knob`, by the weights."""
         return self.weights.pick(self.rng, knob)
 
     def may(self, knob: str) -> bool:
-        """Draw one of the choices "no" and "yes"; return whether it is "yes"."""
+        """Draw "no" or "yes" of the knob `knob`; return True for "yes"."""
         return self.weights.may(self.rng, knob)
 
 
@@ -189,10 +227,10 @@ _LEAVES = ("STATUS", "COMPLETE_LINES", "EPOCH")
 
 
 class SurroundingDraws(Draws):
-    """Random behaviour of memory and link, errors of the memory, and register accesses."""
+    """Draws of what surrounds the device: memory, link, memory faults, and register accesses."""
 
     def memory(self) -> Memory:
-        """Draw latency, stalls and order of the memory."""
+        """Draw latency, stalls and order of responses of the device memory."""
         rng = self.rng
         low, high = _LATENCIES[self.pick("latency")]
         first = rng.randint(low, high)
@@ -228,8 +266,14 @@ class SurroundingDraws(Draws):
         )
 
     def faults(self, live: Sequence[LiveRegion], pool: Sequence[int]) -> Operation | None:
-        """Draw memory lines that fail from now on and lines to be poisoned; return None if the
-        place does not exist.
+        """Draw an operation that makes memory lines fail from now on, or poisons lines.
+
+        Args:
+            live: Committed regions.
+            pool: Lines of ordinary memory in use.
+
+        Returns:
+            The operation; None if no line lies in the drawn place.
         """
         rng = self.rng
         place, kind = self.pick("fault_place"), self.pick("fault_kind")
@@ -255,7 +299,17 @@ class SurroundingDraws(Draws):
         return range(config.state_line, config.state_line + state_lines(config, self.params.cnt_w))
 
     def _fault_lines(self, place: str, config: RegionConfig, used: list[int]) -> list[int]:
-        """Return the memory lines of a place that belong to the used lines of a region."""
+        """Return lines of device memory that belong to given lines of a region.
+
+        Args:
+            place: Choice of the knob "fault_place": "IDENTITY", "FP32 data" or "records".
+            config: Descriptor of the region.
+            used: Indices of lines in the region.
+
+        Returns:
+            Data lines of all workers, or a line of each record; [] if the region has none of that
+            place.
+        """
         rng, cnt_w, start = self.rng, self.params.cnt_w, config.state_line
         if (place, config.mode) in (("IDENTITY", Mode.IDENTITY), ("FP32 data", Mode.FP32)):
             selectors = range(4 if config.mode is Mode.IDENTITY else config.workers)
@@ -274,7 +328,11 @@ class SurroundingDraws(Draws):
     def registers(self, live: Sequence[LiveRegion]) -> list[Operation]:
         """Draw a register access, or a few related ones, by the knob "register".
 
-        They read everything that is compared, and write what changes the device under traffic.
+        They read registers that the scoreboard compares, and write those that change the device
+        under traffic.
+
+        Args:
+            live: Committed regions.
         """
         rng, regions = self.rng, self.params.regions
         kind = self.pick("register")
@@ -327,11 +385,20 @@ Others = Sequence[RegionConfig]
 
 
 class RegionDraws(Draws):
-    """Random descriptors for a device."""
+    """Draws of region descriptors: legal ones, changes of a committed one, and ones to be
+    refused.
+    """
 
     # -- whole descriptors --------------------------------------------------------------------
     def region(self, others: Others) -> RegionConfig | None:
-        """Draw a legal descriptor; return None if the memory is used up."""
+        """Draw a descriptor that a commit accepts.
+
+        Args:
+            others: Descriptors that are committed in other regions.
+
+        Returns:
+            The descriptor; None if no place was found in TRIES tries, as the memory is used up.
+        """
         for attempt in range(TRIES):
             mode, workers = self.mode(), self.workers()
             log2 = self.lines_log2() if attempt < TRIES // 2 else self.rng.randrange(3)
@@ -342,7 +409,15 @@ class RegionDraws(Draws):
         return None
 
     def place(self, draft: RegionConfig, others: Others) -> RegionConfig | None:
-        """Place the descriptor at a legal window and state area."""
+        """Draw a window and a state area for a descriptor.
+
+        Args:
+            draft: Descriptor; its own bases are ignored.
+            others: Descriptors that are committed in other regions.
+
+        Returns:
+            A descriptor that a commit accepts; None if no place was found.
+        """
         for _ in range(TRIES):
             base = self._window(1 << (draft.lines_log2 + SELECTOR_BITS), others) % ADDRESS_LINES
             state = self._state(draft, others)
@@ -354,19 +429,21 @@ class RegionDraws(Draws):
         return None
 
     def legal(self, config: RegionConfig, others: Others) -> bool:
-        """Return whether a commit accepts the descriptor."""
+        """Return whether a commit accepts the descriptor with `others` committed in other
+        regions.
+        """
         return check_commit(self.params, config, others) is CommitCode.OK
 
     # -- fields -------------------------------------------------------------------------------
     def mode(self) -> Mode:
-        """Draw the mode; in a device with G_TERN5, half of the ternary regions get that mode."""
+        """Draw the mode; a device with G_TERN5 gets it in place of half of the G_TERNARY ones."""
         mode = Mode[self.pick("mode")]
         if mode is Mode.G_TERNARY and self.params.tern5 and self.rng.random() < 0.5:
             return Mode.G_TERN5
         return mode
 
     def workers(self) -> int:
-        """Draw W by its class."""
+        """Draw the number of workers W, 1..64, by the knob "workers"."""
         rng, choice = self.rng, self.pick("workers")
         near = {"2^k - 1": -1, "2^k": 0, "2^k + 1": 1}.get(choice)
         if near is not None:
@@ -376,13 +453,17 @@ class RegionDraws(Draws):
         return int(choice)
 
     def lines_log2(self) -> int:
-        """Draw LINES_LOG2 by its class, limited by the memory."""
+        """Draw LINES_LOG2 by the knob "lines", at most half of the memory."""
         low, high = _LINES[self.pick("lines")]
         most = self.params.mem_lines_log2 - 1
         return self.rng.randint(min(low, most), min(high, most))
 
     def options(self, workers: int) -> dict[str, Any]:
-        """Draw threshold, tie, strict, bind with its shift, sign, kept sums, and LD_MASK."""
+        """Draw the other fields of a descriptor with W = `workers`, by name of the `RegionConfig`
+        field.
+
+        These are threshold, tie_minus, strict, bind, bind_shift, keep_sum, signed and ld_mask.
+        """
         rng = self.rng
         thresholds = {
             "1": 1,
@@ -407,7 +488,10 @@ class RegionDraws(Draws):
 
     # -- places -------------------------------------------------------------------------------
     def _window(self, size: int, others: Others) -> int:
-        """Draw the first line of a window; the caller checks that it is free."""
+        """Draw the first line of a window of `size` lines, aligned to its size.
+
+        It may overlap another window; the caller checks that.
+        """
         choice, memory = self.pick("window"), self.params.mem_lines
         if choice == "memory end":
             return -(-memory // size) * size
@@ -421,11 +505,16 @@ class RegionDraws(Draws):
         return self.rng.randrange(1 << bits) // size * size
 
     def _align(self, config: RegionConfig) -> int:
-        """Return the alignment of a state area, in lines."""
+        """Return the alignment of a descriptor's state area in lines: a record in the low-bit
+        modes, else 1.
+        """
         return record_lines(config.most, self.params.cnt_w) if config.mode.low_bit else 1
 
     def _state(self, draft: RegionConfig, others: Others) -> int | None:
-        """Draw the first line of a state area; return None if the area exceeds the memory."""
+        """Draw the first line of a state area; None if the area is larger than the memory.
+
+        It may overlap another area; the caller checks that.
+        """
         size, align = state_lines(draft, self.params.cnt_w), self._align(draft)
         last = self.params.mem_lines - size
         if last < 0:
@@ -442,8 +531,18 @@ class RegionDraws(Draws):
 
     # -- changes ------------------------------------------------------------------------------
     def changed(self, old: RegionConfig, what: str, others: Others) -> RegionConfig | None:
-        """Draw a legal descriptor that differs from `old` in `what` (knob "commit"), on the same
-        area if that is legal.
+        """Draw a descriptor that differs from a committed one in one respect and is accepted by a
+        commit.
+
+        Args:
+            old: Committed descriptor.
+            what: Choice of the knob "commit": "options", "workers", "mode", "size" or "moved"; only
+                the last one changes the places, unless alignment requires it. Any other leaves it
+                unchanged.
+            others: Descriptors that are committed in other regions.
+
+        Returns:
+            The descriptor; None if none was found.
         """
         changes: dict[str, Callable[[], dict[str, Any]]] = {
             "options": lambda: self.options(old.workers),
@@ -466,7 +565,15 @@ class RegionDraws(Draws):
         return None
 
     def refused(self, old: RegionConfig, others: Others) -> RegionConfig | None:
-        """Draw a descriptor like `old` with one or two faults, which a commit must refuse."""
+        """Draw a descriptor with one or two faults, which a commit must refuse.
+
+        Args:
+            old: Descriptor that is spoilt.
+            others: Descriptors that are committed in other regions.
+
+        Returns:
+            The descriptor; None if none was found.
+        """
         for _ in range(TRIES):
             bad = old
             for _fault in range(self.rng.choice((1, 1, 2))):
@@ -502,7 +609,11 @@ _ODD_OPCODES = (*(int(op) for op in ReqOp), 5, 6, 7, 10, 15)
 
 
 class AccessDraws(Draws):
-    """Random accesses, appended to `out`; `pool`: the lines of ordinary memory in use."""
+    """Draws of accesses, appended to `out`.
+
+    They are contributions with rare events, reads of every class of selector, accesses to ordinary
+    memory (the lines of `pool`), and requests that must be refused.
+    """
 
     def __init__(self, params: DeviceParams, weights: Weights, rng: random.Random) -> None:
         super().__init__(params, weights, rng)
@@ -511,12 +622,17 @@ class AccessDraws(Draws):
         self.pool = [0, 1, last, *(rng.randint(0, last) for _ in range(9))]
 
     def add(self, do: Do, **fields: Any) -> None:
-        """Add an operation."""
+        """Append an operation of kind `do` with these fields."""
         self.out.append(Operation(do, **fields))
 
     # -- who ----------------------------------------------------------------------------------
     def ldid(self, live: LiveRegion, worker: int | None = None) -> int:
-        """Return an LD-ID that may access the line, if there is one."""
+        """Draw an LD-ID that may access a region.
+
+        Args:
+            live: The region.
+            worker: Worker that writes; with BIND only its owner may. None for a read.
+        """
         config = live.config
         owner = 16 if worker is None else config.owner(worker)
         if config.bind and owner < 16 and config.ld_mask >> owner & 1:
@@ -524,14 +640,18 @@ class AccessDraws(Draws):
         return self.rng.choice([k for k in range(16) if config.ld_mask >> k & 1])
 
     def wrong_ldid(self, live: LiveRegion) -> int:
-        """Return an LD-ID that may not access the region; any if all may."""
+        """Draw an LD-ID outside LD_MASK of a region; any LD-ID if the mask has all."""
         return self.rng.choice(
             [k for k in range(16) if not live.config.ld_mask >> k & 1] or range(16)
         )
 
     # -- contributions ------------------------------------------------------------------------
     def contribute(self, live: LiveRegion, worker: int, line: int) -> None:
-        """Add a contribution with one of the events of the knob "event"."""
+        """Append a contribution of a worker to a line, with an event drawn by the knob "event".
+
+        Events are poison, a repetition, illegal codes, byte enables, a wrong LD-ID or a wrong
+        selector.
+        """
         rng, config = self.rng, live.config
         data = live.contribution(worker, line, self.weights, rng)
         good = Operation(
@@ -568,7 +688,9 @@ class AccessDraws(Draws):
                 live.work.insert(rng.randint(0, len(live.work)), (good.selector, line))
 
     def _partial(self, operation: Operation) -> Operation:
-        """Make a write partial, with byte enables by the knob "byte_enables"."""
+        """Return a write as a partial one, with byte enables by the knob "byte_enables" and a lower
+        limit.
+        """
         rng = self.rng
         enables = {
             "none": 0,
@@ -582,7 +704,12 @@ class AccessDraws(Draws):
 
     # -- reads --------------------------------------------------------------------------------
     def read(self, live: LiveRegion, line: int | None = None) -> None:
-        """Add a read of a line in use, with a selector class of the knob "read"."""
+        """Append a read of a line of a region, with a selector by the knob "read".
+
+        Args:
+            live: The region.
+            line: Index of the line; None draws one of those in use.
+        """
         rng, config = self.rng, live.config
         if line is None:
             line = rng.choice(live.lines)
@@ -606,7 +733,9 @@ class AccessDraws(Draws):
         self._read(live, line, selector, ldid, opcode=opcode)
 
     def closing_read(self, live: LiveRegion, line: int) -> None:
-        """Add a read of the result of a finished line, and perhaps of a second selector of it."""
+        """Append a read of a line's result at the end of an epoch, and with probability 1/2 a
+        second read.
+        """
         selector = self._result(live.config)
         self._read(live, line, selector, self.ldid(live))
         if self.rng.random() < 0.5:
@@ -617,13 +746,13 @@ class AccessDraws(Draws):
         self.add(Do.READ, **at, **fields, limit=live.read_limit(line))
 
     def _result(self, config: RegionConfig) -> int:
-        """Return a selector that reads the reduced data: of integer codes, any line of their
-        sums.
+        """Draw a selector that reads the result of a line: 0, or one line of the sums of integer
+        codes.
         """
         return self.rng.choice(sum_selectors(config)) if config.mode.bits else 0
 
     def _parts(self, config: RegionConfig) -> range:
-        """Return the selectors of planes, or of the data of FP32 workers."""
+        """Return the selectors of count planes, or in mode FP32 those of the workers' data."""
         if config.mode is Mode.FP32:
             return range(RAW_SELECTOR, RAW_SELECTOR + config.workers)
         return range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)
@@ -640,7 +769,7 @@ class AccessDraws(Draws):
         return self.rng.choice((0, 1, 127, 128, 255, self.rng.randrange(256)))
 
     def identity(self, live: LiveRegion) -> None:
-        """Add a read or write of an IDENTITY region."""
+        """Append a read or write of an IDENTITY region."""
         rng, config = self.rng, live.config
         if rng.random() < 0.4:
             self.read(live)
@@ -667,7 +796,7 @@ class AccessDraws(Draws):
         self.out.append(operation)
 
     def plain(self, write: bool) -> None:
-        """Add an access to a line that is, or was, ordinary memory."""
+        """Append an access to a line of `pool`, which is or was ordinary memory."""
         rng = self.rng
         line, ldid = rng.choice(self.pool), rng.randrange(16)
         # What races on a line that a region may claim, and leave again, cannot be judged later.
@@ -680,7 +809,11 @@ class AccessDraws(Draws):
 
     # -- what must be refused -----------------------------------------------------------------
     def odd_opcode(self, live: LiveRegion | None) -> None:
-        """Add a request with an opcode that is not a read."""
+        """Append a request without data, with any opcode: most are no read, some are reserved.
+
+        Args:
+            live: Region that it may address, or None.
+        """
         rng = self.rng
         where = {"addr": rng.choice(self.pool) << 6}
         if live is not None and rng.random() < 0.5:
@@ -689,8 +822,11 @@ class AccessDraws(Draws):
         self.add(Do.REQUEST, **where, opcode=opcode, ldid=rng.randrange(16), limit=1)
 
     def odd_address(self, live: LiveRegion | None) -> None:
-        """Add an access next to a window or a state area, with one address bit changed, or outside
-        all of them.
+        """Append an access at the edge of memory, of a window or of a state area, or one address
+        bit away.
+
+        Args:
+            live: Region whose edges are used too, or None.
         """
         rng = self.rng
         edges = [self.params.mem_lines, self.params.mem_lines - 1]
@@ -719,7 +855,14 @@ OPERATIONS = 220
 def generate(
     seed: int, hardware: DeviceParams, weights: Weights, operations: int = OPERATIONS
 ) -> Scenario:
-    """Generate the scenario of a seed; equal arguments give equal scenarios."""
+    """Generate the scenario of a seed; equal arguments give equal scenarios.
+
+    Args:
+        seed: Seed of all draws.
+        hardware: Parameters of the device.
+        weights: Weights of the knobs.
+        operations: Number of operations after which the scenario is ended.
+    """
     return _Generator(seed, hardware, weights, operations).scenario()
 
 
@@ -765,11 +908,11 @@ class _Generator(Draws):
 
     # -- commits ------------------------------------------------------------------------------
     def others(self, number: int) -> list[RegionConfig]:
-        """Return the descriptors that are committed in other regions."""
+        """Return the descriptors that are committed in regions other than `number`."""
         return [live.config for live in self.live if live.number != number]
 
     def descriptor(self, number: int, config: RegionConfig) -> int:
-        """Add a descriptor to the scenario and return its index."""
+        """Append a descriptor for region `number` to the scenario, and return its index."""
         self.regions.append(Region(number, config))
         return len(self.regions) - 1
 
@@ -784,7 +927,11 @@ class _Generator(Draws):
         self._write_commit(live.index)
 
     def commit(self, live: LiveRegion) -> None:
-        """Commit a region in use, by the knob "commit"."""
+        """Append a commit of a region in use, by the knobs "commit" and "commit_when".
+
+        The descriptor stays, changes, or is refused; an accepted commit starts the work of a new
+        epoch.
+        """
         what = self.pick("commit")
         when = self.pick("commit_when")
         if live.overlap != "loaded":  # too many orders of what is in flight
@@ -811,7 +958,9 @@ class _Generator(Draws):
         self.add(Do.COMMIT, region=index, value=self.epoch, idle=idle, background=background)
 
     def close(self, live: LiveRegion) -> None:
-        """Close the round of a region, so that the rest of its work is late."""
+        """Append a write of CTRL.CLOSE of a region, so that the rest of its contributions are
+        late.
+        """
         loaded = live.overlap == "loaded"  # else requests in flight have too many orders
         background = loaded and self.rng.random() < 0.5
         name = f"REGION[{live.number}].CTRL"
@@ -819,7 +968,7 @@ class _Generator(Draws):
 
     # -- stream -------------------------------------------------------------------------------
     def step(self) -> None:
-        """Add the next operation, or a few related ones."""
+        """Append the next operation, or a few related ones, by the knob "action"."""
         before = len(self.out)
         action = self.pick("action")
         live = self._next_region()
@@ -857,7 +1006,10 @@ class _Generator(Draws):
             self._faults()
 
     def _next_region(self) -> LiveRegion | None:
-        """Return the region to be served next; regions are served in bursts."""
+        """Return the region that the next operation is for, or None without regions.
+
+        A region is served for a burst of operations, by the knob "burst".
+        """
         if not self.turn and self.live:
             length = {"1": 1, "2..4": self.rng.randint(2, 4), "5..16": self.rng.randint(5, 16)}
             count = length[self.pick("burst")]
@@ -865,7 +1017,9 @@ class _Generator(Draws):
         return self.turn.pop() if self.turn else None
 
     def _contribute(self, live: LiveRegion) -> bool:
-        """Add a contribution or a closing read; return False if the work of the epoch is done."""
+        """Append a contribution, or a closing read; return False if the work of the epoch is
+        done.
+        """
         if live.config.mode is Mode.IDENTITY:
             self.access.identity(live)
             return self.rng.random() < 0.97
@@ -886,10 +1040,11 @@ class _Generator(Draws):
             self.by_rate = faults.read_error_rate + faults.write_error_rate > 0
 
     def _careful(self, before: int) -> None:
-        """Serialize requests while memory fails.
+        """Serialize the operations from index `before` on while memory fails, and end that phase in
+        time.
 
         Which of two racing requests met the error is micro-architecture. With an error rate, one
-        request per line may be in flight.
+        request per line may be in flight; else each waits until all are answered.
         """
         for index in range(before, len(self.out)):
             one = self.out[index]
@@ -904,7 +1059,11 @@ class _Generator(Draws):
                 live.begin(self.weights, self.rng, self.params.slots)
 
     def end(self) -> None:
-        """Read every line once more, and give up areas that take long to initialise."""
+        """Append a last read of up to 8 lines of each aggregating region, and end long
+        initialisations.
+
+        A region of more than LONG lines is committed again with one line.
+        """
         self.add(Do.FAULTS, idle=True)
         before = len(self.out)
         aggregating = [live for live in self.live if live.config.mode is not Mode.IDENTITY]

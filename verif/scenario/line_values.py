@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contributions of all workers to one line, drawn together by kind: real gradients correlate, and
-the corners of a count or of a sum need workers that agree with each other.
+"""Contributions of all workers to one line, drawn together.
+
+Real gradients correlate, and the corners of a count or of a sum need workers that agree with each
+other.
 """
 
 from __future__ import annotations
@@ -30,10 +32,15 @@ _Level = TypeVar("_Level", np.int8, np.int64)
 
 
 def lines_of(config: RegionConfig, kind: str, rng: Random) -> list[bytes]:
-    """Draw a line for each worker of a region.
+    """Draw the contribution of each worker of a region to one line.
 
-    `kind` is a choice of the knob "values", or "values_fp32" in FP32 mode; IDENTITY has no workers
-    and gets random bytes.
+    Args:
+        config: Descriptor of the region.
+        kind: Choice of the knob "values", or "values_fp32" in mode FP32.
+        rng: Source of all draws.
+
+    Returns:
+        Lines of 64 bytes, one for each worker; random bytes in mode IDENTITY.
     """
     workers = config.workers
     if config.mode is Mode.IDENTITY:
@@ -54,7 +61,13 @@ def lines_of(config: RegionConfig, kind: str, rng: Random) -> list[bytes]:
 
 
 def with_illegal_codes(data: bytes, mode: Mode, rng: Random) -> bytes:
-    """Replace some or all elements of a line of a mode of `GATED` by illegal codes."""
+    """Return a line with some or all elements replaced by illegal codes.
+
+    Args:
+        data: Line of 64 bytes.
+        mode: G_TERNARY (code 01) or G_TERN5 (bytes from TERN5_CODES on).
+        rng: Source of all draws.
+    """
     if mode is Mode.G_TERN5:
         line = np.frombuffer(data, np.uint8).copy()
         bad = rng.random(len(line)) < rng.choice((0.02, 0.3, 1.0))
@@ -66,8 +79,15 @@ def with_illegal_codes(data: bytes, mode: Mode, rng: Random) -> bytes:
 
 
 def int_codes(kind: str, workers: int, config: RegionConfig, rng: Random) -> NDArray[np.int64]:
-    """Draw codes int64[workers, elements]: random, equal for all workers or all but one, or
-    corners.
+    """Draw integer codes int64[workers, elements of a line].
+
+    They are random, equal for all workers or for all but one, or corner values.
+
+    Args:
+        kind: Choice of the knob "values".
+        workers: Number of workers.
+        config: Descriptor, with an integer mode and its sign.
+        rng: Source of all draws.
     """
     low, high = code_range(config.mode, config.signed)
     shape = (workers, elements_per_line(config.mode))
@@ -82,7 +102,14 @@ def int_codes(kind: str, workers: int, config: RegionConfig, rng: Random) -> NDA
 
 
 def low_bit(kind: str, workers: int, config: RegionConfig, rng: Random) -> Votes:
-    """Draw votes int8[workers, elements]: +1 and -1 in G_BINARY, also 0 in the gated modes."""
+    """Draw votes int8[workers, elements of a line]: +1 and -1 in G_BINARY, also 0 in ternary modes.
+
+    Args:
+        kind: Choice of the knob "values".
+        workers: Number of workers.
+        config: Descriptor, with mode and threshold.
+        rng: Source of all draws.
+    """
     ternary = config.mode in GATED
     count = elements_per_line(config.mode)
     levels = np.array([-1, 0, 1] if ternary else [-1, 1], np.int8)
@@ -104,7 +131,9 @@ def low_bit(kind: str, workers: int, config: RegionConfig, rng: Random) -> Votes
 
 
 def _common(levels: NDArray[_Level], count: int, rng: Random) -> NDArray[_Level]:
-    """Draw the common value of all workers: one value for the whole line, or a random pattern."""
+    """Draw the value of `count` elements that all workers share: one level for all, or a random
+    pattern.
+    """
     if rng.random() < 0.5:
         return np.full(count, rng.choice(levels), levels.dtype)
     return rng.choice(levels, count)
@@ -113,7 +142,7 @@ def _common(levels: NDArray[_Level], count: int, rng: Random) -> NDArray[_Level]
 def _targets(
     kind: str, workers: int, threshold: int, ternary: bool, count: int, rng: Random
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw the numbers of workers that vote + and - on each element."""
+    """Draw, for each of `count` elements, how many workers vote + and how many vote -."""
     half = workers // 2
     if kind == "ties":
         plus = np.full(count, half)
@@ -136,7 +165,13 @@ def _targets(
 
 # -- FP32 -------------------------------------------------------------------------------------
 def fp32(kind: str, workers: int, rng: Random) -> Words:
-    """Draw operands uint32[workers, 16] as bit patterns."""
+    """Draw operands of FP32 sums as bit patterns, uint32[workers, 16].
+
+    Args:
+        kind: Choice of the knob "values_fp32".
+        workers: Number of workers.
+        rng: Source of all draws.
+    """
     shape = (workers, elements_per_line(Mode.FP32))
     corners = np.array(FP32_CORNERS, np.uint32)
     if kind == "corners":
@@ -162,7 +197,9 @@ def _floats(exponent: NDArray[np.int64], fraction: NDArray[np.int64], rng: Rando
 
 
 def _cancelling(shape: tuple[int, int], rng: Random) -> Words:
-    """Draw pairs of neighbours that cancel exactly or up to the last bits, at mixed scales."""
+    """Draw operands of which each two consecutive workers cancel exactly, or up to the last
+    bits.
+    """
     words = _floats(rng.integers(1, 254, shape), rng.integers(0, 1 << 23, shape), rng)
     pairs = shape[0] // 2
     words[1 : 2 * pairs : 2] = words[0 : 2 * pairs : 2] ^ np.uint32(1 << 31)
@@ -172,8 +209,8 @@ def _cancelling(shape: tuple[int, int], rng: Random) -> Words:
 
 
 def _rounding(shape: tuple[int, int], rng: Random) -> Words:
-    """Draw a first operand, then halves of its last place: exact ties, and ties with a sticky
-    bit.
+    """Draw a first operand, and others near half of its last place: rounding ties, exact or nearly
+    so.
     """
     base = rng.integers(30, 220, shape[1])
     exponent = np.tile(base, (shape[0], 1)) - 24 + rng.integers(-1, 2, shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readable listing of a scenario: unusual surroundings, regions, one operation per line."""
+"""Readable listing of a scenario: unusual memory and link settings, descriptors, operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _RATES = ("read_error_rate", "write_error_rate")
 
 
 def listing(scenario: Scenario) -> list[str]:
-    """Return the lines for terminal and report."""
+    """Return a scenario as lines of text for terminal and report.
+
+    They are memory and link if they differ from the defaults, each descriptor, and each operation.
+    """
     lines = []
     for name, value, usual in (
         ("memory", scenario.memory, Memory()),
@@ -92,5 +95,5 @@ def _access(one: Operation) -> str:
 
 
 def _data(data: str) -> str:
-    """Return the bytes, or a single one if all are equal."""
+    """Return 64 bytes of data in hex; "XX*64" if all bytes are XX."""
     return f"{data[:2]}*{LINE_BYTES}" if data == data[:2] * LINE_BYTES else data

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Player of a scenario: a sequence that waits where the scenario says so.
+"""Player of a scenario: a sequence that drives its operations, and waits where they say so.
 
-It also waits where the scoreboard could not judge: any scenario, also one that was cut down,
-may be played.
+It also waits where the scoreboard could not judge, so any scenario may be played, also one that was
+cut down.
 """
 
 from __future__ import annotations
@@ -24,21 +24,26 @@ from verif.sequences.base import NfSequence
 
 
 def configure(cfg: EnvConfig, scenario: Scenario) -> None:
-    """Set up memory and link of a run as the scenario describes them."""
+    """Set memory and link settings of a run's configuration to those of the scenario."""
     apply_memory(cfg.mem, scenario.memory)
     cfg.mem.background = Background(scenario.background)
     cfg.shape_link = lambda link: apply_link(link, scenario.link)
 
 
 def apply_memory(target: MemConfig, memory: Memory) -> None:
-    """Change the behaviour of the memory, also during the run."""
+    """Copy latency, stalls and order of a scenario's memory into a memory agent's settings.
+
+    This may be done during the run.
+    """
     target.latency = memory.latency
     for name in ("aw_stall", "w_stall", "ar_stall", "b_stall", "r_stall", "reorder", "interleave"):
         setattr(target, name, getattr(memory, name))
 
 
 def apply_link(target: CxlConfig, link: Link) -> None:
-    """Change the host link partner before it is built."""
+    """Copy the link settings of a scenario into those of the host side, before the host is
+    built.
+    """
     pack = target.link.pack
     pack.dense, pack.empty_weight = link.dense, link.empty_weight
     target.idle_rate = link.idle_rate
@@ -51,7 +56,12 @@ def apply_link(target: CxlConfig, link: Link) -> None:
 
 
 class ScenarioSequence(NfSequence):
-    """Sequence that plays `scenario`; `done`: operations that were begun."""
+    """Sequence that plays a scenario.
+
+    Attributes:
+        scenario: Scenario to play.
+        done: Number of operations begun.
+    """
 
     scenario: Scenario | None = None
     done: int = 0
@@ -111,7 +121,9 @@ class ScenarioSequence(NfSequence):
             await self.issue(message, operation.limit or None)
 
     def message(self, operation: Operation) -> M2SMessage:
-        """Return the message of an access; wrap a line number that exceeds the region."""
+        """Return the request of an access operation; a line index beyond the region wraps
+        around.
+        """
         addr = operation.addr
         if operation.region >= 0:
             config = self.regions[operation.region].config
@@ -145,7 +157,13 @@ class ScenarioSequence(NfSequence):
             self.moving.clear()
 
     async def _register(self, operation: Operation, access: Coroutine[Any, Any, Any]) -> None:
-        """Start a register access after the earlier ones."""
+        """Start a register access after the earlier ones, and wait for it unless it is in the
+        background.
+
+        Args:
+            operation: Operation.
+            access: Coroutine that does the access.
+        """
         await self._registers_done()
         self.task = cocotb.start_soon(self._run(access))
         if not operation.background:
@@ -156,10 +174,10 @@ class ScenarioSequence(NfSequence):
         await access
 
     async def _commit(self, operation: Operation) -> None:
-        """Write a descriptor and EPOCH.
+        """Write the shadow registers and EPOCH of a region.
 
-        A commit that changes the region waits until no request is in flight, since a racing request
-        could be of either shape.
+        A commit that changes the descriptor waits until no request is in flight, since a racing
+        request could be decoded with either descriptor.
         """
         region = self.regions[operation.region]
         old = self.active.get(region.number)
@@ -175,7 +193,7 @@ class ScenarioSequence(NfSequence):
         await self._register(operation, access)
 
     def _heal(self, region: Region) -> None:
-        """Remove poison from lines that become records.
+        """Remove poison from memory lines that a commit turns into records.
 
         When a record is fetched is micro-architecture, so the loss could race with requests.
         """
@@ -192,8 +210,10 @@ class ScenarioSequence(NfSequence):
             poisoned.difference_update([line for line in poisoned if first <= line < end])
 
     async def _clear(self, operation: Operation) -> None:
-        """Clear the counters; under traffic the clear is not exact, so repeat it once all is
-        quiet.
+        """Write CTRL.CLEAR_COUNTERS; unless the operation is idle, repeat it with nothing in
+        flight.
+
+        A clear under traffic leaves the counters known in a range only.
         """
         await self.env.registers.write("CTRL.CLEAR_COUNTERS", 1)
         if not operation.idle:
@@ -202,8 +222,10 @@ class ScenarioSequence(NfSequence):
 
     # -- errors of the memory -----------------------------------------------------------------
     async def _faults(self, operation: Operation) -> None:
-        """Set faults in the memory; tell the model about those on host data (the memory port tells
-        about records).
+        """Set errors and poison of memory, once nothing is in flight.
+
+        The model gets those on host data here; those on records are reported to it by the memory
+        port.
         """
         await self.quiet()
         memory, model = self.env.cfg.mem, self.model

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduction of a failing scenario by delta debugging (Zeller and Hildebrandt: docs/references.md)
-over operations, after the cuts that remove most at once.
+"""Reduction of a failing scenario by delta debugging (Zeller and Hildebrandt: docs/references.md).
+
+Cuts that remove most at once come first: operations after the failure, whole regions.
 """
 
 from __future__ import annotations
@@ -19,11 +20,18 @@ _ZEROS = "00" * LINE_BYTES
 
 
 class OutOfTime(Exception):
-    """End of the time limit of a reduction."""
+    """Signal of `fails` that the time limit of a reduction is reached."""
 
 
 def reduce(scenario: Scenario, fails: Fails, keep: Callable[[Scenario], None]) -> Scenario:
-    """Return the smallest scenario found that still fails; call `keep` with each smaller one."""
+    """Return the smallest scenario found that still fails.
+
+    Args:
+        scenario: Scenario that fails.
+        fails: Returns whether a scenario fails for the same cause; raises OutOfTime to end the
+            search.
+        keep: Called with each smaller scenario that fails, and at the end with the result.
+    """
     best = scenario
 
     def smaller(candidate: Scenario) -> bool:
@@ -58,7 +66,12 @@ Smaller = Callable[[Scenario], bool]
 
 
 def _prefix(scenario: Scenario, smaller: Smaller) -> None:
-    """Remove the operations after the failure, by bisection."""
+    """Remove the operations after the failure, by bisection.
+
+    Args:
+        scenario: Scenario that fails.
+        smaller: Tries a scenario, makes it the best one if it fails, and returns whether it did.
+    """
     low, high = 0, len(scenario.operations)
     while high - low > 1:
         middle = (low + high) // 2
@@ -69,14 +82,14 @@ def _prefix(scenario: Scenario, smaller: Smaller) -> None:
 
 
 def _kept(keep: Callable[[Scenario, Operation], bool]) -> Change:
-    """Return the change that removes every operation but those that `keep` accepts."""
+    """Return a change that removes every operation that `keep` does not accept."""
     return lambda old: replace(
         old, operations=tuple(one for one in old.operations if keep(old, one))
     )
 
 
 def _replaced(name: str, index: int, value: Region | Operation) -> Change:
-    """Return the change that replaces one element of a field."""
+    """Return a change that replaces item `index` of the scenario's field `name`."""
 
     def change(old: Scenario) -> Scenario:
         items = getattr(old, name)
@@ -87,9 +100,7 @@ def _replaced(name: str, index: int, value: Region | Operation) -> Change:
 
 
 def _without_regions(scenario: Scenario) -> Iterator[Change]:
-    """Yield, for each region of the device, a change that removes the region with all its
-    operations.
-    """
+    """Yield, for each region of the device, a change that removes all operations on it."""
 
     def other(number: int, old: Scenario, one: Operation) -> bool:
         return one.region < 0 or old.regions[one.region].number != number
@@ -106,7 +117,12 @@ def _simpler_surroundings(_scenario: Scenario) -> Iterator[Change]:
 
 
 def _delta_debug(current: Callable[[], Scenario], smaller: Smaller) -> None:
-    """Remove blocks of operations: halves first, single ones last."""
+    """Remove blocks of operations as long as the scenario fails: halves first, single ones last.
+
+    Args:
+        current: Returns the best scenario so far.
+        smaller: See `_prefix`.
+    """
     size = max(1, len(current().operations) // 2)
     while True:
         start = 0
@@ -121,7 +137,7 @@ def _delta_debug(current: Callable[[], Scenario], smaller: Smaller) -> None:
 
 
 def _simpler(scenario: Scenario) -> Iterator[Change]:
-    """Yield smaller regions, then simpler operations, one at a time."""
+    """Yield changes to a smaller region or a simpler operation, one at a time."""
     used = {one.region for one in scenario.operations}
     for index, region in enumerate(scenario.regions):
         if index in used:
@@ -161,7 +177,9 @@ def _simpler_operation(operation: Operation) -> Iterator[Operation]:
 
 
 def _only_used_regions(scenario: Scenario) -> Scenario:
-    """Drop descriptors that no operation names, and renumber the others."""
+    """Return the scenario without descriptors that no operation names, with the others
+    renumbered.
+    """
     used = sorted({one.region for one in scenario.operations if one.region >= 0})
     place = {old: new for new, old in enumerate(used)} | {-1: -1}
     return replace(

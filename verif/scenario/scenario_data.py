@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenario as plain data: build, regions, operations of the host in order, behaviour of memory and
-link.
+"""Scenario as plain data: device, descriptors, operations of the host in order, memory and link.
 
 It converts to and from JSON, and nothing in it refers to a simulator.
 """
@@ -23,7 +22,7 @@ VERSION = 1
 
 
 class Do(StrEnum):
-    """Kinds of operations."""
+    """Kinds of operations of a scenario."""
 
     WRITE = "write"
     READ = "read"
@@ -40,7 +39,7 @@ class Do(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Behaviour of the device memory (`verif.mem.memory_config.MemConfig`)."""
+    """Behaviour of the device memory; fields as in `verif.mem.memory_config.MemConfig`."""
 
     latency: tuple[int, int] = (3, 3)
     aw_stall: float = 0.0
@@ -54,7 +53,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Settings of the host's link partner; fields as in `cocotbext.cxl.config`."""
+    """Settings of the host side of the link; fields as in `cocotbext.cxl.config`."""
 
     dense: bool = True
     empty_weight: float = 0.5
@@ -72,7 +71,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Descriptor for region `number` of the device; a region that changes its shape has several."""
+    """Descriptor for a region of the device; a region that changes its shape has several.
+
+    Attributes:
+        number: Number of the region.
+        config: Descriptor.
+    """
 
     number: int
     config: RegionConfig
@@ -80,17 +84,32 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One step of the host, of which only the fields of its kind count.
+    """Operation of the host, of which only the fields of its kind count.
 
-    An access goes to (`selector`, `line`) of the descriptor `regions[region]`, or to the byte
-    address `addr` when `region` is -1. `data`: 64 bytes in hex, byte 0 first. `be`: byte enables of
-    a partial write, -1 for a full one. `limit`: waits until fewer requests than that are in flight
-    on its line (0: it does not wait). `idle`: waits until every request is answered.
-    `background`: a commit or register access goes on while the next operations follow. `value`:
-    EPOCH, a register's value, or clocks to wait. `read_errors`, `write_errors`: lines of memory
-    that fail until the next such operation, in addition to random lines by the rates. `poisoned`:
-    lines of host data that the medium poisons; `spoilt`: the same of the device's records, healed
-    by the next such operation.
+    Attributes:
+        do: Kind.
+        region: Index into `Scenario.regions` of the descriptor that is accessed or committed; -1
+            for an access to `addr`.
+        selector: Selector in the window of the region.
+        line: Index of the line in the region.
+        addr: Byte address, if `region` is -1.
+        ldid: LD-ID of the request.
+        opcode: Opcode of a request without data.
+        data: 64 bytes of a write in hex, byte 0 first.
+        be: Byte enables of a partial write; -1 for a full one.
+        poison: Whether the data of a write are poisoned.
+        limit: Wait until fewer requests than that are in flight on the line; 0: do not wait.
+        name: Name of the register or field.
+        value: Value of EPOCH or of the register, or number of cycles to wait.
+        idle: Wait until every request is answered.
+        background: Let a commit or register access go on while the next operations follow.
+        memory: Behaviour of the memory from now on.
+        read_error_rate: Probability of an error of a read, until the next FAULTS operation.
+        write_error_rate: The same for a write.
+        read_errors: Lines of memory whose reads fail, until the next FAULTS operation.
+        write_errors: The same for writes.
+        poisoned: Lines of host data that the medium poisons.
+        spoilt: Lines of the device's records that it poisons, until the next FAULTS operation.
     """
 
     do: Do
@@ -121,7 +140,7 @@ class Operation:
             raise DataError(f"data of a write has {2 * LINE_BYTES} digits, not {len(self.data)}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values that differ from the defaults."""
+        """Return the kind and the fields that differ from their defaults, as values for JSON."""
         out: dict[str, Any] = {"do": self.do.value}
         for one in dataclasses.fields(self):
             value = getattr(self, one.name)
@@ -133,8 +152,19 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All of a run's stimulus. `seed` drew it and still drives what is open to chance while it is
-    played (packing of flits, latencies within their range)."""
+    """Whole stimulus of a run.
+
+    Attributes:
+        seed: Seed that drew it, and that drives what stays random while it is played (packing of
+            flits, latencies within their range).
+        hardware: Parameters of the device.
+        regions: Descriptors.
+        operations: Operations in order.
+        memory: Behaviour of the memory at the start.
+        link: Settings of the host side of the link.
+        background: Content of memory lines that were never written (`Background`).
+        version: Version of the format.
+    """
 
     seed: int
     hardware: DeviceParams
@@ -156,7 +186,7 @@ class Scenario:
                 raise DataError(f"the device has no region {region.number}")
 
     def text(self) -> str:
-        """Return JSON with one operation per line; inverse of `parse`."""
+        """Return the scenario as JSON text with one operation per line; `parse` is the inverse."""
         head = dataclasses.asdict(dataclasses.replace(self, operations=()))
         head.pop("operations")
         lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
@@ -166,7 +196,11 @@ class Scenario:
 
 
 def parse(text: str) -> Scenario:
-    """Return the scenario of a JSON text; DataError says what is wrong."""
+    """Return the scenario of a JSON text.
+
+    Raises:
+        DataError: The text is no valid scenario; the message says why.
+    """
     try:
         return typed(Scenario, parse_json(text))
     except DataError:

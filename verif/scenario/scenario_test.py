@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base test of all uses of the scenario generator: draw or read a scenario, store it with the log,
-play it.
+"""Base test of the scenario generator: draw or read a scenario, write it next to the log, play
+it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ has to be told before the run's own time-out."""
 
 
 class ScenarioTest(NfBaseTest):
-    """Test of one use of the generator.
+    """Test that plays a drawn scenario, or the one in the file that NF_SCENARIO names.
 
-    `use`: a directed use (`weights.USES`) or "mixed"; NF_WEIGHTS overrides its weights.
+    Attributes:
+        use: Directed use of the generator (a key of `weights.USES`), or "mixed" for the default
+            weights. NF_WEIGHTS overrides the weights.
     """
 
     use: ClassVar[str] = "mixed"
@@ -49,7 +51,9 @@ class ScenarioTest(NfBaseTest):
         self._keep()
 
     def _keep(self) -> None:
-        """Write the scenario next to the run's log, before it can fail."""
+        """Write the scenario as `scenario-USE.json` next to the run's metrics, before the run can
+        fail.
+        """
         metrics = os.environ.get("NF_METRICS")
         if metrics:
             file = Path(metrics).with_name(f"scenario-{self.use}.json")
@@ -65,7 +69,11 @@ class ScenarioTest(NfBaseTest):
 
 
 def read_scenario(path: str, cfg: EnvConfig) -> Scenario:
-    """Read a scenario from a file; DataError if it is none, or of another device."""
+    """Return the scenario in a file.
+
+    Raises:
+        DataError: The file cannot be read, is no scenario, or is for another device than the build.
+    """
     try:
         found = parse(read_text(path))
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints of bins: existing knobs, choices, points and words, and their effect on draws."""
+"""Tests of `bin_hints.toml`: knobs, choices, points and words exist, and hints change the draws."""
 
 from __future__ import annotations
 

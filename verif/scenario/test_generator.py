@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenario generator without a simulator: draws are legal, reproducible, and reach every choice."""
+"""Tests of the scenario generator: draws are legal, reproducible, and reach every choice of a
+knob.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduction of a failing scenario, with a judge in place of a simulator."""
+"""Tests of the reduction of a failing scenario, with a function in place of a simulator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def writes(scenario: Scenario) -> list[Operation]:
 
 
 def test_two_operations_are_found() -> None:
-    """Check that a commit and a poisoned write after it remain, since the fault needs both."""
+    """Check that a reduction leaves a commit and a poisoned write after it, if the fault needs
+    both.
+    """
 
     def fails(candidate: Scenario) -> bool:
         kinds = [

@@ -25,7 +25,12 @@ Overrides = Mapping[str, Mapping[str, float]]
 
 
 class Knob(msgspec.Struct, forbid_unknown_fields=True):
-    """One choice of the generator: its alternatives with default weights, and its reason."""
+    """Knob of the generator: a random choice, with default weights and the reason for it.
+
+    Attributes:
+        reason: Statement why the choice matters.
+        weights: Weight by choice.
+    """
 
     reason: str
     weights: dict[str, float]
@@ -40,7 +45,9 @@ class _Tables(msgspec.Struct, forbid_unknown_fields=True):
 def _use(
     table: Mapping[str, dict[str, float] | str], bases: Mapping[str, dict[str, dict[str, float]]]
 ) -> Overrides:
-    """Return the weights of a directed use, those of its `base` first."""
+    """Return the weights of a directed use by knob and choice: those of its `base`, then its
+    own.
+    """
     out: dict[str, Mapping[str, float]] = {}
     for knob, choices in table.items():
         out |= bases[choices] if isinstance(choices, str) else {knob: choices}
@@ -55,13 +62,13 @@ USES: Final = {name: _use(table, _TABLES.bases) for name, table in _TABLES.uses.
 
 
 class Weights:
-    """Knobs with the weights of one run."""
+    """Weights of all knobs for one run: the defaults of `knobs.toml` with overrides."""
 
     def __init__(self, *overrides: Overrides) -> None:
-        """Apply overrides in order, so that later ones win.
+        """Apply overrides to the default weights in order, so that later ones win.
 
         Raises:
-            DataError: a knob or choice is not declared, a weight is below 0, or a knob has no
+            DataError: A knob or choice is not declared, a weight is below 0, or a knob has no
                 choice with a weight above 0.
         """
         table = {name: dict(knob.weights) for name, knob in KNOBS.items()}
@@ -76,12 +83,12 @@ class Weights:
             self._table[name] = (list(weights), list(accumulate(weights.values())))
 
     def pick(self, rng: random.Random, knob: str) -> str:
-        """Draw a choice of a knob."""
+        """Draw a choice of the knob `knob`, by the weights."""
         choices, sums = self._table[knob]
         return rng.choices(choices, cum_weights=sums)[0]
 
     def may(self, rng: random.Random, knob: str) -> bool:
-        """Draw one of the choices "no" and "yes"; return whether it is "yes"."""
+        """Draw "no" or "yes" of the knob `knob`; return True for "yes"."""
         return self.pick(rng, knob) == "yes"
 
 
@@ -98,12 +105,16 @@ def _check(name: str, choices: Mapping[str, float]) -> None:
 
 
 def parse(text: str) -> dict[str, dict[str, float]]:
-    """Return the overrides of a JSON text; DataError says what is wrong."""
+    """Return the overrides {knob: {choice: weight}} of a JSON text.
+
+    Raises:
+        DataError: The text is malformed, or names an unknown knob or choice.
+    """
     found = typed(dict[str, dict[str, float]], parse_json(text), "weights")
     Weights(found)
     return found
 
 
 def from_environment() -> dict[str, dict[str, float]]:
-    """Return the overrides of this run (NF_WEIGHTS)."""
+    """Return the overrides in NF_WEIGHTS, {} if it is not set; DataError as `parse`."""
     return parse(os.environ.get("NF_WEIGHTS") or "{}")

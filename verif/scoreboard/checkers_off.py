@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkers that a mutation run disables, to measure the worth of each.
+"""Checkers that a mutation run disables, to measure how many mutants each of them catches.
 
 NF_CHECKERS_OFF names them, separated by commas. Only a mutation run may set it: `nf` itself refuses
 to start with it in its environment.
@@ -19,7 +19,11 @@ CHECKERS = {
 
 
 def switched_off() -> frozenset[str]:
-    """Return the names in NF_CHECKERS_OFF; ValueError for an unknown checker."""
+    """Return the names of the checkers that NF_CHECKERS_OFF disables, from keys of CHECKERS.
+
+    Raises:
+        ValueError: NF_CHECKERS_OFF names an unknown checker.
+    """
     names = frozenset(filter(None, os.environ.get("NF_CHECKERS_OFF", "").split(",")))
     unknown = sorted(names - CHECKERS.keys())
     if unknown:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to the control window, and changes of the window while requests are in flight.
 
-A change takes effect between the acceptance and the answer of the write that asks for it, so a
-request that overlaps this time may have met the window before or after it.
+The control window is the address range in which hosts access registers over the link. A change
+takes effect between the acceptance and the response of the write that asks for it, so a request
+that overlaps this time may have met the window before or after it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from verif.scoreboard.operations import Op
 
 
 class ControlRequests:
-    """Accesses to the control window, from requests, responses and changes of the window."""
+    """Follower of the requests to the control window and of the changes of the window.
+
+    It keeps `model.control`, the window in force.
+    """
 
     def __init__(self, model: DeviceModel) -> None:
         self.model = model
@@ -29,32 +33,38 @@ class ControlRequests:
         self._now = 0
 
     def connect(self, begins: Callable[[Op], None], ends: Callable[[Op], None]) -> None:
-        """Call `begins` with each request to the window, `ends` when it is answered."""
+        """Set the functions that are called with each request to the window: on arrival and on
+        response.
+        """
         self._begins, self._ends = begins, ends
 
     def change_begin(self, window: ControlWindow) -> None:
-        """Begin a write that makes this the window."""
+        """Record the start of a write that puts `window` in force."""
         self._new = window
 
     def change_end(self) -> None:
-        """End a write that changes the window."""
+        """Record the response to a write that changes the window: the new window is in force."""
         if self._new is not None:
             self._old = [*self._old[-8:], (self.model.control, self._now)]
             self.model.control, self._new = self._new, None
 
     def reset(self) -> None:
-        """Follow a reset of the device."""
+        """Follow a reset of the device: the window has its reset state."""
         self.model.control, self._new = ControlWindow(), None
         self._old.clear()
 
     def request(self, op: Op) -> None:
-        """Follow a request; its access is filled in."""
+        """Record the arrival of a request, whose `access` is set."""
         self._now = max(self._now, op.start)
         if op.access.kind is Kind.CONTROL:
             self._begins(op)
 
     def response(self, op: Op) -> None:
-        """Follow an answer."""
+        """Record the response to a request.
+
+        If it overlapped changes of the window and the possible windows decode it differently,
+        `op.windows` is set to one window for each decoding.
+        """
         self._now = max(self._now, op.end)
         model, present = self.model, self.model.control
         windows = [window for window, end in self._old if end >= op.start]
@@ -74,7 +84,13 @@ class ControlRequests:
 
 
 def either(model: DeviceModel, op: Op) -> Failure | None:
-    """Return the mismatch of a request that one of `op.windows` has decoded, or None."""
+    """Compare the response to a request with the model under each window of `op.windows`.
+
+    The model is left unchanged.
+
+    Returns:
+        None if it is right under one of them, else the mismatch under the first.
+    """
     before, present = model.snapshot(None), model.control
     first: Failure | None = None
     for window in op.windows:

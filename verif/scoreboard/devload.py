@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check of DevLoad in every response against its register thresholds (spec: controller §5).
+"""Check of DevLoad in every response against the thresholds in DEVLOAD_THRESHOLD (spec: controller
+§5).
 
 The level follows the number of transactions that the device has admitted and not answered. From the
-pins it is known in a range: at least the one that is answered, at most what the host has seen
-outstanding since that request came. A region in FALLBACK answers MODERATE or worse.
+pins this number is known in a range: at least 1 (the one that is answered), at most the greatest
+number outstanding at the host since that request came. A region in FALLBACK answers MODERATE or
+worse.
 """
 
 from __future__ import annotations
@@ -24,15 +26,25 @@ LEVELS = (DevLoad.OPTIMAL, DevLoad.MODERATE, DevLoad.SEVERE)
 
 
 def level(occupancy: int, thresholds: tuple[int, ...]) -> DevLoad:
-    """Return the level of an occupancy: the worst whose threshold is reached; 0 disables a
-    level.
+    """Return the DevLoad level of a number of outstanding transactions: the worst whose threshold
+    is reached.
+
+    Args:
+        occupancy: Number of outstanding transactions.
+        thresholds: Thresholds of OPTIMAL, MODERATE and SEVERE; 0 disables a level.
+
+    Returns:
+        The level; LIGHT if no threshold is reached.
     """
     reached = [one for one, least in zip(LEVELS, thresholds, strict=True) if 0 < least <= occupancy]
     return max(reached, default=DevLoad.LIGHT)
 
 
 class DevLoadRule:
-    """Check of DevLoad, from requests, responses, DEVLOAD_THRESHOLD, CAP_* and FALLBACK."""
+    """Check of the DevLoad level in responses.
+
+    It follows requests, responses, writes of DEVLOAD_THRESHOLD and CAP_*, and accesses to FALLBACK.
+    """
 
     def __init__(self) -> None:
         self.thresholds = RESET_THRESHOLDS
@@ -47,29 +59,39 @@ class DevLoadRule:
 
     # -- events -------------------------------------------------------------------------------
     def request(self, now: int) -> None:
-        """Follow a request that is to be answered."""
+        """Record the arrival, at time `now`, of a request that is to be answered."""
         self._outstanding += 1
         while self._peaks and self._peaks[-1][1] <= self._outstanding:
             self._peaks.pop()
         self._peaks.append((now, self._outstanding))
 
     def answered(self) -> None:
-        """Follow a response."""
+        """Record that a request was answered."""
         self._outstanding -= 1
 
     def thresholds_begin(self, *thresholds: int) -> None:
-        """Begin a write of DEVLOAD_THRESHOLD: from now on old or new thresholds may be in force."""
+        """Record the start of a write of DEVLOAD_THRESHOLD: old or new thresholds may be in force.
+
+        Args:
+            thresholds: New thresholds of OPTIMAL, MODERATE and SEVERE.
+        """
         self._former.append((-1, self.thresholds))
         self.thresholds = (thresholds[0], thresholds[1], thresholds[2])
 
     def thresholds_end(self, now: int) -> None:
-        """End a write of DEVLOAD_THRESHOLD: the former thresholds are no longer in force."""
+        """Record the response at time `now` to a write of DEVLOAD_THRESHOLD.
+
+        Requests from now on meet the new thresholds only.
+        """
         self._former = deque((now if end < 0 else end, old) for end, old in self._former)
         while len(self._former) > 1 and self._outstanding == 0:
             self._former.popleft()
 
     def set_capacity(self, window: int, threshold: int) -> None:
-        """Begin a write of CAP_WINDOW or CAP_THRESHOLD."""
+        """Record a write of CAP_WINDOW or CAP_THRESHOLD, with the values of both after it.
+
+        If the capacity check can fail with them, regions may be in FALLBACK from now on.
+        """
         if window and threshold < window:
             self._cap_was_on = True
 
@@ -81,15 +103,22 @@ class DevLoadRule:
                 self.fallback_since.setdefault(region, now)
 
     def clear_fallback(self, bits: int) -> None:
-        """Begin a write-1-to-clear of FALLBACK."""
+        """Record the start of a write of FALLBACK whose ones clear the flags of these regions."""
         for region in list(self.fallback_since):
             if bits >> region & 1:
                 del self.fallback_since[region]
 
     # -- the check ----------------------------------------------------------------------------
     def check(self, op: Op, region: int | None, devload: int) -> str | None:
-        """Return the error in the DevLoad of the response to `op`, in the window of `region`, or
-        None.
+        """Check the DevLoad of a response.
+
+        Args:
+            op: Request that is answered.
+            region: Region whose window holds the address, or None.
+            devload: DevLoad of the response.
+
+        Returns:
+            Text of the finding, or None.
         """
         levels = self.levels(op)
         allowed = set(levels)
@@ -108,7 +137,9 @@ class DevLoadRule:
         return f"DevLoad must be {names} by the occupancy and the thresholds {self.thresholds}"
 
     def levels(self, op: Op) -> set[DevLoad]:
-        """Return the levels that the occupancy may have had when `op` was answered."""
+        """Return the levels that the number of outstanding transactions may have given when `op`
+        was answered.
+        """
         most = next((count for time, count in self._peaks if time >= op.start), 1)
         sets = [self.thresholds, *(old for end, old in self._former if end < 0 or end >= op.start)]
         edges = {1, most}

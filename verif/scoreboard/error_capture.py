@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check of ERR_INFO, ERR_ADDR and ERR_TAG: the first refused access since the capture was armed.
+"""Check of ERR_INFO, ERR_ADDR and ERR_TAG, which show the first refused access since they were
+armed.
 
-Which one was first is known when it was alone. Of several in flight at once any may have been
-(spec: controller §6); what the registers show must be one of them, and the same in all registers.
+Software arms the capture by a write of 1 to ERR_INFO.VALID. Of several refused accesses in flight
+at once any may have been the first (spec: controller §6); the registers must show one of them, and
+the same in all registers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from models.expected_response import AccessError
 from models.regions import Cause
-from models.step_result import AccessError
 from verif.scoreboard.operations import Op
 
 NOTHING = AccessError(Cause.NONE, False, 0, 0, 0, 0)
@@ -20,7 +22,13 @@ _LOW_MASK = (1 << _HIGH) - 1
 
 @dataclass(slots=True)
 class _Candidate:
-    """A refused access; `certain`: it came after the capture was armed."""
+    """Refused access that the registers may show.
+
+    Attributes:
+        op: The request.
+        error: Content of the registers for it.
+        certain: Whether it was refused after the capture was armed; if False, maybe before.
+    """
 
     op: Op
     error: AccessError
@@ -28,7 +36,7 @@ class _Candidate:
 
 
 def error_of(op: Op) -> AccessError:
-    """Return the content of the error registers for a refused access."""
+    """Return the content of the error registers for a refused request."""
     msg, access = op.msg, op.access
     return AccessError(
         access.cause, access.write, int(msg.opcode), msg.ldid, msg.addr >> 6 << 6, msg.tag
@@ -36,7 +44,12 @@ def error_of(op: Op) -> AccessError:
 
 
 def shown(error: AccessError, register: str) -> dict[str, int]:
-    """Return the fields of one error register for an access."""
+    """Return the fields that one error register shows for a captured access, without VALID.
+
+    Args:
+        error: Captured access.
+        register: ERR_INFO, ERR_ADDR_LO, ERR_ADDR_HI or ERR_TAG.
+    """
     if register == "ERR_INFO":
         return {
             "CAUSE": int(error.cause),
@@ -50,7 +63,7 @@ def shown(error: AccessError, register: str) -> dict[str, int]:
 
 
 class ErrorCapture:
-    """Predicted capture, from refused requests and the writes that arm it."""
+    """Predictor of the error capture, from refused requests and the writes that arm it."""
 
     def __init__(self) -> None:
         self._candidates: list[_Candidate] = []
@@ -64,23 +77,26 @@ class ErrorCapture:
         self._arms = 0
 
     def refused(self, op: Op) -> None:
-        """Follow a request that must be refused."""
+        """Record a request that must be refused, when it arrives; it may be captured."""
         self._candidates.append(_Candidate(op, error_of(op), self._arming is None))
         if len(self._candidates) > 64:
             self._candidates = self._first()
 
     def doubtful(self) -> None:
-        """Note an unknown refusal: nothing is compared until the capture is armed again."""
+        """Record a request that may have been refused: no read is checked until the capture is
+        armed again.
+        """
         self._open += 1
 
     def arm_begin(self, now: int) -> None:
-        """Begin a write of 1 to ERR_INFO.VALID."""
+        """Record the start of a write of 1 to ERR_INFO.VALID, at time `now`."""
         self._arming = now
         self._arms += 1
 
     def arm_end(self) -> None:
-        """End a write that arms the capture: a request in flight may be captured before or
-        after.
+        """Record the response to a write of 1 to ERR_INFO.VALID.
+
+        Requests in flight during the write may be captured before or after it.
         """
         since = self._arming or 0
         shown = [one.error for one in self._first()] if self._known is None else self._known
@@ -93,7 +109,9 @@ class ErrorCapture:
         self._arms += 1
 
     def _first(self) -> list[_Candidate]:
-        """Return the candidates that may have been first."""
+        """Return the refused accesses that may have been the first one since the capture was
+        armed.
+        """
         ends = [one.op.end for one in self._candidates if one.certain and one.op.end >= 0]
         limit = min(ends, default=None)
         if limit is None:
@@ -101,18 +119,34 @@ class ErrorCapture:
         return [one for one in self._candidates if one.op.start <= limit]
 
     def _certain(self, now: int) -> bool:
-        """Return whether a refused access was answered before `now`, since the capture was
-        armed.
+        """Return whether an access refused for certain since arming was answered before time
+        `now`.
         """
         return any(one.certain and 0 <= one.op.end < now for one in self._candidates)
 
     def begin(self, now: int) -> tuple[bool, int]:
-        """Begin a read."""
+        """Return what is known when a read of an error register begins, for `check`.
+
+        Returns:
+            Whether an access is captured for certain, and the number of starts and ends of arming
+            writes.
+        """
         certain = self._known is not None or self._certain(now + 1)
         return certain and self._arming is None, self._arms
 
     def check(self, register: str, fields: dict[str, int], before: tuple[bool, int]) -> str | None:
-        """Return the error in a read that began with `before`, or None."""
+        """Check a read of an error register.
+
+        A read that shows a capture settles which access was the first.
+
+        Args:
+            register: Name of the register.
+            fields: Value by name of the field.
+            before: Result of `begin` when the read began.
+
+        Returns:
+            Text of the finding, or None.
+        """
         certain, arms = before
         armed = arms != self._arms or self._arming is not None
         first = [one.error for one in self._first()]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A finding of a checker, and the key by which runs with the same fault count as one cause.
+"""Finding of a checker, and the key by which runs with the same fault count as one cause.
 
-A text tells of tags, addresses and data, which differ from run to run. A key names none of them:
-the checker, the mode of the region, what differs. It travels as the last line of the exception's
-text, which the simulator's result file keeps; `scripts.run.verdict` takes it from there.
+A text contains tags, addresses and data, which differ from run to run. A key contains none of them:
+it names the checker, the mode of the region and what differs. It is the last line of the
+exception's text, which the simulator's result file keeps; `scripts.run.verdict` reads it there.
 """
 
 from __future__ import annotations
@@ -21,21 +21,32 @@ _VALUE = re.compile(r"\b0x[0-9a-fA-F]+\b|\d+(?:\.\d+)?")
 
 
 def link_rule(text: str) -> str:
-    """Return the key of a finding of the link monitor anywhere in a text; "" for any other text."""
+    """Return the key "link: RULE" if a text contains a finding of the link monitor, else ""."""
     rule = _LINK_RULE.search(text)
     return f"link: {rule[1]}" if rule else ""
 
 
 class Finding(str):
-    """Text with a `key`. `text` explains; `data` are the values, which come last."""
+    """Text of a finding (a str) with the key of its cause.
+
+    Attributes:
+        key: Key of the cause, without values.
+        text: Explanation.
+        data: Values, which the str holds after the explanation.
+    """
 
     key: str
     text: str
     data: str
 
     def __new__(cls, text: str, key: str = "", data: str = "") -> Finding:
-        """Create a finding; the default key is the link's rule, or the text with numbers replaced
-        by N.
+        """Create a finding.
+
+        Args:
+            text: Explanation.
+            key: Key of the cause; by default the rule of the link that `text` names, else `text`
+                with numbers replaced by N.
+            data: Values, put after the explanation.
         """
         self = super().__new__(cls, f"{text}; {data}" if data else text)
         self.text, self.data = text, data
@@ -44,10 +55,12 @@ class Finding(str):
 
 
 class CheckFailed(AssertionError):
-    """Failure of a test with all findings, the first of which is the cause.
+    """Failure of a test with all its findings, one per line; the last line is the key of the first.
 
-    `run` names seed and profile; it stands between the explanation and the data, so that a line
-    that has to be cut loses data alone.
+    Args:
+        found: Findings; the first one is the cause.
+        run: Seed and profile of the run. They stand between explanation and data of the first
+            finding, so that a line that has to be cut loses data only.
     """
 
     def __init__(self, found: Sequence[str], run: str) -> None:

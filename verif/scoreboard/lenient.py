@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scoreboard for a device whose RAMs are damaged: never wrong, sometimes lost.
+"""Scoreboard for a device whose RAMs have flipped bits: responses are never wrong, sometimes lost.
 
-spec: controller, second edition, section 8. It takes an answer that says itself that it is not to
-be trusted; every other answer must be that of a device without a fault. One request a line at a
-time: which of several requests in flight found a damage could not be told.
+A response that is itself marked as untrusted (poison) is accepted; every other one must be that of
+a device without a fault (spec: controller, second edition, section 8). Only one request per line
+may be in flight: which of several met the damage could not be determined.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ INFO_POISONED = 1 << 137
 
 
 def owns_up(op: Op) -> bool:
-    """Return whether the answer is marked as untrusted: Poison, or INFO of a poisoned line."""
+    """Return whether a response is marked as untrusted: by poison, or the poison bit in INFO of a
+    line.
+    """
     response = op.response
     if not isinstance(response, S2MDRS):
         return False
@@ -31,8 +33,9 @@ def owns_up(op: Op) -> bool:
 
 
 class LenientQuiescence(Quiescence):
-    """Quiescence that accepts poison as an answer; every other answer must be that of a device
-    without a fault.
+    """Quiescence that accepts a response marked as untrusted, and counts it in `losses`.
+
+    Every other response must be that of a device without a fault.
     """
 
     losses = 0
@@ -47,8 +50,10 @@ class LenientQuiescence(Quiescence):
 
 
 class LenientScoreboard(Scoreboard):
-    """Scoreboard that judges answers and accepts losses; a device without a check may be wrong
-    (`wrong`).
+    """Scoreboard for a device with flipped RAM bits, which accepts responses marked as untrusted.
+
+    Wrong register values are not reported. A device without RAM protection may answer wrongly: such
+    findings are only counted, in `wrong`.
     """
 
     quiescence_type = LenientQuiescence
@@ -61,7 +66,7 @@ class LenientScoreboard(Scoreboard):
         return bool(self.ram.flips)
 
     def take_losses(self) -> int:
-        """Return the number of untrusted answers since the last call."""
+        """Return the number of responses marked as untrusted since the last call."""
         assert isinstance(self.quiescence, LenientQuiescence)
         losses, self.quiescence.losses = self.quiescence.losses, 0
         return losses

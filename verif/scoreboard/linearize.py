@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linearization: search for an order of racing operations that explains every response.
 
-Operations that do not overlap in time keep their order; those that do may have taken effect in
-either. The search walks the linear extensions of that partial order, merges equal states, and
-takes commuting operations in one order only. It ends with every state that the line can be in.
-The condition is linearizability (Herlihy and Wing 1990), the search that of Wing and Gong (1993):
-docs/references.md.
+Operations on a line that do not overlap in time keep their order; of those that overlap either may
+have taken effect first. The search walks the linear extensions of that partial order, merges equal
+states, and takes commuting operations in one order only. Its result is every state that the line
+can be in. The condition is linearizability (Herlihy and Wing 1990), the search that of Wing and
+Gong (1993): docs/references.md.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from models.aggregated_line import AggregatedLine
 from models.device import DeviceModel, Snapshot
 from models.device_state import COUNTERS
+from models.expected_response import Difference, ExpectedResponse
 from models.regions import Kind
-from models.step_result import Difference, StepResult
 from verif.scoreboard.operations import Op
 
 Counts = tuple[int, ...]
@@ -26,11 +26,13 @@ ZERO: Counts = (0,) * len(COUNTERS)
 
 
 class OverBudget(Exception):
-    """Failure of a search: one cluster has too many orders to try."""
+    """Failure of a search that took more steps than its budget allows."""
 
 
 def identity(snap: Snapshot) -> Hashable:
-    """Return the identity of a state of a line, without the counters of the device."""
+    """Return a hashable value that is equal for equal states of a line; device counters are left
+    out.
+    """
     line = snap.line
     if line is None:
         return snap.memory
@@ -42,21 +44,31 @@ def identity(snap: Snapshot) -> Hashable:
 
 @dataclass(slots=True)
 class State:
-    """Possible state of a line.
+    """Possible state of a line after a set of operations.
 
-    The counters moved by `low`..`high` on the paths to it; `own` of that is in the snapshot.
-    `came` is the state before on one of these paths, the operation, and what it was to answer.
+    Attributes:
+        snap: Snapshot of the model with the line in this state.
+        own: Increase of each counter that `snap` contains, in order of COUNTERS.
+        low: Least increase of each counter over all orders that lead to this state.
+        high: Greatest increase of each counter over these orders.
+        came: On one of these orders: the state before the last operation, that operation, and its
+            expected result. None for a start state.
     """
 
     snap: Snapshot
     own: Counts = ZERO
     low: Counts = ZERO
     high: Counts = ZERO
-    came: tuple[State, Op, StepResult] | None = None
+    came: tuple[State, Op, ExpectedResponse] | None = None
 
-    def steps(self) -> list[tuple[Op, AggregatedLine, AggregatedLine, StepResult]]:
-        """Return the operations on a path to this state, each with the line before and after it."""
-        out: list[tuple[Op, AggregatedLine, AggregatedLine, StepResult]] = []
+    def steps(self) -> list[tuple[Op, AggregatedLine, AggregatedLine, ExpectedResponse]]:
+        """Return the operations on one order that leads to this state, the first one first.
+
+        Returns:
+            Tuples of the operation, the aggregated line before it, the line after it, and its
+            expected result. Operations on ordinary memory are left out.
+        """
+        out: list[tuple[Op, AggregatedLine, AggregatedLine, ExpectedResponse]] = []
         state = self
         while state.came is not None:
             before, op, expected = state.came
@@ -68,12 +80,12 @@ class State:
 
 @dataclass(slots=True)
 class Bucket:
-    """States reached by the same set of operations, with equal ones merged."""
+    """Set of possible states after the same operations, with equal states merged."""
 
     states: dict[Hashable, State] = field(default_factory=dict)
 
     def add(self, new: State) -> None:
-        """Add a state, or widen the counters of an equal one."""
+        """Add a state; if an equal one is present, only widen its counter range."""
         old = self.states.setdefault(identity(new.snap), new)
         if old is not new:
             old.low = tuple(map(min, old.low, new.low))
@@ -82,10 +94,18 @@ class Bucket:
 
 @dataclass(slots=True)
 class Failure:
-    """First operation that no order explains."""
+    """Operation whose response no order explains, with the most operations applied before it.
+
+    Attributes:
+        op: The operation.
+        expected: Result that the model gives in the order that explained most operations.
+        differences: Differences of the response from `expected`.
+        explain: Text of the model on how it came to `expected`.
+        applied: Number of operations applied before `op`.
+    """
 
     op: Op
-    expected: StepResult
+    expected: ExpectedResponse
     differences: list[Difference]
     explain: str
     applied: int = 0
@@ -95,7 +115,10 @@ Reached = dict[int, list[State]]
 
 
 def commute(a: Op, b: Op) -> bool:
-    """Return whether two operations give the same answers and state in either order."""
+    """Return whether two operations on a line give the same responses and state in either order.
+
+    Two reads do, operations without effect, and contributions of different workers.
+    """
     if (a.read and b.read) or a.inert or b.inert:
         return True
     if a.read or b.read:
@@ -107,7 +130,9 @@ def commute(a: Op, b: Op) -> bool:
 
 @contextmanager
 def failing(model: DeviceModel, lines: set[int]) -> Iterator[None]:
-    """Make reads and writes of some memory lines fail."""
+    """Make the model's reads and writes of some lines of device memory fail within a `with`
+    block.
+    """
     if not lines:
         yield
         return
@@ -121,9 +146,17 @@ def failing(model: DeviceModel, lines: set[int]) -> Iterator[None]:
 
 @dataclass(eq=False)
 class Linearizer:
-    """Search over one cluster of operations on the line `key`.
+    """Search for the orders of a set of operations on one line.
 
-    With `may_lose` the state of the line may have been lost before any of them.
+    Args:
+        model: Device model; its state changes during the search.
+        key: Key of the line.
+        ops: Operations, each with its response.
+        budget: Number of steps after which OverBudget is raised.
+        may_lose: Whether the line may have lost its state before any of the operations.
+
+    Attributes:
+        failure: First response that no order explained so far, or None.
     """
 
     model: DeviceModel
@@ -151,11 +184,23 @@ class Linearizer:
         ]
 
     def run(self, start: Reached, allowed: int, must: int, commit_follows: bool = False) -> Reached:
-        """Apply the `allowed` operations in every legal order.
+        """Apply operations in every order that their times allow and that explains their responses.
 
-        `start` and the result map the set of applied operations (a bit mask) to the states reached.
-        Only sets that hold all of `must` are returned. With `commit_follows` an operation outside
-        `must` may also be left for after the commit. Raises OverBudget.
+        A set of operations is a bit mask: bit i for `ops[i]`.
+
+        Args:
+            start: Possible states by the set of operations applied so far.
+            allowed: Operations that may be applied.
+            must: Operations that have to be applied.
+            commit_follows: Whether operations of `allowed` outside `must` may be left for after a
+                commit; if False, all of `allowed` have to be applied.
+
+        Returns:
+            Possible states by the set of applied operations; empty if no order explains the
+            responses.
+
+        Raises:
+            OverBudget: The search took more than `budget` steps.
         """
         layers: dict[int, Bucket] = {}
         for mask, states in start.items():
@@ -175,10 +220,11 @@ class Linearizer:
         return result
 
     def _rebased(self, states: Iterable[State]) -> Bucket:
-        """Return states that can be restored in any order.
+        """Return states as a bucket whose snapshots the model can restore in any order.
 
-        The model takes no snapshot from before a commit (here other regions' do not matter), and
-        moves only the counters that the present tally names: so all are named.
+        The model refuses a snapshot from before a commit (here commits of other regions do not
+        matter), and restores only the counters in the snapshot's tally: so all counters are put
+        into it.
         """
         commits = self.model.snapshot(self.key).commits
         bucket = Bucket()
@@ -188,8 +234,16 @@ class Linearizer:
         return bucket
 
     def _choices(self, mask: int, allowed: int, must: int, commit_follows: bool) -> list[int]:
-        """Return the operations to try next; one that commutes with all rivals stands for all
-        orders.
+        """Return the numbers of the operations to apply next.
+
+        One that commutes with every operation it could race with is returned alone: its place in
+        the order makes no difference.
+
+        Args:
+            mask: Operations applied so far.
+            allowed: See `run`.
+            must: See `run`.
+            commit_follows: See `run`.
         """
         rest = allowed & ~mask
         enabled = [i for i in range(len(self.ops)) if rest >> i & 1 and self.before[i] & ~mask == 0]
@@ -201,7 +255,10 @@ class Linearizer:
         return enabled
 
     def _starts(self, states: Sequence[State]) -> list[State]:
-        """Return the states in which the next operation may find the line."""
+        """Return the states in which the next operation may find the line.
+
+        With `may_lose` these are the given states and each of them after the loss of the line.
+        """
         if not self.may_lose or not isinstance(self.key, tuple):
             return list(states)
         bucket = Bucket()
@@ -213,8 +270,9 @@ class Linearizer:
         return list(bucket.states.values())
 
     def _failures(self, op: Op) -> list[set[int]]:
-        """Return the memory errors that an operation may have met; racing operations may have met
-        it or not.
+        """Return the alternatives for the memory lines that failed for an operation.
+
+        Of racing operations each may have met the errors or not; one without rivals met them all.
         """
         if not op.failed:
             return [set()]

@@ -2,9 +2,9 @@
 """Check of link counters, LINK_STATE and LINK_ERR_INFO against the flits on the pins (spec: link
 spec §9).
 
-The link tracker of the monitor counts what the device's registers should count. What depends on
-when the device notices a loss (a retrain catches flits on their way, a time-out ends a wait) has a
-range; without losses and retrains every figure is exact.
+The link tracker of the monitor counts what the device's registers should count. A count that
+depends on when the device notices a loss (a retrain catches flits on their way, a time-out ends a
+wait) has a range; without losses and retrains every count is exact.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ UNBOUNDED = 1 << 32
 
 
 class LinkState:
-    """Predicted link state, from the flits; `tracked`: the counters of the link tracker, which
-    judges them.
+    """Predictor of the counters and state of the link, from the flits on the pins.
+
+    Args:
+        clock: Returns the present cycle.
+        tracked: Returns the counters of the link tracker, by name of the counter register.
     """
 
     def __init__(self, clock: Callable[[], int], tracked: Callable[[], Counter[str]]) -> None:
@@ -46,7 +49,7 @@ class LinkState:
         self._seen: Counter[str] = Counter()
 
     def flit(self, event: FlitEvent) -> None:
-        """Count a transferred flit."""
+        """Count a flit that was transferred on the pins, in either direction."""
         received = event.direction is Direction.M2S
         self.events["RX_FLIT" if received else "TX_FLIT"].add()
         if received and event.kind in _LOST:
@@ -67,23 +70,27 @@ class LinkState:
                 self._seen[name] = now[name]
 
     def reset(self) -> None:
-        """Follow a reset of the device and of the tracker."""
+        """Follow a reset of device and tracker: the link is down, and the tracker counts from 0."""
         self._seen.clear()
         self.up = self.asked = False
 
     def retrain(self) -> None:
-        """Count a fall of phy_up."""
+        """Count a fall of phy_up, with which the physical layer starts to retrain."""
         self.retrains.add()
 
     @property
     def faulty(self) -> bool:
-        """Return whether a flit or the physical layer was lost; from then on some figures are
-        ranges.
+        """Return whether a flit to the device was damaged, the device has requested a retry, or
+        phy_up fell.
+
+        From then on some counts are ranges.
         """
         return bool(self.lost.total or self.requests.total or self.retrains.total)
 
     def span(self, name: str) -> Span:
-        """Return the least and most that a counter may have counted since the start."""
+        """Return the range of the number of events of a link counter since the start of the
+        test.
+        """
         if name == "RETRY_LOCAL":
             # A flit lost while a retry is under way begins no other; a gap in the sequence may.
             return Span(0, max(self.lost.total, self.requests.total) + self.retrains.total)
@@ -102,7 +109,9 @@ class LinkState:
         return Span(max(0, span.low - slack), span.high + slack)
 
     def errors(self) -> Span:
-        """Return the number of events that raise IRQ_STATUS.LINK_ERROR."""
+        """Return the range of the number of events that set IRQ_STATUS.LINK_ERROR, since the
+        start.
+        """
         # A link that fails in the end has lost something, or was retrained.
         failed = int(bool(self.retrains.total))
         return total((*map(self.span, _ERRORS), Span(0, failed)))

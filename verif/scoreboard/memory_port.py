@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors and poison on the memory port: the line that each belongs to, and its loss.
+"""Check of the device-memory port: errors and poison, ownership of lines, and the record
+initialiser.
 
-The record of a line (bookkeeping, and in the low-bit modes count planes) is the device's own: when
-it is fetched and written back is micro-architecture. So this module tells the model what was lost
-on that way (hdl/README.md, Trust): a record that was read with an error or poison, or whose write
-was refused. Errors and poison are also counted here, response by response: the registers that
-count them have to agree exactly.
+The device keeps the record of a line (bookkeeping, and in the low-bit modes count planes) in
+memory; when it fetches a record or writes it back is micro-architecture. So this module tells the
+model which records were lost (hdl/README.md, Trust): read with an error or poison, or the write
+refused. Errors and poison are also counted here, response by response; the registers that count
+them must agree exactly.
 """
 
 from __future__ import annotations
@@ -31,9 +32,14 @@ INIT_ID = 3
 
 @dataclass(slots=True)
 class _Area:
-    """Lines of a region that are to be overwritten, or, unless it is `certain`, may be.
+    """Bookkeeping lines of a region that the record initialiser still has to overwrite.
 
-    The written ones are stored: an area of 2^30 lines is legal, and never written whole.
+    Only the overwritten ones are stored: an area of 2^30 lines is legal, and never written whole.
+
+    Attributes:
+        lines: Number of lines of the region.
+        certain: Whether they must be overwritten; if False, they may be.
+        written: Indices of the lines already overwritten.
     """
 
     lines: int
@@ -41,7 +47,7 @@ class _Area:
     written: set[int] = field(default_factory=set)
 
     def write(self, index: int) -> bool:
-        """Record that a line was overwritten; return whether it still had to be."""
+        """Record that line `index` was overwritten; return whether it had not been so far."""
         needed = 0 <= index < self.lines and index not in self.written
         if needed:
             self.written.add(index)
@@ -49,7 +55,12 @@ class _Area:
 
 
 class Initialiser:
-    """Predicted record initialiser, from commits and the writes of INIT_ID."""
+    """Predictor of the record initialiser, which overwrites the bookkeeping lines of a region's
+    state area after a commit that claims it (hdl/README.md, Trust).
+
+    It follows commits and the writes of AXI ID INIT_ID. STATUS.INIT_BUSY is 1 until the last of
+    them is answered.
+    """
 
     def __init__(self) -> None:
         self._areas: dict[int, list[_Area]] = {}
@@ -60,7 +71,17 @@ class Initialiser:
     def committed(
         self, region: int, before: RegionConfig | None, after: RegionConfig, cnt_w: int
     ) -> None:
-        """Follow an accepted commit."""
+        """Record an accepted commit: the bookkeeping lines of the region must, or may, be
+        overwritten.
+
+        They must be if their place has changed and no write came before the commit was settled.
+
+        Args:
+            region: Number of the region.
+            before: Descriptor before the commit, or None.
+            after: Committed descriptor; mode IDENTITY needs no records.
+            cnt_w: Width of the device's counters in bits.
+        """
         old, early = self._areas.pop(region, []), region in self._early
         self._early.discard(region)
         if after.mode is Mode.IDENTITY:
@@ -72,9 +93,15 @@ class Initialiser:
             self._areas[region][:0] = [area for area in old if area.certain]
 
     def write(self, region: int, index: int, committing: bool) -> str | None:
-        """Follow an answered write of the initialiser; return its error or None.
+        """Check an answered write of the initialiser.
 
-        `committing`: a commit of the region is under way.
+        Args:
+            region: Region of the record.
+            index: Index of the line in the region.
+            committing: Whether a commit of the region is pending.
+
+        Returns:
+            Text of the finding if the line need not be overwritten, else None.
         """
         if committing:
             self._early.add(region)
@@ -89,14 +116,23 @@ class Initialiser:
         return f"the initialiser writes record {index} of region {region} without need"
 
     def busy(self) -> Span:
-        """Return the range of INIT_BUSY by the remaining work."""
+        """Return the range of STATUS.INIT_BUSY: 1 with lines that must be overwritten, 0..1 if they
+        may be.
+        """
         certain = any(area.certain for areas in self._areas.values() for area in areas)
         return Span(int(certain), int(bool(self._areas)))
 
 
 def places(config: RegionConfig, cnt_w: int) -> tuple[int, int, int]:
-    """Return the place of the bookkeeping lines of a region: the first line, their distance, their
-    number.
+    """Return where the bookkeeping lines of a region lie in memory.
+
+    Args:
+        config: Descriptor.
+        cnt_w: Width of the device's counters in bits.
+
+    Returns:
+        Number of the first line, distance between two in lines, and their number; zeros for mode
+        IDENTITY.
     """
     if config.mode is Mode.IDENTITY:
         return 0, 0, 0
@@ -122,9 +158,15 @@ OWNERS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Record that a memory line belongs to; `beat` 0 is the bookkeeping, then the planes or a sum.
+    """Record that a line of device memory is a part of.
 
-    A sum that is kept lies where plane 0 of a low-bit line does; it may be left out.
+    Attributes:
+        region: Number of the region.
+        index: Index of the recorded line in the region.
+        beat: Place of the memory line in the record: 0 is the bookkeeping line, then come the count
+            planes, or the kept sum of an FP32 line with KEEP_SUM.
+        mode: Mode of the region.
+        planes: Number of lines after the bookkeeping line.
     """
 
     region: int
@@ -136,11 +178,14 @@ class Record:
 
 @dataclass(eq=False)
 class MemoryPort:
-    """Check of the device-memory port by `beat`; at first no region is committed.
+    """Check of each beat on the device-memory port by `beat`; at first no region is committed.
 
     Args:
-        configs: the committed descriptors of the scoreboard.
-        may_poison: see `Scoreboard.may_poison`.
+        model: Device model.
+        quiescence: Receives lost records and failed accesses.
+        configs: Committed descriptor by region; the list of the scoreboard.
+        clock: Returns the present cycle.
+        may_poison: See `Scoreboard.may_poison`.
     """
 
     model: DeviceModel
@@ -163,8 +208,10 @@ class MemoryPort:
 
     @property
     def initialising(self) -> bool:
-        """Return whether the initialiser is active: an eviction may have to wait until it has
-        passed.
+        """Return whether the record initialiser has work, or wrote within the last INIT_CLOCKS
+        cycles.
+
+        Evictions may have to wait for it.
         """
         recent = self.clock() - self._last_initialised < INIT_CLOCKS
         return recent or self.initialiser.busy().low > 0
@@ -173,7 +220,13 @@ class MemoryPort:
         self.rule, self.wrong = rule, text
 
     def beat(self, beat: MemBeat) -> bool:
-        """Judge a beat; return whether it was an event (an error or poison)."""
+        """Check a beat on the device-memory port, and pass what it loses to `quiescence`.
+
+        A breach of the rules is left in `wrong` and `rule`, else `wrong` is None.
+
+        Returns:
+            True for an error response or poison.
+        """
         self.wrong = None
         record, place = self.located(beat)
         self._owned(beat, record, place)
@@ -202,7 +255,11 @@ class MemoryPort:
         return True
 
     def _failed(self, line: int) -> None:
-        """Follow a failed access to host data: ordinary memory, or an FP32 line."""
+        """Pass a failed access to host data (ordinary memory or an FP32 line) on to `quiescence`.
+
+        Args:
+            line: Number of the line of device memory.
+        """
         key: tuple[int, int] = (MEMORY_KEY, line)
         for region, config in self._regions():
             offset = line - config.state_line
@@ -211,7 +268,14 @@ class MemoryPort:
         self.quiescence.failed(key, line)
 
     def _owned(self, beat: MemBeat, record: Record | None, place: str) -> None:
-        """Check that the AXI ID may access the line, and that the burst is whole."""
+        """Check that the AXI ID of a beat may access its line, and that records are moved as
+        specified.
+
+        Args:
+            beat: Beat on the port.
+            record: Record that the line is a part of, or None.
+            place: Name of the access, see `located`.
+        """
         users = OWNERS[beat.write]
         if beat.axi_id >= len(users) or place not in users[beat.axi_id]:
             if self._settled():
@@ -236,7 +300,9 @@ class MemoryPort:
                 self._forbidden("record length", text)
 
     def _initialised(self, beat: MemBeat, record: Record) -> None:
-        """Follow an answered write of the initialiser."""
+        """Check an answered write of the record initialiser: zeros, to a bookkeeping line that
+        needs it.
+        """
         self.initialised.add()
         self._last_initialised = self.clock()
         committing = bool(self.quiescence.pending(record.region))
@@ -248,14 +314,16 @@ class MemoryPort:
             self._forbidden("initialiser", wrong)
 
     def _settled(self) -> bool:
-        """Return whether no commit is in progress, so that the descriptors are known."""
+        """Return whether no commit of any region is pending, so that the descriptors in force are
+        known.
+        """
         return not any(self.quiescence.pending(region) for region in range(len(self.configs)))
 
     def _has_state(self, record: Record) -> bool:
-        """Return whether a plane holds state of this epoch.
+        """Return whether a part of a record, after its bookkeeping line, holds state of this epoch.
 
-        A plane that no contribution has reached does not, nor does a sum, which can be gathered
-        again.
+        False for a count plane that no contribution has reached, and for the sum of an FP32 line,
+        which can be gathered again.
         """
         if not record.mode.low_bit:
             return False
@@ -266,7 +334,9 @@ class MemoryPort:
         return record.beat <= planes_kept(most, self.model.params.cnt_w)
 
     def _regions(self) -> Iterator[tuple[int, RegionConfig]]:
-        """Yield the descriptors that may be in force, including those of unanswered commits."""
+        """Yield region number and descriptor of each region: the committed one, and those of
+        pending commits.
+        """
         for region, config in enumerate(self.configs):
             if config is not None:
                 yield region, config
@@ -274,7 +344,7 @@ class MemoryPort:
                 yield region, pending.config
 
     def record(self, line: int) -> Record | None:
-        """Return the record that a memory line is part of."""
+        """Return the record that a line of device memory is a part of, or None."""
         for region, config in self._regions():
             cnt_w = self.model.params.cnt_w
             if config.mode is Mode.IDENTITY:
@@ -290,10 +360,14 @@ class MemoryPort:
         return None
 
     def located(self, beat: MemBeat) -> tuple[Record | None, str]:
-        """Return the record of a beat's line, and the action as named by the coverage point "memory
-        side-band".
+        """Return the record of a beat's line, and the name of the access.
 
         Coverage and scoreboard ask for the same beat, so the last result is kept.
+
+        Returns:
+            The record or None, and the name as in the coverage point "memory side-band": eviction,
+            initialiser, bookkeeping, plane, FP32 bookkeeping, FP32 kept sum, FP32 partial, MEMORY
+            (ordinary memory), or the mode of the region.
         """
         if beat is not self._located[0]:
             record = self.record(beat.line)

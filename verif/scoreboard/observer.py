@@ -1,39 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observer of a scoreboard: the interface through which functional coverage samples its results."""
+"""Observer of a scoreboard: the interface through which functional coverage receives its
+results.
+"""
 
 from __future__ import annotations
 
 from models.aggregated_line import AggregatedLine
+from models.expected_response import ExpectedResponse
 from models.regions import RegionConfig
-from models.step_result import StepResult
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
 
 
 class Observer:
-    """Listener whose methods do nothing; a subclass overrides those that it needs."""
+    """Observer whose methods do nothing; a subclass overrides those that it needs."""
 
     def answered(self, op: Op, config: RegionConfig | None) -> None:
-        """Receive an answered operation; `config`: the region whose window holds its address."""
+        """Receive a request with its response; it need not be judged yet.
+
+        Args:
+            op: Request with its response.
+            config: Descriptor of the region whose window holds the address, or None.
+        """
 
     def judged(
-        self, op: Op, before: AggregatedLine, after: AggregatedLine, expected: StepResult
+        self, op: Op, before: AggregatedLine, after: AggregatedLine, expected: ExpectedResponse
     ) -> None:
-        """Receive an operation on a line, the line before and after it, and the expected answer.
+        """Receive an operation on a line of a region that the scoreboard found correct.
 
-        Racing operations come in one order that explains all answers.
+        Racing operations come in one order that explains all responses.
+
+        Args:
+            op: Request with its response.
+            before: Line before the operation.
+            after: Line after the operation.
+            expected: Result that the model gave.
         """
 
     def committed(
         self, region: int, config: RegionConfig, epoch: int, code: int, busy: bool
     ) -> None:
-        """Receive a decided commit; `busy`: requests were in flight when it began."""
+        """Receive a settled commit of a region.
+
+        Args:
+            region: Number of the region.
+            config: Descriptor that was committed, or refused.
+            epoch: Value written to EPOCH.
+            code: Result code; 0 if the commit was accepted.
+            busy: Whether requests were in flight when it began.
+        """
 
     def closed(self, region: int, busy: bool) -> None:
-        """Receive a closed round; `busy`: requests were in flight when CLOSE was written."""
+        """Receive a settled close of a region's round; `busy`: requests were in flight when it
+        began.
+        """
 
     def raced(self, first: Commit, last: Commit) -> None:
-        """Receive two racing commits, once a read has shown their order."""
+        """Receive two racing commits of a region, or a commit and a close, once a read has shown
+        their order.
+        """
 
     def status_read(self, op: Op, words: list[int], exact: bool) -> None:
-        """Receive a STATUS answer; `exact`: each word could have one value only."""
+        """Receive a response to a read of STATUS through a region's window.
+
+        Args:
+            op: Request with its response.
+            words: The 16 words of the response.
+            exact: Whether each word could have one value only.
+        """

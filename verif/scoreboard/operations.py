@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations of the scoreboard: requests with their responses, and their texts."""
+"""Operations of the scoreboard: requests with their responses, and their descriptions for
+findings.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,25 @@ WINDOW_SHIFT = 8 + 6
 
 @dataclass(slots=True, eq=False)
 class Op:
-    """One request from its first view on the pins (`start`) to its response (`end`).
+    """Request on the link, from its arrival at the pins (`start`) to its response (`end`).
 
-    Times are positions in the stream of monitor events; `end` is -1 while in flight. `window` is
-    the region whose window holds the address, whatever the access may do there. `misframed`: the
-    flit's Sz / BE did not fit the opcode. `failed`: lines of memory that answered with an error
-    while it was in flight. `windows`: control windows of which any may have decoded it, if they
-    differ in that. `since`: of a read of registers, what was known when it came.
+    Times are positions in the stream of monitor events.
+
+    Attributes:
+        msg: The request.
+        start: Time of arrival.
+        access: Decoding of the request by the model.
+        key: Key of the line in the model: (region, line), or of ordinary memory.
+        window: Region whose window holds the address, whatever the access may do there, or None.
+        end: Time of the response; -1 while in flight.
+        response: The response, or None.
+        read: Whether it is a request without data (a MemRd or alike).
+        overlapped: Whether another request on the line was in flight with it.
+        commit_raced: Whether a commit of its region was pending at its start or end.
+        misframed: Whether Sz or BE of the flit did not fit the opcode.
+        failed: Lines of device memory that answered with an error while it was in flight.
+        windows: Control windows of which any may have decoded it, if they decode it differently.
+        since: Of a request to the control window: knowledge of the register predictor at its start.
     """
 
     msg: M2SMessage
@@ -43,12 +57,19 @@ class Op:
 
     @property
     def inert(self) -> bool:
-        """Return whether the access neither reads nor changes a line."""
+        """Return whether the request neither reads nor changes a line: refused, no effect, STATUS,
+        control.
+        """
         return self.access.kind in (Kind.REFUSED, Kind.NO_EFFECT, Kind.STATUS, Kind.CONTROL)
 
 
 def window_of(addr: int, configs: Sequence[RegionConfig | None]) -> int | None:
-    """Return the region whose window holds a byte address, or None."""
+    """Return the number of the region whose window holds a byte address, or None.
+
+    Args:
+        addr: Byte address.
+        configs: Committed descriptor by region; None without one.
+    """
     for number, config in enumerate(configs):
         if config is not None:
             shift = config.lines_log2 + WINDOW_SHIFT
@@ -58,7 +79,10 @@ def window_of(addr: int, configs: Sequence[RegionConfig | None]) -> int | None:
 
 
 def describe(msg: M2SMessage | S2MMessage | None) -> str:
-    """Format a message on one line, with data from the last byte to the first."""
+    """Return a message as one line of text, with data in hex from the last byte to the first.
+
+    None gives "nothing".
+    """
     if msg is None:
         return "nothing"
     if isinstance(msg, S2MNDR):
@@ -73,8 +97,12 @@ def describe(msg: M2SMessage | S2MMessage | None) -> str:
 
 
 def describe_near(msg: M2SMessage | S2MMessage | None, byte: int | None) -> str:
-    """Format a message like `describe`, but only eight bytes of read data around `byte`, or
-    none.
+    """Return a message as one line of text, with only eight bytes of read data.
+
+    Args:
+        msg: Message; one that is no data response gives the text of `describe`.
+        byte: Offset of a byte in the line; the aligned eight bytes around it are shown. None shows
+            the number of bytes only.
     """
     if not isinstance(msg, S2MDRS):
         return describe(msg)

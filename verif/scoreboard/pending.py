@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pending lines, commits and doubts of quiescence."""
+"""Data of quiescence: lines with unjudged requests, commits, and doubts about counts of lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from verif.scoreboard.operations import Op
 
 @dataclass(slots=True)
 class PendingLine:
-    """Line with requests that are not judged yet."""
+    """Line of memory with requests that are not judged yet.
+
+    Attributes:
+        key: Key of the line.
+        region: Its region; None for ordinary memory.
+        ops: Requests in order of their start.
+        open: Number of them without a response.
+        gone: Whether its record was needed and cannot be trusted.
+    """
 
     key: Hashable
     region: int | None
@@ -27,9 +35,11 @@ class PendingLine:
 
 @dataclass(slots=True)
 class Doubt:
-    """Lines of a region that may count less, or more, than in the model.
+    """Numbers of lines by which counts of a region may be less, or more, than in the model.
 
-    Each for complete, saturated and illegal.
+    Attributes:
+        fewer: For complete, saturated and illegal lines: by how much the true number may be less.
+        more: For the same: by how much it may be more.
     """
 
     fewer: list[int] = field(default_factory=lambda: [0, 0, 0])
@@ -38,12 +48,20 @@ class Doubt:
 
 @dataclass(slots=True, eq=False)
 class Commit:
-    """Write of EPOCH or of CLOSE, which takes effect at once, between `start` and `end`.
+    """Write of EPOCH, or of 1 to CTRL.CLOSE, which takes effect at once between `start` and `end`.
 
-    A close leaves the descriptor as it is. A read that is answered after it has found the round
-    closed; not so if it is not `strict`, because the link repeats answers. One that is
-    `in_band` came through the control window: its start and end lie on the link. `before`, `after`
-    and `rival`, a commit that it races with: see `commit_race`.
+    Attributes:
+        config: Descriptor that is committed; a close leaves it as it is.
+        epoch: Value written; of a close, the present epoch.
+        start: Time of acceptance.
+        end: Time of the response; -1 without one.
+        closes: True for a close.
+        in_band: Whether it came through the control window: its start and end lie on the link.
+        strict: Of a close: a read answered after `end` has found the round closed. False if the
+            link may have repeated responses.
+        before: Shadow descriptor before the words of the write, see `CommitRaces`.
+        after: Shadow descriptor after them.
+        rival: Commit or close that it races with, until a read shows their order.
     """
 
     config: RegionConfig
@@ -59,22 +77,30 @@ class Commit:
 
     @property
     def open(self) -> bool:
-        """Return whether the commit is unanswered, or its order is not known yet."""
+        """Return whether the commit is unanswered, or races with another one in unknown order."""
         return self.end < 0 or self.rival is not None
 
     def may_follow(self, op: Op) -> bool:
-        """Return whether the commit may have come after `op`."""
+        """Return whether the times allow that the commit took effect after `op`."""
         final = self.closes and self.strict and op.read and op.end > self.end
         return op.start < self.end and not final
 
     def must_follow(self, op: Op) -> bool:
-        """Return whether the commit came after `op`."""
+        """Return whether `op` was answered before the commit began."""
         return op.end < self.start
 
 
 @dataclass(slots=True)
 class Item:
-    """Line whose requests race with a commit."""
+    """Line whose requests race with a commit of its region.
+
+    Attributes:
+        line: The line with its requests.
+        linearizer: Search over these requests.
+        states: Possible states by the set of requests applied so far, see `Linearizer.run`.
+        lost: Whether the state is unknown, and the requests cannot be judged.
+        moved: Whether a commit has changed which line the requests mean.
+    """
 
     line: PendingLine
     linearizer: Linearizer
@@ -84,7 +110,11 @@ class Item:
     """A commit has changed what the requests mean."""
 
     def before_commit(self, model: DeviceModel, commit: Commit) -> None:
-        """Apply the operations that came, or may have come, before a commit."""
+        """Apply the requests that must or may have taken effect before a commit.
+
+        `states` then holds the possible states at the commit; the model is left unchanged. If the
+        search exceeds its budget, the line is lost.
+        """
         if self.lost:
             return
         must = allowed = 0
@@ -100,7 +130,15 @@ class Item:
             model.restore(self.line.key, before)
 
     def after_commit(self, model: DeviceModel, config: RegionConfig) -> None:
-        """Follow an accepted commit of `config`: each state becomes that of an untouched line."""
+        """Reset each possible state to an untouched line, after an accepted commit.
+
+        In mode IDENTITY lines keep their content. The line is lost if a request now belongs to
+        another line.
+
+        Args:
+            model: Device model after the commit.
+            config: Committed descriptor.
+        """
         if self.lost:
             return
         key = self.line.key
@@ -117,15 +155,19 @@ class Item:
 
 
 def of_region(keys: Iterable[Hashable], region: int) -> list[tuple[int, int]]:
-    """Return the keys (region, line) of a region."""
+    """Return the keys (region, line) that belong to a region; keys of other kinds are left out."""
     return [key for key in keys if isinstance(key, tuple) and key[0] == region]
 
 
 def doubt_of(
     alternatives: Mapping[Hashable, Sequence[State]], unknown: Iterable[Hashable], region: int
 ) -> Doubt:
-    """Return the doubt about a region: lines with several possible states, or with an unknown
-    state.
+    """Return by how much counts of lines of a region may differ from those of the model.
+
+    Args:
+        alternatives: Possible states of ambiguous lines by key; the model holds the first.
+        unknown: Keys of lines of unknown state; each may count in every count.
+        region: Number of the region.
     """
     out = Doubt()
     for key in of_region(alternatives, region):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quiescence: decides when the operations on a line can be judged, and keeps ambiguity open.
+"""Quiescence: decides when the operations on a memory line can be judged, and keeps ambiguity open.
 
-A request that is alone on its line is judged at once. Requests that overlap wait until none of
-them is in flight. A commit of a region makes all requests of that region wait, until those that
-overlap it are answered: each of them is wholly before or wholly after the commit.
+A request that is alone on its line is judged at once. Requests that overlap wait until none of them
+is in flight. A commit of a region makes all requests of that region wait, until those that overlap
+it are answered: each of them is wholly before or wholly after the commit.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from models.aggregated_line import AggregatedLine
 from models.device import MEMORY_KEY, DeviceModel
 from models.device_state import COUNTERS
+from models.expected_response import ExpectedResponse
 from models.line_packing import Mode
 from models.memory import UNKNOWN_LINE, MemoryLine
 from models.regions import RegionConfig, state_lines
-from models.step_result import StepResult
 from verif.scoreboard import linearize
 from verif.scoreboard.control_requests import either
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, doubt_of, of_region
-from verif.scoreboard.potential import potential
+from verif.scoreboard.possible_effects import potential
 
 # What a commit leaves in the memory that the region owned, or now owns.
 #
@@ -36,7 +36,17 @@ Ambiguous = Mapping[int, Sequence[linearize.State]]
 
 
 def stored(config: RegionConfig, ambiguous: Ambiguous) -> dict[int, MemoryLine]:
-    """Return the content of the data lines of an FP32 region after a round with ambiguous lines."""
+    """Return the content of the ambiguous lines in an FP32 region's state area after a round.
+
+    Args:
+        config: Descriptor of the region in that round.
+        ambiguous: Possible states of ambiguous lines, by line index in the region; [] for any
+            state.
+
+    Returns:
+        Content by memory line, for each worker; UNKNOWN_LINE where the states differ. A line that
+        no worker has stored to in any state is left out.
+    """
     out: dict[int, MemoryLine] = {}
     for index, states in ambiguous.items():
         lines = [state.snap.line for state in states]
@@ -60,9 +70,20 @@ def settle(
     ambiguous: Ambiguous,
     uncertain: Iterable[Hashable],
 ) -> list[Hashable]:
-    """Update the memory after an accepted commit.
+    """Update device memory in the model after an accepted commit of a region.
 
-    Returns the keys among `uncertain`, lines of more than one possible state, that are so no more.
+    Data of an FP32 round stay in memory as they were stored; an area that is claimed for the
+    records of a low-bit mode holds unknown content.
+
+    Args:
+        model: Device model, whose memory is changed.
+        before: Descriptor of the round that ended, or None.
+        after: Committed descriptor.
+        ambiguous: Possible states of the ambiguous lines of the old round.
+        uncertain: Keys of lines with several possible states or an unknown one.
+
+    Returns:
+        Those keys of `uncertain` that are memory lines settled by this commit.
     """
     ended: set[int] = set()
     if before is not None and before.mode is Mode.FP32:
@@ -89,7 +110,12 @@ def settle(
 
 
 class RecordTrust:
-    """Trust in the records of each region, from refused writes; a key is (region, line)."""
+    """Trust in the records of each region, which ends with a refused write of a record to memory.
+
+    From such a refusal to the next commit the device takes nothing that it reads from the region's
+    records for state (hdl/README.md, Trust): a line that is not in a slot on chip has lost its
+    state. A key is (region, line).
+    """
 
     def __init__(self) -> None:
         self._refused: dict[int, bool] = {}
@@ -100,33 +126,58 @@ class RecordTrust:
         """Lines that may be in a slot."""
 
     def __contains__(self, region: int | None) -> bool:
-        """Return whether any line of the region may be lost."""
+        """Return whether any line of the region may have lost its state since a refused write."""
         return region in self._refused
 
     def refused(self, region: int, committing: bool) -> None:
-        """Record a refused write of a record."""
+        """Record that memory refused the write of a record.
+
+        Args:
+            region: Region of the record.
+            committing: Whether a commit of the region is pending, so that the record may be one of
+                the old round or of the new one.
+        """
         self._refused[region] = True
         if not committing:
             self._certain.add(region)
 
     def requested(self, key: Hashable, region: int | None) -> bool:
-        """Record a request for an idle line; return True if the line is certainly lost."""
+        """Record a request for a line with no other request in flight, which brings the line on
+        chip.
+
+        Args:
+            key: Key of the line.
+            region: Its region; None for ordinary memory.
+
+        Returns:
+            True if the state of the line is certainly lost: a record was refused in this round, and
+            the line was not on chip.
+        """
         lost = region in self._certain and key not in self._on_chip
         self._on_chip.add(key)
         return lost
 
     def evicted(self, key: Hashable) -> None:
-        """Record the write-back of an idle line."""
+        """Record that the record of a line without a request in flight was written back: it left
+        its slot.
+        """
         self._on_chip.discard(key)
 
     def commit_begun(self, region: int) -> None:
-        """Follow the begin of a write of EPOCH."""
+        """Record the start of a write of EPOCH: a refusal so far is one of the old round."""
         self._certain.discard(region)
         if region in self._refused:
             self._refused[region] = False
 
     def committed(self, region: int, busy: Iterable[Hashable]) -> None:
-        """Follow an accepted commit; `busy`: lines with requests that it may have overtaken."""
+        """Record an accepted commit of a region, which restores trust unless a write was refused
+        since it began.
+
+        Args:
+            region: Number of the region.
+            busy: Keys of lines with requests that the commit may have overtaken; these may be on
+                chip.
+        """
         if self._refused.get(region) is False:  # no refusal since the commit began
             del self._refused[region]
         old = {key for key in self._on_chip if isinstance(key, tuple) and key[0] == region}
@@ -136,16 +187,17 @@ class RecordTrust:
 
 @dataclass(eq=False)
 class Quiescence:
-    """Order of events on each line, all of which are quiescent at first; verdicts are passed to the
-    callbacks.
+    """Judge of the operations on each line; a line is judged once no request on it is in flight.
+
+    Verdicts and settled commits are passed to the callbacks.
 
     Args:
-        model: device model, whose lines the judged operations change.
-        budget: steps after which the search for an order gives up.
-        mismatch: called with an answer that no order explains.
-        committed: called with region, commit and code of each settled commit.
-        doubted: called with a request of which the decoding stays unknown.
-        observed: called with each operation on a line, see `Observer.judged`.
+        model: Device model, whose lines the judged operations change.
+        budget: Number of steps after which the search for an order gives up.
+        mismatch: Called with a response that no order explains.
+        committed: Called with region, commit and code of each settled commit.
+        doubted: Called with a request of which the decoding stays unknown.
+        observed: Called with each operation on a line, see `Observer.judged`.
     """
 
     model: DeviceModel
@@ -153,7 +205,7 @@ class Quiescence:
     mismatch: Callable[[linearize.Failure], None]
     committed: Callable[[int, Commit, int], None]
     doubted: Callable[[Op], None]
-    observed: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None]
+    observed: Callable[[Op, AggregatedLine, AggregatedLine, ExpectedResponse], None]
     judged: int = 0
     raced: int = 0
     unjudged: int = 0
@@ -170,7 +222,9 @@ class Quiescence:
 
     # -- events -------------------------------------------------------------------------------
     def add(self, op: Op) -> None:
-        """Begin a request; its access and key are filled in."""
+        """Record the start of a request, whose `access` and `key` are set; mark requests that it
+        overlaps.
+        """
         region = op.access.region
         line = self._lines.get(op.key)
         if line is None:
@@ -188,7 +242,9 @@ class Quiescence:
             op.commit_raced = region in self._commits
 
     def done(self, op: Op) -> None:
-        """End a request: its response has come."""
+        """Record the response to a request, and judge its line or region if nothing on it is in
+        flight.
+        """
         line = self._lines[op.key]
         line.open -= 1
         region = op.access.region
@@ -202,7 +258,17 @@ class Quiescence:
             self._close(line)
 
     def commit_begin(self, region: int, config: RegionConfig, epoch: int, now: int) -> Commit:
-        """Begin a write of EPOCH."""
+        """Record the start of a write of EPOCH.
+
+        Args:
+            region: Number of the region.
+            config: Descriptor in the shadow registers.
+            epoch: Value written.
+            now: Present time.
+
+        Returns:
+            The pending commit, to be ended by `commit_end`.
+        """
         self._commits.setdefault(region, []).append(Commit(config, epoch, now))
         losing = of_region(self._losing, region)
         if losing:
@@ -212,7 +278,18 @@ class Quiescence:
         return self._commits[region][-1]
 
     def close_begin(self, region: int, epoch: int, now: int) -> Commit | None:
-        """Begin a write of CLOSE; return None if the region has no round to end."""
+        """Record the start of a write of 1 to CTRL.CLOSE.
+
+        Args:
+            region: Number of the region.
+            epoch: Epoch of the region, if no commit or close is pending.
+            now: Present time.
+
+        Returns:
+            The pending write, to be ended by `commit_end`; also for a region already closed. None,
+            and no `commit_end` is due, for a region without a round (uncommitted, or in mode
+            IDENTITY) and without a pending write of EPOCH or CLOSE.
+        """
         config, waiting = self.model.config(region), self.pending(region)
         if waiting:
             config, epoch = waiting[-1].config, waiting[-1].epoch
@@ -224,7 +301,15 @@ class Quiescence:
     def commit_end(
         self, region: int, now: int, strict: bool = True, commit: Commit | None = None
     ) -> None:
-        """End the write of EPOCH or CLOSE (`commit`: which; by default the last one)."""
+        """Record the response to a write of EPOCH or CLOSE, and judge the region if nothing is in
+        flight.
+
+        Args:
+            region: Number of the region.
+            now: Present time.
+            strict: See `Commit.strict`.
+            commit: Pending write that was answered; by default the last one of the region.
+        """
         commit = commit or self._commits[region][-1]
         commit.end, commit.strict = now, strict
         self.resolve(region)
@@ -236,18 +321,22 @@ class Quiescence:
             self._unjudged(op)
 
     def _unjudged(self, op: Op) -> None:
-        """Give up on a request; the events that it may have counted stay open."""
+        """Give up on a request: the most that it may have added to each counter stays possible."""
         self.unjudged += 1
         for name, most in potential(op, self.mode_of(op)).items():
             self.above[name] += most
 
     def mode_of(self, op: Op) -> Mode | None:
-        """Return the mode of a request's region, if known."""
+        """Return the mode of a request's region; None for ordinary memory or an uncommitted
+        region.
+        """
         config = None if op.access.region is None else self.model.config(op.access.region)
         return config.mode if config else None
 
     def _close(self, line: PendingLine) -> None:
-        """Judge a quiet line of a region without a pending commit."""
+        """Judge the operations on a line without a request in flight; its region has no pending
+        commit.
+        """
         key, ops = line.key, line.ops
         del self._lines[key]
         if line.gone:
@@ -268,7 +357,12 @@ class Quiescence:
             self._lose_record(key)
 
     def _linearize(self, linearizer: linearize.Linearizer, start: linearize.Reached) -> None:
-        """Find an order of all operations on a line, and keep the states that it leaves."""
+        """Find an order of all operations on a line that explains the responses; keep the states it
+        leaves.
+
+        Without such an order `mismatch` is called. If the search exceeds its budget, the operations
+        stay unjudged and the state of the line becomes unknown.
+        """
         model, key, count = self.model, linearizer.key, len(linearizer.ops)
         self.raced += count
         full = (1 << count) - 1
@@ -310,7 +404,13 @@ class Quiescence:
         )
 
     def _either(self, op: Op, wrong: linearize.Failure | None) -> None:
-        """Judge a request that one of several control windows has decoded."""
+        """Judge a request that a change of the control window may have overtaken.
+
+        Args:
+            op: The request.
+            wrong: Mismatch under each possible window, or None if one of them explains the
+                response.
+        """
         if wrong is not None:
             self.mismatch(wrong)
             return
@@ -320,7 +420,11 @@ class Quiescence:
         self.doubted(op)
 
     def _settle(self, key: Hashable, states: list[linearize.State]) -> None:
-        """Restore the first state in the model and keep the others as alternatives."""
+        """Put the model into the first of the possible states of a line, and keep all as
+        alternatives.
+
+        Counters are known in a range, if the states differ in them.
+        """
         first = states[0]
         self.model.restore(key, first.snap)
         for index, name in enumerate(COUNTERS):
@@ -335,10 +439,17 @@ class Quiescence:
             ]
 
     def lose(self, region: int, line: int, written: bool = False) -> None:
-        """Lose the record of a line: the line is empty and poisoned for the epoch.
+        """Record that a line of a region lost its record: it is empty and poisoned for the rest of
+        the epoch.
 
-        A read that fails is the fill of the request that waits for it. With several requests in
-        flight, or one and a refused write, the loss lies anywhere among them.
+        A failed read of the record was made for the request that waits for it. With more requests
+        in flight (or at least one, for a refused write) the loss may lie anywhere among them; with
+        a pending commit the region is distrusted.
+
+        Args:
+            region: Number of the region.
+            line: Index of the line in the region.
+            written: Whether a refused write was the reason, not a failed read.
         """
         key = (region, line)
         pending = self._lines.get(key)
@@ -354,20 +465,35 @@ class Quiescence:
         self._change(key, lambda: self.model.lose_line(*key))
 
     def failed(self, key: Hashable, memory_line: int) -> None:
-        """Record a memory error at a line that belongs to the data of `key`."""
+        """Record that memory answered with an error at a line that holds the data of `key`.
+
+        The error may be the reason for the response of each request on `key` in flight.
+
+        Args:
+            key: Key of the line of the region, or of the ordinary line.
+            memory_line: Number of the line of device memory.
+        """
         pending = self._lines.get(key)
         for op in pending.ops if pending is not None else ():
             if op.end < 0:
                 op.failed.add(memory_line)
 
     def poison(self, memory_line: int) -> None:
-        """Poison a line in the medium; exact only while no request on it is in flight."""
+        """Mark a line of device memory as poisoned in the model, in each of its possible states.
+
+        Exact only if no request on the line is in flight.
+        """
         self.model.poison_line(memory_line)
         for key in list(self._alternatives):
             self._change(key, lambda: self.model.poison_line(memory_line))
 
     def _change(self, key: Hashable, change: Callable[[], None]) -> None:
-        """Change every state that a line can be in."""
+        """Apply a change to every state that a line can be in.
+
+        Args:
+            key: Key of the line.
+            change: Function that changes the line in the model.
+        """
         model = self.model
         states = self._alternatives.pop(key, None)
         if states is None:
@@ -385,40 +511,52 @@ class Quiescence:
             self._alternatives[key] = left
 
     def distrust(self, region: int) -> None:
-        """Record a refused write of a record."""
+        """Record that memory refused the write of a record of a region; see `RecordTrust`."""
         self.record_trust.refused(region, region in self._commits)
 
     def evicted(self, region: int, line: int) -> None:
-        """Record the write-back of the record of a line."""
+        """Record that the record of a line of a region was written back; ignored with a request in
+        flight.
+        """
         if (region, line) not in self._lines:
             self.record_trust.evicted((region, line))
 
     def pending(self, region: int) -> list[Commit]:
-        """Return the commits that are not settled."""
+        """Return the commits and closes of a region that are not settled, in order of their start.
+
+        Unsettled are those without a response, in a race whose order is unknown, or with requests
+        in flight that they overlap.
+        """
         return self._commits.get(region, [])
 
     def ops(self, region: int | None = None) -> Iterator[Op]:
-        """Yield the requests that are not judged yet: of a region, or of all."""
+        """Yield the requests that are not judged yet: those of a region, or for None all."""
         for line in self._lines.values():
             if region is None or line.region == region:
                 yield from line.ops
 
     def alternatives(self, region: int) -> Iterator[list[linearize.State]]:
-        """Yield the possible states of each ambiguous line of a region; the model holds the
-        first.
+        """Yield, for each ambiguous line of a region, its possible states; the first is that of the
+        model.
         """
         for key in of_region(self._alternatives, region):
             yield self._alternatives[key]
 
     def doubt(self, region: int) -> Doubt:
-        """Return the doubt about a region: lines with several possible states, or with an unknown
-        state.
+        """Return by how much counts of lines of a region may differ from those of the model.
+
+        Doubtful are lines with several possible states, or with an unknown state.
         """
         return doubt_of(self._alternatives, self.unknown, region)
 
     # -- commits ------------------------------------------------------------------------------
     def resolve(self, region: int) -> None:
-        """Judge the region if its commits are answered and nothing is in flight."""
+        """Settle the pending commits of a region and judge its requests, if all are answered.
+
+        Nothing happens while a request of the region is in flight, or a commit is unanswered or in
+        a race whose order is unknown. Each request is taken as wholly before or wholly after each
+        commit.
+        """
         commits = self._commits[region]
         if self._open.get(region, 0) or any(commit.open for commit in commits):
             return
@@ -462,7 +600,15 @@ class Quiescence:
             self._finish(item)
 
     def _ambiguous(self, region: int, items: Sequence[Item]) -> dict[int, list[linearize.State]]:
-        """Return the lines of a region with several possible states at a commit."""
+        """Return the possible states of the ambiguous lines of a region at a commit.
+
+        Args:
+            region: Number of the region.
+            items: Lines whose requests race with the commit.
+
+        Returns:
+            States by line index; [] for a line of unknown state.
+        """
         out = {key[1]: self._alternatives[key] for key in of_region(self._alternatives, region)}
         for item in items:
             for _, line in of_region([item.line.key], region):
@@ -471,7 +617,11 @@ class Quiescence:
         return out | {line: [] for _, line in of_region(self.unknown, region)}
 
     def _forget(self, region: int, commit: Commit) -> None:
-        """Forget the ambiguity of the old round."""
+        """Drop the ambiguity of a region's lines after an accepted commit: the new round starts
+        untouched.
+
+        Nothing is dropped for a commit to mode IDENTITY, where lines keep their content.
+        """
         if commit.config.mode is Mode.IDENTITY:
             return
         for key in of_region(self._alternatives, region):
@@ -487,15 +637,23 @@ class Quiescence:
             self._linearize(item.linearizer, item.states)
 
     def _inert_before(self, ops: list[Op], commit: Commit) -> list[Op]:
-        """Judge the refused requests that ended before the commit; return the others."""
+        """Judge the requests without effect that were answered before a commit began.
+
+        Args:
+            ops: Requests without effect (see `Op.inert`).
+            commit: Commit or close.
+
+        Returns:
+            The other requests, which may be after the commit.
+        """
         for op in ops:
             if op.end < commit.start:
                 self._inert(op)
         return [op for op in ops if op.end >= commit.start]
 
     def _inert(self, op: Op) -> None:
-        """Judge a refused request; if a commit has changed its decoding, it may have been
-        either.
+        """Judge a request without effect; give up if the commits that it raced with change its
+        decoding.
         """
         now, then = self.model.decode(op.msg, op.misframed), op.access
         if op.windows or (now.kind, now.cause) == (then.kind, then.cause):

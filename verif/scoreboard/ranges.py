@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranges of register values while requests are in flight, and clears by software.
 
-What the pins tell of an event is the clock in which it must be over, or the clock before which it
-cannot have happened; between the two a register may show either. Nothing is skipped: while nothing
-is in flight every range is one value.
+The pins show in which cycle an event must be over, or before which cycle it cannot have happened;
+in between a register may show either. While nothing is in flight every range is one value, so no
+comparison is skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SETTLE_CLOCKS = 6
 
 
 class Span(NamedTuple):
-    """Range of values `low`..`high`, and the values of `also`."""
+    """Range of values: `low`..`high` (both included), and the values of `also`."""
 
     low: int
     high: int
@@ -34,23 +34,28 @@ class Span(NamedTuple):
 
 
 def exactly(value: int) -> Span:
-    """Return the range of one value."""
+    """Return the range that holds one value only."""
     return Span(value, value)
 
 
 def either(*values: int) -> Span:
-    """Return the set of some values."""
+    """Return the set of the given values, as a Span."""
     return Span(values[0], values[0], frozenset(values))
 
 
 def total(spans: Iterable[Span]) -> Span:
-    """Return the range of the sum of some values."""
+    """Return the range of the sum of one value of each range; `also` is ignored."""
     lows, highs, _ = zip(*spans, strict=True)
     return Span(sum(lows), sum(highs))
 
 
 class Recent:
-    """Number of events on a port, now and SETTLE_CLOCKS ago."""
+    """Count of the events on a port of the device: in all, and those at least SETTLE_CLOCKS cycles
+    ago.
+
+    Args:
+        clock: Returns the present cycle.
+    """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.clock = clock
@@ -59,7 +64,7 @@ class Recent:
         self._new: deque[tuple[int, int]] = deque()
 
     def add(self, count: int = 1) -> None:
-        """Count some events, now."""
+        """Count `count` events in the present cycle."""
         self.total += count
         self._new.append((self.clock(), count))
         if len(self._new) > 4 * SETTLE_CLOCKS:
@@ -71,14 +76,22 @@ class Recent:
             self._old += self._new.popleft()[1]
 
     def span(self) -> Span:
-        """Return the events that the registers must show, and those that they may show."""
+        """Return the range of the count that a register may show: from the settled events to
+        all.
+        """
         self._settle()
         return Span(self._old, self.total)
 
 
 @dataclass(slots=True)
 class Before:
-    """Knowledge at the begin of a read."""
+    """Knowledge of a `Cleared` counter when a read of it begins.
+
+    Attributes:
+        low: Least value that it had.
+        base: Least number of events of the source that clears had removed.
+        clears: Number of starts and ends of clears so far.
+    """
 
     low: int
     base: int
@@ -86,10 +99,13 @@ class Before:
 
 
 class Cleared:
-    """Events since software cleared them last.
+    """Range of a counter or sticky flag that software can clear: events since the last clear.
 
-    Call `clear_begin` when the device has accepted the write that clears, `clear_end` when it has
-    answered. What happens in between may be cleared or not.
+    Call `clear_begin` when the device has accepted the write that clears, and `clear_end` when it
+    has answered. Events in between may be cleared or not.
+
+    Args:
+        source: Returns the range of the number of events since the start of the test.
     """
 
     def __init__(self, source: Callable[[], Span]) -> None:
@@ -100,14 +116,16 @@ class Cleared:
         self._open = 0
 
     def clear_begin(self) -> None:
-        """Begin the write that clears."""
+        """Record that the device has accepted a write that clears."""
         if self._from is None:
             self._from = self.source().low
         self._clears += 1
         self._open += 1
 
     def clear_end(self) -> None:
-        """End the write that clears; overlapping writes count as one."""
+        """Record the response to a write that clears; overlapping writes count as one, ended by the
+        last.
+        """
         self._clears += 1
         self._open = max(0, self._open - 1)
         if self._open:
@@ -122,18 +140,24 @@ class Cleared:
         self._clears += 1
 
     def span(self) -> Span:
-        """Return the least and most events since the last clear."""
+        """Return the range of the number of events since the last clear, as the register may show
+        it now.
+        """
         now = self.source()
         if self._from is not None:
             return Span(0, now.high - self._base.low)
         return Span(max(0, now.low - self._base.high), max(0, now.high - self._base.low))
 
     def begin(self) -> Before:
-        """Begin a read."""
+        """Return what is known when a read of the register begins, for `end`."""
         return Before(self.span().low, self._base.low, self._clears)
 
     def end(self, before: Before) -> Span:
-        """Return the range of a read that began with `before` and ends now."""
+        """Return the range of the values that a read which ends now may return.
+
+        Args:
+            before: Result of `begin` when the read began.
+        """
         now = self.span()
         if before.clears != self._clears or self._from is not None:
             return Span(0, max(now.high, self.source().high - before.base))

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranges of the status registers of a region, and of the number of completed regions.
 
-The model's status holds for the requests that are judged. Those in flight, a commit under way,
-lines of which more than one state is possible and lines that nobody could judge widen it, each in
-its own region alone.
+The model's status holds for the judged requests. Requests in flight, a commit in progress, and
+lines with several possible states or an unknown one widen it, for their own region only.
 """
 
 from __future__ import annotations
@@ -31,7 +30,14 @@ LEVELS = ("done", "complete_lines", "saturated", "illegal_seen", "closed")
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Settled commit of a region, and the value of `_commits` at that time."""
+    """Settled commit of a region.
+
+    Attributes:
+        count: Value of `RegionStatusRanges._commits` of the region at that time.
+        epoch: Epoch of the region after it.
+        code: Result code of the commit.
+        lines: Number of lines of the region after it.
+    """
 
     count: int
     epoch: int
@@ -41,7 +47,13 @@ class Settled:
 
 @dataclass(slots=True)
 class Glimpse:
-    """Possible values of a region's registers at the begin of a read."""
+    """Possible register values of a region when a read begins.
+
+    Attributes:
+        values: Range by name of the field.
+        commits: Value of `RegionStatusRanges._commits` of the region.
+        busy: Whether a commit or close of the region is pending.
+    """
 
     values: dict[str, Span]
     commits: int
@@ -49,7 +61,14 @@ class Glimpse:
 
 
 class RegionStatusRanges:
-    """Ranges of region status; `configs`: the committed descriptors."""
+    """Predictor of the ranges of each region's status registers while requests are in flight.
+
+    Args:
+        model: Device model, with the status after the judged requests.
+        quiescence: Unjudged requests and doubtful lines.
+        configs: Committed descriptor by region, None without one; a list that the scoreboard
+            changes.
+    """
 
     def __init__(
         self, model: DeviceModel, quiescence: Quiescence, configs: Sequence[RegionConfig | None]
@@ -66,26 +85,30 @@ class RegionStatusRanges:
 
     # -- events -------------------------------------------------------------------------------
     def commit_begin(self, region: int) -> None:
-        """Begin a write of EPOCH."""
+        """Record the start of a write of EPOCH or CLOSE."""
         self._commits[region] += 1
         self.request(region)
 
     @property
     def commits(self) -> int:
-        """Return the number of commits of all regions; each counts when it begins and when it is
-        settled.
+        """Return the number of starts and settlements of commits of all regions, a change of which
+        shows that a commit has begun or has been settled.
         """
         return sum(self._commits)
 
     def request(self, region: int) -> None:
-        """Follow a request for a region; with a commit in progress it may still end the old
-        round.
+        """Record a request for a region.
+
+        With a pending commit the request may still complete the old round, which the number of
+        completed regions then may include.
         """
         if self.quiescence.pending(region) and self._now(region)["done"].high:
             self._might[region] = True
 
     def committed(self, region: int, accepted: bool) -> None:
-        """Follow a settled commit."""
+        """Record a settled commit of a region, with its code; an accepted one starts a new
+        round.
+        """
         self._commits[region] += 1
         status, config = self.model.region_status(region), self.configs[region]
         lines = config.lines if config is not None else 0
@@ -97,12 +120,14 @@ class RegionStatusRanges:
         self._might[region] = bool(self.quiescence.pending(region))
 
     def closed(self, region: int) -> None:
-        """Follow a settled close."""
+        """Record a settled close of a region; it counts as completed, once in a round."""
         self._commits[region] += 1
         self.judged(region)
 
     def judged(self, region: int) -> None:
-        """Follow judged requests of a region."""
+        """Count a region as completed, once in a round, when judged requests have certainly made it
+        DONE.
+        """
         if self._counted[region] or not self.model.region_status(region).done:
             return
         if self._now(region)["done"].low:
@@ -110,7 +135,7 @@ class RegionStatusRanges:
             self._done += 1
 
     def times_done(self) -> Span:
-        """Return how often a region has completed all its lines."""
+        """Return the range of the number of times, over all regions, that a round was completed."""
         more = self._perhaps
         for region, counted in enumerate(self._counted):
             if not counted and self.configs[region] is not None:
@@ -121,12 +146,21 @@ class RegionStatusRanges:
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self, region: int) -> Glimpse:
-        """Begin a read."""
+        """Return what is known of a region's status when a read of it begins, for `end`."""
         busy = bool(self.quiescence.pending(region))
         return Glimpse(self._now(region), self._commits[region], busy)
 
     def end(self, region: int, before: Glimpse) -> dict[str, Span]:
-        """Return the ranges of a read that began with `before` and ends now."""
+        """Return the ranges of the status values that a read which ends now may return.
+
+        Args:
+            region: Number of the region.
+            before: Result of `begin` when the read began.
+
+        Returns:
+            Range by name: committed, code, epoch, done, complete_lines, saturated, illegal_seen,
+            closed. A commit within the read leaves most of them open.
+        """
         now = self._now(region)
         raced = before.busy or before.commits != self._commits[region]
         pending = self.quiescence.pending(region)
@@ -205,14 +239,25 @@ _COUNTS = ("refused", "late", "poisoned_lines")
 
 
 def _line_counts(line: AggregatedLine) -> list[int]:
-    """Return the counts of late and poisoned contributions, and of each worker's first ones."""
+    """Return counts of one line for the STATUS view.
+
+    They are: late contributions, 1 if it counts as poisoned, and for each of MAX_WORKERS workers
+    the number of its first contributions.
+    """
     seen = line.times_seen
     return [line.late, int(line.counted_poisoned), *(seen.get(w, 0) for w in range(MAX_WORKERS))]
 
 
 @dataclass(slots=True)
 class Seen:
-    """Knowledge at the begin of a read of STATUS."""
+    """Knowledge at the begin of a read of STATUS through a region's window.
+
+    Attributes:
+        status: Ranges of the status registers.
+        counts: Ranges of refused, late and poisoned_lines, then of the lines of each worker.
+        fallback: Knowledge of FALLBACK.
+        commits: Number of settled commits of the region.
+    """
 
     status: Glimpse
     counts: list[Span]
@@ -222,11 +267,20 @@ class Seen:
 
 @dataclass(eq=False)
 class RegionViews:
-    """Check of STATUS, by `request`, `raced`, `committed` and `response`.
+    """Check of reads of STATUS through a region's window: selector 2 has figures of the region,
+    selectors 3 to 6 the number of lines of each worker (spec: controller, second edition, section
+    4).
+
+    Each word is compared with the range from what was certain when the read began to what was
+    possible when it ended.
 
     Args:
-        fallback: FALLBACK of each region.
-        observed: gets each answer (`Observer`).
+        model: Device model, with the counts after the judged requests.
+        quiescence: Unjudged requests and doubtful lines.
+        status: Ranges of the status registers.
+        fallback: FALLBACK of each region, since software cleared it.
+        observed: Called with each response: request, its 32-bit words, and whether each word could
+            have one value only (see `Observer.status_read`).
     """
 
     model: DeviceModel
@@ -241,7 +295,7 @@ class RegionViews:
 
     # -- events -------------------------------------------------------------------------------
     def request(self, op: Op) -> None:
-        """Begin a request."""
+        """Record the start of a request; of a read of STATUS, what is known now."""
         if op.access.kind is not Kind.STATUS:
             return
         region = op.access.region
@@ -253,13 +307,17 @@ class RegionViews:
         )
 
     def raced(self, op: Op) -> None:
-        """Follow an answer; a refusal that races with a commit counts before or after it."""
+        """Count a refused request that was answered during a commit: it may count before or after
+        it.
+        """
         region = op.access.region
         if op.access.kind is Kind.REFUSED and region is not None and self._committing(region):
             self._raced[region] += 1
 
     def committed(self, region: int, accepted: bool) -> None:
-        """Follow a settled commit."""
+        """Record a settled commit of a region; with an accepted one the racing refusals become
+        doubtful.
+        """
         self._commits[region] += 1
         if accepted:
             self._doubt[region] = self._raced[region]
@@ -270,14 +328,21 @@ class RegionViews:
 
     # -- answers ------------------------------------------------------------------------------
     def response(self, op: Op, report: Callable[[str, str, str], None]) -> None:
-        """Judge an answer; `report` receives text, key and data of a wrong STATUS."""
+        """Check the response to a read of STATUS; nothing happens for other requests.
+
+        Args:
+            op: Answered request.
+            report: Called with text, key and data of a finding.
+        """
         wrong = self.wrong(op) if op in self._open else None
         if wrong is not None:
             text = f"{describe(op.response)} to {describe(op.msg)}"
             report(wrong, f"STATUS view of selector {op.access.selector}", text)
 
     def wrong(self, op: Op) -> str | None:
-        """Return the error in the answer to a read of STATUS, or None."""
+        """Return the text of the finding in the response to a read of STATUS, or None if it is
+        possible.
+        """
         before = self._open.pop(op)
         if not isinstance(op.response, S2MDRS):
             return None
@@ -312,8 +377,11 @@ class RegionViews:
         return {name: (ranges | {"fallback": raised} | named)[name] for name in order}
 
     def _now(self, region: int) -> list[Span]:
-        """Return the ranges of refused, late and poisoned lines, and of the lines of each
-        worker.
+        """Return the ranges of the counts of a region that STATUS shows, as they are now.
+
+        Returns:
+            Ranges of refused requests, late contributions and poisoned lines, then of the number of
+            lines of each of MAX_WORKERS workers.
         """
         view = self.model.status_view(region)
         unsure = self._doubt[region]

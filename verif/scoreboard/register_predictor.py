@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction of register reads from the register bus: shadow descriptors, commits, status.
+"""Prediction of register reads: shadow descriptors, commits, status, counters and interrupts.
 
-Only transfers seen on the pins come in here. Every register has a rule, by which every read is
-compared: with one value while nothing is in flight, else with what the race allows.
+Input are the accesses seen on the pins of the register bus and the requests to the control window.
+Each register has a rule, which checks every read: against one value while nothing is in flight,
+else against the values that the race allows.
 
 The rules of reads and of writes are generators. They run to their `yield` when the device accepts
-the access, and from there when it answers: a local variable carries what was known at the begin.
+the access, and from there when it answers: local variables hold what was known at the start.
 """
 
 from __future__ import annotations
@@ -45,7 +46,14 @@ from verif.scoreboard.scoreboard import REGISTERS, Scoreboard
 
 
 class Interrupts:
-    """Sticky interrupt bits by name; each source returns least and most events since the start."""
+    """Predictor of IRQ_STATUS, IRQ_ENABLE and the interrupt pin (spec: controller §5, §7).
+
+    Args:
+        status: Register IRQ_STATUS, whose bits are sticky.
+        enable: Register IRQ_ENABLE.
+        sources: By name of the bit, a function that returns the range of the number of its events
+            since the start of the test.
+    """
 
     def __init__(
         self, status: Register, enable: Register, sources: Mapping[str, Callable[[], Span]]
@@ -62,7 +70,10 @@ class Interrupts:
         return [bit for name, bit in self.bits.items() if self.status.field(name).extract(ones)]
 
     def clear(self, ones: int) -> Iterator[None]:
-        """Follow a write of IRQ_STATUS."""
+        """Follow a write of IRQ_STATUS: its ones clear sticky bits at some time until the response.
+
+        A generator: it runs to its `yield` when the write is accepted, and on when it is answered.
+        """
         for bit in self._chosen(ones):
             bit.clear_begin()
         yield
@@ -70,25 +81,44 @@ class Interrupts:
             bit.clear_end()
 
     def enable_bits(self, data: int, lanes: int) -> Iterator[None]:
-        """Follow a write of IRQ_ENABLE."""
+        """Follow a write of IRQ_ENABLE: old or new bits are in force until the response.
+
+        A generator: it runs to its `yield` when the write is accepted, and on when it is answered.
+
+        Args:
+            data: Word written.
+            lanes: Mask of the bits that the strobes select.
+        """
         self._enabling = self.enable.stored(self._enabled, data, lanes)
         yield
         if self._enabling is not None:
             self._enabled, self._enabling = self._enabling, None
 
     def reset(self) -> None:
-        """Follow a reset of the device."""
+        """Follow a reset of the device: IRQ_ENABLE has its reset value and no bit of IRQ_STATUS is
+        set.
+        """
         self._enabled, self._enabling = self.enable.reset, None
         for bit in self.bits.values():
             bit.reset()
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self) -> dict[str, Before]:
-        """Begin a read of IRQ_STATUS."""
+        """Return what is known of each bit of IRQ_STATUS when a read of it is accepted, for
+        `check`.
+        """
         return {name: bit.begin() for name, bit in self.bits.items()}
 
     def check(self, data: int, before: Mapping[str, Before]) -> str | None:
-        """Return the error in the value read, or None."""
+        """Check the value that a read of IRQ_STATUS returned.
+
+        Args:
+            data: Value read.
+            before: Result of `begin` when the read was accepted.
+
+        Returns:
+            Text of the finding, or None if each bit is possible.
+        """
         for name, bit in self.bits.items():
             events = bit.end(before[name])
             got = self.status.field(name).extract(data)
@@ -98,7 +128,7 @@ class Interrupts:
 
     # -- the pin ------------------------------------------------------------------------------
     def pin(self) -> Span:
-        """Return the expected range of the pin."""
+        """Return the range of levels that the interrupt pin may have now: 0..0, 0..1 or 1..1."""
         low = high = 0
         if not self._enabled | (self._enabling or 0):
             return Span(0, 0)
@@ -123,7 +153,9 @@ Rule = Callable[[Register], Reading]
 
 
 def own_value(register: Register) -> bool:
-    """Return whether the hardware changes the register; a pulse reads 0 and does not count."""
+    """Return whether the hardware changes a field of the register; fields of access PULSE do not
+    count.
+    """
     return any(one.volatile and one.access is not FieldAccess.PULSE for one in register.fields)
 
 
@@ -132,7 +164,11 @@ _UNKNOWN = Cleared(lambda: Span(0, WORD_MASK))
 
 
 class Rules:
-    """Read rule of each register, by its name without the number of the region."""
+    """Rules of register reads: each checks the value that a read of its register returns.
+
+    `rules` holds them by the name of the register without its region, `device` those of registers
+    of the whole device, which come first.
+    """
 
     def __init__(self, predictor: RegisterPredictor) -> None:
         self.predictor = predictor
@@ -159,12 +195,18 @@ class Rules:
         }
 
     def report(self, text: str, key: str = "") -> None:
-        """Report a wrong register."""
+        """Report a wrong register value to the scoreboard, as a finding of the checker
+        "registers".
+        """
         self.scoreboard.error(text, key, checker=REGISTERS)
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self, register: Register) -> Reading | None:
-        """Begin a read."""
+        """Start the rule of a register when a read of it is accepted.
+
+        Returns:
+            The running rule, for `end`; None if the register has no rule.
+        """
         name = register.name
         rule = self.device.get(name) or self.rules.get(name.rpartition(".")[2])
         if rule is None:
@@ -174,7 +216,15 @@ class Rules:
         return reading
 
     def end(self, register: Register, data: int, reading: Reading | None) -> None:
-        """End a read that returned `data`."""
+        """Check a register read when it is answered, and report a wrong value.
+
+        Bits that belong to no field must be 0.
+
+        Args:
+            register: Register that was read.
+            data: Value read.
+            reading: Result of `begin`; None is reported as an error of the testbench.
+        """
         name = register.name
         if reading is None:
             self.report(f"bench: no rule compares register {name}")
@@ -213,8 +263,10 @@ class Rules:
         return None
 
     def _looked_up(self, register: Register) -> Reading:
-        """Check a lookup counter: each lookup hits or misses, so neither count exceeds their
-        number.
+        """Check a read of SLOT_HIT or SLOT_MISS.
+
+        Neither may exceed the number of engine operations. With nothing in flight their sum must be
+        that number, and SLOT_MISS tells the capacity check how many contributions missed.
         """
         scoreboard = self.scoreboard
         since, lookups = scoreboard.now, scoreboard.counters[ALL_LOOKUPS]
@@ -232,8 +284,11 @@ class Rules:
 
     # -- the device ---------------------------------------------------------------------------
     def _committing_now(self, tight: bool = True) -> bool:
-        """Return whether a commit by AXI4-Lite is in progress that waits for no close through the
-        window; with `tight` false, any commit.
+        """Return whether a write of EPOCH is in progress, between its acceptance and its response.
+
+        Args:
+            tight: Count only commits by AXI4-Lite, and none while a close through the control
+                window is in progress; False counts those through the window too.
         """
         quiescence = self.scoreboard.quiescence
         pending = (quiescence.pending(region) for region in range(self.predictor.regions))
@@ -274,7 +329,11 @@ class Rules:
         return None
 
     def committed(self) -> None:
-        """Follow an answered commit: reads well before must have returned COMMIT_BUSY."""
+        """Check earlier reads of STATUS when a commit by AXI4-Lite is answered.
+
+        A read that lay wholly within the commit, SETTLED cycles from its ends, must have returned
+        COMMIT_BUSY = 1.
+        """
         reads, self._committing = self._committing, []
         if not reads:
             return
@@ -305,7 +364,9 @@ class Rules:
         return None
 
     def _unsettled(self) -> bool:
-        """Return whether a commit is in progress, which decides the refusals."""
+        """Return whether a commit or close of any region is pending, so that refusals are not yet
+        known.
+        """
         regions = range(self.predictor.regions)
         return any(self.scoreboard.quiescence.pending(region) for region in regions)
 
@@ -371,7 +432,14 @@ COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS, Counts.RAM)
 
 @dataclass(frozen=True, slots=True)
 class RegisterWrite:
-    """Write of a register: its data, the mask of written bits, and the access that writes."""
+    """Write of a register by AXI4-Lite or through the control window.
+
+    Attributes:
+        register: Register that is written.
+        data: Word written.
+        lanes: Mask of the bits that the strobes select.
+        who: Access on the register bus, or request on the link, that writes.
+    """
 
     register: Register
     data: int
@@ -384,16 +452,16 @@ class RegisterWrite:
 
     @property
     def ones(self) -> int:
-        """Return the written bits that are 1."""
+        """Return the written bits that are 1, as a mask."""
         return self.data & self.lanes
 
     @property
     def in_band(self) -> bool:
-        """Return whether the write came through the control window."""
+        """Return whether the write came over the link, through the control window."""
         return isinstance(self.who, Op)
 
     def sets(self, field: str) -> bool:
-        """Return whether the write has 1 in a field."""
+        """Return whether the write has a bit that is 1 in the named field."""
         return bool(self.register.field(field).extract(self.ones))
 
 
@@ -402,9 +470,13 @@ WriteRule = Callable[[RegisterWrite], Iterator[None]]
 
 
 class RegisterPredictor:
-    """Predictor of registers: follows writes and judges reads.
+    """Predictor of register values: follows writes on the register bus and in the control window,
+    and checks every read.
 
-    Without `link` the link's registers are unknown.
+    Args:
+        scoreboard: Receives commits, clears and findings.
+        params: Parameters of the device.
+        link: Predicted link state; without it the registers of the link are not checked.
     """
 
     def __init__(
@@ -449,10 +521,16 @@ class RegisterPredictor:
         self.writes = self._write_rules()
 
     def find(self, name: str) -> tuple[Register, Field | None]:
-        """Return the register of "IRQ_STATUS" or "REGION[2].STATUS", and the field that may follow
-        after a dot.
+        """Return the register of a name such as "IRQ_STATUS" or "REGION[2].STATUS", and its field.
 
-        KeyError if there is none.
+        Args:
+            name: Name of a register, or of a field after the register and a dot.
+
+        Returns:
+            The register, and the field or None if the name has none.
+
+        Raises:
+            KeyError: There is no such register or field.
         """
         if name in self.by_name:
             return self.by_name[name], None
@@ -462,18 +540,25 @@ class RegisterPredictor:
         return self.by_name[leaf], self.by_name[leaf].field(field)
 
     def field(self, name: str, field: str = "VALUE") -> int:
-        """Return a field as last written."""
+        """Return the value of a field that software has written last (reset value without a write).
+
+        Args:
+            name: Name of the register, with its region.
+            field: Name of the field.
+        """
         return self.by_name[name].field(field).extract(self.values[name])
 
     def config(self, region: int) -> RegionConfig:
-        """Return the descriptor in the shadow registers."""
+        """Return the descriptor that the shadow registers of a region hold; it need not be
+        committed.
+        """
         prefix = f"REGION[{region}]."
         leaves = {n.removeprefix(prefix): v for n, v in self.values.items() if n.startswith(prefix)}
         return RegionConfig.from_registers(leaves)
 
     @staticmethod
     def region_of(name: str) -> int:
-        """Return the region number of a register."""
+        """Return the region number in the name of a register: 2 for "REGION[2].STATUS"."""
         return int(name[name.index("[") + 1 : name.index("]")])
 
     # -- sources of interrupts ----------------------------------------------------------------
@@ -489,7 +574,9 @@ class RegisterPredictor:
         return total(scoreboard.capacity.times(region, busy) for region in range(self.regions))
 
     def reset(self) -> None:
-        """Follow a reset of the device, with the scoreboard: registers have their reset values."""
+        """Follow a reset of the device: reset the scoreboard, and give all registers their reset
+        values.
+        """
         self.scoreboard.reset()
         self.values = {name: register.reset for name, register in self.by_name.items()}
         for known in (self.before, self.others, self._writing, self._effects, self.counters):
@@ -502,7 +589,11 @@ class RegisterPredictor:
 
     # -- accesses, as the monitor of the register bus publishes them --------------------------
     def begin(self, access: AxiLiteAccess) -> None:
-        """Begin an access that the device has accepted; a write may take effect from now on."""
+        """Record an access on the register bus that the device has accepted.
+
+        A write may take effect from now on; a read starts the rule of its register. An address
+        without a register is ignored until `end`.
+        """
         register = self.by_address.get(access.address & ~3)
         if register is None:
             return
@@ -512,8 +603,10 @@ class RegisterPredictor:
             access.since = self.rules.begin(register)
 
     def end(self, access: AxiLiteAccess) -> None:
-        """End an access that the device has answered; a refused one has no effect and is not
-        compared.
+        """Record the response to an access on the register bus, and check it.
+
+        A register must answer OKAY, another address SLVERR with read data 0. The value of a read is
+        compared by the rule of the register.
         """
         register = self.by_address.get(access.address & ~3)
         if register is None:
@@ -536,7 +629,10 @@ class RegisterPredictor:
 
     # -- the control window -------------------------------------------------------------------
     def _window_words(self, op: Op) -> list[tuple[Register, int]]:
-        """Return the registers and words that a write through the window changes."""
+        """Return the registers, with the word for each, that a write to the control window changes.
+
+        Registers that only AXI4-Lite may write (OUT_OF_BAND) are left out.
+        """
         msg = op.msg
         assert isinstance(msg, M2SRwD)
         words = written_words(op.access.line, msg.data, msg.be if is_partial(msg) else BE_ALL)
@@ -552,7 +648,10 @@ class RegisterPredictor:
         return [self.by_address.get(first + at) for at in range(0, LINE_OF_BYTES, WORD_BYTES)]
 
     def _window_begins(self, op: Op) -> None:
-        """Begin a request to the control window."""
+        """Record a request to the control window when it arrives.
+
+        A read starts the rule of each register in its line; a write starts the effect of each word.
+        """
         if op.read:
             registers = self._window_registers(op)
             op.since = [None if one is None else self.rules.begin(one) for one in registers]
@@ -564,7 +663,10 @@ class RegisterPredictor:
             self._write_begins(register, word, WORD_MASK, op)
 
     def _window_ends(self, op: Op) -> None:
-        """End a request to the control window."""
+        """Record the response to a request to the control window.
+
+        Each word of a read is compared by the rule of its register, or with 0 where there is none.
+        """
         if not op.read:
             for register, _ in self._window_words(op):
                 self._written(register, op)
@@ -600,7 +702,12 @@ class RegisterPredictor:
         self.scoreboard.control.change_end()
 
     def _move(self, write: RegisterWrite) -> Iterator[None]:
-        """Predict CTRL_WINDOW_LO, which reads the place of the window and the code of the move."""
+        """Follow a write of CTRL_WINDOW_LO, which moves the control window; a generator (see
+        module).
+
+        The register then reads the place of the window with the code of the move in CODE. A refused
+        move leaves the place as it was.
+        """
         if not write.lanes:
             return
         scoreboard, register, name = self.scoreboard, write.register, write.name
@@ -615,8 +722,16 @@ class RegisterPredictor:
 
     # -- writes -------------------------------------------------------------------------------
     def _store_begins(self, register: Register, data: int, lanes: int, in_band: bool) -> None:
-        """Record the possible values of a register from now on; writes through the window keep
-        their order.
+        """Record the values that a register may hold once a write of it is accepted.
+
+        Writes through the control window keep their order among each other; a write that overlaps
+        one from the other port may be the earlier or the later one.
+
+        Args:
+            register: Register that is written.
+            data: Word written.
+            lanes: Mask of the written bits.
+            in_band: Whether the write comes through the control window.
         """
         name = register.name
         old, others = self.values[name], self.others.get(name, set())
@@ -635,14 +750,24 @@ class RegisterPredictor:
             self.before.pop(name, None)
 
     def settled(self, name: str, value: int) -> None:
-        """Record the value of a register that a read without a racing write has returned."""
+        """Record the value that a read returned as the only one that the register may hold.
+
+        Called after a read without a racing write; ends the doubt that racing writes left.
+        """
         if self.others.get(name):
             self.values[name], self.others[name] = value, set()
 
     def _write_begins(
         self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op
     ) -> None:
-        """Follow a write that was accepted; `who`: the access that writes."""
+        """Record the acceptance of a write of a register and start its effect.
+
+        Args:
+            register: Register that is written.
+            data: Word written.
+            lanes: Mask of the written bits.
+            who: Access on the register bus, or request on the link, that writes.
+        """
         write = RegisterWrite(register, data, lanes, who)
         self._store_begins(register, data, lanes, write.in_band)
         rule = self.writes.get(re.sub(r"\[\d+\]", "", register.name))
@@ -651,12 +776,15 @@ class RegisterPredictor:
             next(effect, None)
 
     def _written(self, register: Register, who: AxiLiteAccess | Op) -> None:
-        """Follow a write that was answered: its effect is complete."""
+        """Record the response to a write of a register: its effect is complete."""
         self._store_ends(register.name, isinstance(who, Op))
         next(self._effects.pop((who, register.name), iter(())), None)
 
     def _write_rules(self) -> dict[str, WriteRule]:
-        """Return the effect of each write, by the name of its register without a region."""
+        """Return the effects of writes beyond the stored value, by name of the register.
+
+        A name has no region number ("REGION.EPOCH"); each effect is a generator (see module).
+        """
         return {
             "REGION.EPOCH": self._epoch,
             "REGION.CTRL": self._close,
@@ -691,7 +819,10 @@ class RegisterPredictor:
             yield from self._commit(write, region, commit)
 
     def _commit(self, write: RegisterWrite, region: int, commit: Commit) -> Iterator[None]:
-        """Follow a commit or a close, which may race with one from the other register port."""
+        """Follow a commit or a close between acceptance and response; a generator (see module).
+
+        A race with one from the other register port is recorded in `Scoreboard.races`.
+        """
         who, after = write.who, self.config(region)
         commit.in_band = write.in_band
         before = who.since if isinstance(who, Op) else after
@@ -752,8 +883,10 @@ class RegisterPredictor:
         scoreboard.capacity.changed(quiet=scoreboard.waiting == 0)
 
     def _known(self, region: int) -> None:
-        """Check that a commit uses known values: writes of the shadow registers may not race with
-        it.
+        """Report an error of the testbench if a commit uses shadow registers whose value is
+        unknown.
+
+        It is unknown after racing writes that no read has settled.
         """
         prefix = f"REGION[{region}]."
         shadow = REG_MAP.region_registers
@@ -763,7 +896,11 @@ class RegisterPredictor:
 
     # -- end of test --------------------------------------------------------------------------
     def finish(self) -> None:
-        """Check that the counters were read after the last response."""
+        """Check the counters at the end of a test, with the values of the last reads.
+
+        Each counter of COUNTERS must have been read after the last event on the link, and no race
+        of commits may be unsettled; else an error of the testbench is reported.
+        """
         scoreboard = self.scoreboard
         if region := scoreboard.races.unsettled():
             text = (

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scoreboard without a simulator: requests and responses in, findings out.
+"""Scoreboard of the CXL memory device, usable without a simulator.
 
-Everything it knows comes from monitors: requests and responses decoded from the link's pins, and
-transfers seen on the register bus. Per (channel, tag, LD-ID) a response is matched to its request;
-no order is asked for between channels or addresses. The device model says what the answer must be.
+It receives what monitors decode: requests and responses from the pins of the link, transfers on the
+register bus, beats of the device-memory port. A response is matched to the oldest open request of
+the same channel (NDR or DRS), tag and LD-ID; no order between channels or addresses is required.
+The device model gives the expected response. Each deviation becomes a `Finding`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from models.device_state import COUNTERS
 from models.nf_regs import REG_MAP
 from models.regions import READ_KINDS, Access, Kind, RegionConfig
 from verif.mem.memory_config import MemBeat
-from verif.scoreboard.capacity import CapacityCheck
+from verif.scoreboard.capacity_check import CapacityCheck
 from verif.scoreboard.checkers_off import switched_off
 from verif.scoreboard.control_requests import ControlRequests
 from verif.scoreboard.devload import DevLoadRule
@@ -30,7 +31,7 @@ from verif.scoreboard.memory_port import COUNTED, MemoryPort
 from verif.scoreboard.observer import Observer
 from verif.scoreboard.operations import Op, describe, describe_near, window_of
 from verif.scoreboard.pending import Commit
-from verif.scoreboard.potential import potential
+from verif.scoreboard.possible_effects import potential
 from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ram_faults import RamFaults
 from verif.scoreboard.ranges import Cleared, Span
@@ -46,13 +47,20 @@ from verif.scoreboard.region_status import RegionStatusRanges, RegionViews
 
 
 class CommitRaces:
-    """Races between two commits, or a commit and a close, of one region; reads of EPOCH and CLOSED
-    settle them.
+    """Races between two writes that end a round of one region: two commits, or a commit and a
+    close.
+
+    One comes by AXI4-Lite, the other through the control window. Their order is unknown until a
+    read of EPOCH or of STATUS.CLOSED shows it (spec: controller, second edition, section 9).
     """
 
     def __init__(self, quiescence: Quiescence, settled: Callable[[Commit, Commit], None]) -> None:
-        """Start without races; `settled` is called with the first and the last commit once their
-        order is known.
+        """Start without races.
+
+        Args:
+            quiescence: Holder of the unsettled commits of each region.
+            settled: Called with the first and the last of two racing commits once a read has shown
+                their order.
         """
         self.quiescence = quiescence
         self.settled = settled
@@ -60,8 +68,18 @@ class CommitRaces:
     def begun(
         self, region: int, commit: Commit, before: RegionConfig, after: RegionConfig
     ) -> str | None:
-        """Begin a commit or a close; `before`, `after`: the shadow descriptor before and after the
-        words of its write.
+        """Record that a commit or a close of a region was accepted, and detect a race with another
+        one.
+
+        Args:
+            region: Number of the region.
+            commit: The commit, already among the pending ones of the region; its `before`, `after`
+                and `rival` are set here.
+            before: Descriptor in the shadow registers before the words of this write.
+            after: Descriptor in the shadow registers after them.
+
+        Returns:
+            Text of a finding if no read could show the order of the commits, else None.
         """
         pending = self.quiescence.pending(region)
         rivals = [
@@ -82,7 +100,17 @@ class CommitRaces:
         return None
 
     def told_epoch(self, region: int, epoch: int, since: int) -> str | None:
-        """Settle a race by a read of EPOCH that began at `since`; return the error or None."""
+        """Settle the race of two commits of a region by the value that a read of EPOCH returned.
+
+        Args:
+            region: Number of the region.
+            epoch: Value read; the commit that wrote it was the last.
+            since: Time at which the read began; both commits must have been answered by then.
+
+        Returns:
+            Text of a finding if neither commit wrote this value, else None (also without a race, or
+            for a race with a close).
+        """
         pair = self._decided(region, since)
         if len(pair) < 2 or any(one.closes for one in pair):
             return None
@@ -93,21 +121,27 @@ class CommitRaces:
         return None
 
     def told_closed(self, region: int, closed: bool, since: int) -> None:
-        """Settle a race by a read of STATUS.CLOSED that began at `since`.
+        """Settle the race of a commit with a close by a read of STATUS.CLOSED that began at
+        `since`.
 
-        (After a commit that is refused the region is closed in either order.)
+        The close was the last one if the region is closed. After a refused commit the region is
+        closed in either order. Nothing happens without such a race, or if one of the two was
+        unanswered at `since`.
         """
         pair = self._decided(region, since)
         if any(one.closes for one in pair):
             self._settle(region, *sorted(pair, key=lambda one: one.closes == closed))
 
     def _decided(self, region: int, since: int) -> list[Commit]:
-        """Return the two commits of a race that were answered at `since`; else an empty list."""
+        """Return the two racing commits of a region if both were answered by `since`, else []."""
         pair = [one for one in self.quiescence.pending(region) if one.rival is not None]
         return [] if any(one.end < 0 or one.end > since for one in pair) else pair
 
     def _settle(self, region: int, first: Commit, last: Commit) -> None:
-        """Apply the order of two racing commits."""
+        """Put two racing commits into their order, report it to `settled`, and judge the region.
+
+        A commit by AXI4-Lite gets the descriptor that the write through the window left for it.
+        """
         pending = self.quiescence.pending(region)
         places = [at for at, one in enumerate(pending) if one in (first, last)]
         window, axil = (first, last) if first.in_band else (last, first)
@@ -121,7 +155,9 @@ class CommitRaces:
         self.quiescence.resolve(region)
 
     def unsettled(self) -> list[int]:
-        """Return the regions with a race whose order no read has told."""
+        """Return the numbers of the regions with two racing commits whose order no read has
+        shown.
+        """
         return [
             region
             for region in range(self.quiescence.model.params.regions)
@@ -139,8 +175,11 @@ RESET_CAPACITY = (_REGISTERS["CAP_WINDOW"].reset, _REGISTERS["CAP_THRESHOLD"].re
 
 
 class Scoreboard:
-    """Checker of the device, by `request`, `response`, `commit_begin`, `commit_end` and so on; end
-    with `finish`.
+    """Checker of the device against the device model.
+
+    The methods record events of monitors: `request`, `response`, `memory_beat`, `commit_begin`,
+    `commit_end` and so on; nothing is sent to the device. `finish` does the checks of the end of a
+    test. Findings are kept in `errors` (MAX_ERRORS at most) and passed to `on_error`.
     """
 
     quiescence_type: type[Quiescence] = Quiescence
@@ -156,16 +195,16 @@ class Scoreboard:
         on_error: Callable[[str], None] = lambda _text: None,
         memory_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Start with the state after reset.
+        """Start with the state of the device after reset.
 
         Args:
-            model: device model, which gives the expected answers.
-            regions: number of regions.
-            budget: steps after which the search for an order of racing operations gives up.
-            clock: returns the present clock; by default every event counts as one clock.
-            observer: receives the results, for coverage.
-            on_error: called with each finding.
-            memory_busy: returns whether a transfer on the memory port is in progress.
+            model: Device model, which gives the expected responses.
+            regions: Number of regions.
+            budget: Steps after which the search for an order of racing operations gives up.
+            clock: Returns the present cycle; by default every event counts as one cycle.
+            observer: Receives the results, for coverage.
+            on_error: Called with each finding.
+            memory_busy: Returns whether a transfer on the memory port is in progress.
         """
         self.model = model
         self.now = 0
@@ -208,7 +247,14 @@ class Scoreboard:
 
     # -- errors -------------------------------------------------------------------------------
     def error(self, text: str, key: str = "", data: str = "", checker: str = "scoreboard") -> None:
-        """Record an error of a checker (see Finding); the first one stops the test."""
+        """Record a finding and pass it to `on_error`, which ends the test at the first one.
+
+        Args:
+            text: What is wrong.
+            key: Key of the cause; by default `Finding` derives it from the text.
+            data: Values, which come last in the finding.
+            checker: Name of the checker; nothing is recorded if NF_CHECKERS_OFF disables it.
+        """
         if checker in self.off:
             return
         found = Finding(text, key, data)
@@ -217,10 +263,11 @@ class Scoreboard:
         self.on_error(found)
 
     def reset(self) -> None:
-        """Follow a reset of the device; an error unless it is idle and has committed no region.
+        """Follow a reset of the device: counters, flags and thresholds get their reset values.
 
-        Only memory outlives a reset, and what it holds is known then: of requests in flight it is
-        not, nor of the records of a region. So the model and its pending lines stay as they are.
+        A reset with a request in flight, or after a commit, is reported as an error of the
+        testbench: only device memory outlives a reset, and what it then holds is unknown. The
+        device model and the pending lines are not changed.
         """
         waiting = sum(1 for _ in self.quiescence.ops())
         commits = sorted({*self.codes, *filter(self.quiescence.pending, range(len(self.configs)))})
@@ -241,8 +288,8 @@ class Scoreboard:
         self.capacity.reset(*RESET_CAPACITY)
 
     def mode_of(self, access: Access) -> str:
-        """Return the mode of the region of an access, or "plain memory": a part of a cause's
-        key.
+        """Return the name of the mode of an access's region, or "plain memory", for the key of a
+        finding.
         """
         config = None if access.region is None else self.configs[access.region]
         return config.mode.name if config else "plain memory"
@@ -264,7 +311,15 @@ class Scoreboard:
 
     # -- link ---------------------------------------------------------------------------------
     def request(self, msg: messages.M2SMessage, misframed: bool = False) -> None:
-        """Follow a whole request on the receive pins; `misframed`: its Sz / BE was illegal."""
+        """Record a request that was received whole at the pins, and decode it with the device
+        model.
+
+        A request to which no response is due is only counted.
+
+        Args:
+            msg: Decoded message.
+            misframed: Whether the Sz or BE bit of the flit did not fit the opcode.
+        """
         self.now += 1
         self.requests += 1
         completion = messages.completion_of(msg)
@@ -288,7 +343,11 @@ class Scoreboard:
         self.views.request(op)
 
     def response(self, msg: messages.S2MMessage) -> None:
-        """Follow a response on the transmit pins."""
+        """Record a response at the pins, match it to its request and check it.
+
+        DevLoad is checked at once; the content is judged as soon as no request on the line is in
+        flight.
+        """
         self.now += 1
         self.responses += 1
         key = (isinstance(msg, messages.S2MNDR), msg.tag, msg.ldid)
@@ -324,7 +383,10 @@ class Scoreboard:
         self.observer.answered(op, self.configs[op.window] if op.window is not None else None)
 
     def _looked_up(self, op: Op) -> None:
-        """Count an answered operation of the engine."""
+        """Count an answered operation of the engine for the prediction of FALLBACK.
+
+        A contribution to a region in a low-bit mode is also recorded for the capacity check.
+        """
         region = op.access.region
         if op.access.kind not in ENGINE_KINDS or region is None:
             return
@@ -334,7 +396,11 @@ class Scoreboard:
             self.capacity.contribution(region)
 
     def _doubted(self, op: Op) -> None:
-        """Record a request of unknown decoding."""
+        """Record a request of which it stays unknown whether it was refused.
+
+        The range of ENGINE widens by one, and the error capture is not compared until it is armed
+        again.
+        """
         self._engine_doubts += 1
         self.capture.doubtful()
 
@@ -345,7 +411,18 @@ class Scoreboard:
 
     # -- register bus -------------------------------------------------------------------------
     def commit_begin(self, region: int, config: RegionConfig, epoch: int) -> Commit:
-        """Begin a write of EPOCH; it takes effect before its response."""
+        """Record the start of a write of EPOCH, which commits the shadow descriptor of a region.
+
+        The commit takes effect at some time until its response.
+
+        Args:
+            region: Number of the region.
+            config: Descriptor in the shadow registers.
+            epoch: Value written.
+
+        Returns:
+            The pending commit, to be ended by `commit_end`.
+        """
         self.now += 1
         self._commit_traffic[region] = (len(self._waiting), self.requests)
         commit = self.quiescence.commit_begin(region, config, epoch, self.now)
@@ -353,12 +430,27 @@ class Scoreboard:
         return commit
 
     def commit_end(self, region: int, strict: bool = True, commit: Commit | None = None) -> None:
-        """End the write of EPOCH or CLOSE: its response was seen (`strict`: see `Commit`)."""
+        """Record the response to a write of EPOCH or CTRL.CLOSE.
+
+        Args:
+            region: Number of the region.
+            strict: See `Commit.strict`.
+            commit: What `commit_begin` or `close_begin` returned; by default the last one of the
+                region.
+        """
         self.now += 1
         self.quiescence.commit_end(region, self.now, strict, commit)
 
     def close_begin(self, region: int) -> Commit | None:
-        """Begin a write of CLOSE; return None if the region has no round to end."""
+        """Record the start of a write of 1 to CTRL.CLOSE, which ends the round of a region.
+
+        Nothing is sent to the device; `commit_end` records the response.
+
+        Returns:
+            The pending write, to be ended by `commit_end`; also for a region already closed. None,
+            and no `commit_end` is due, for a region without a round (uncommitted, or in mode
+            IDENTITY) and without a pending write of EPOCH or CLOSE.
+        """
         self.now += 1
         self._close_traffic[region] = bool(self._waiting)
         commit = self.quiescence.close_begin(region, self.epochs.get(region, 0), self.now)
@@ -385,32 +477,40 @@ class Scoreboard:
         self.observer.committed(region, commit.config, commit.epoch, code, traffic)
 
     def _commit_alone(self, region: int) -> bool:
-        """Return whether nothing was in flight when a region was committed."""
+        """Return whether no request was in flight at any time of the last commit of a region."""
         return self._commit_traffic.get(region) == (0, self.requests)
 
     def clear_counters_begin(self) -> None:
-        """Begin a write of CTRL.CLEAR_COUNTERS."""
+        """Record the start of a write of 1 to CTRL.CLEAR_COUNTERS; each counter may now be
+        cleared.
+        """
         for counter in self.counters.values():
             counter.clear_begin()
 
     def clear_counters_end(self) -> None:
-        """End a write of CTRL.CLEAR_COUNTERS."""
+        """Record the response to a write of 1 to CTRL.CLEAR_COUNTERS; each counter is now
+        cleared.
+        """
         for counter in self.counters.values():
             counter.clear_end()
         self.capacity.counters_cleared(self.waiting == 0)
 
     def clear_counters(self) -> None:
-        """Clear the counters by CTRL.CLEAR_COUNTERS."""
+        """Record a write of 1 to CTRL.CLEAR_COUNTERS that starts and ends at once."""
         self.clear_counters_begin()
         self.clear_counters_end()
 
     # -- memory port --------------------------------------------------------------------------
     def may_poison(self) -> bool:
-        """Return whether a damaged RAM of the device may have poisoned data to be written."""
+        """Return whether a damaged RAM of the device may be the reason for poison in data that it
+        writes.
+
+        False here; `LenientScoreboard` overrides it.
+        """
         return False
 
     def memory_beat(self, beat: MemBeat) -> None:
-        """Follow a beat on the device-memory port."""
+        """Check a beat on the device-memory port with `MemoryPort`, and report an illegal one."""
         if self.memory.beat(beat):
             self.now += 1
         if self.memory.wrong is not None:
@@ -420,16 +520,22 @@ class Scoreboard:
     # -- end of test --------------------------------------------------------------------------
     @property
     def waiting(self) -> int:
-        """Return the number of requests without a response."""
+        """Return the number of requests on the link without a response."""
         return sum(len(queue) for queue in self._waiting.values())
 
     def oldest(self) -> Op | None:
-        """Return the request that has waited longest."""
+        """Return the request that has waited longest for its response, or None."""
         ops = [queue[0] for queue in self._waiting.values()]
         return min(ops, key=lambda op: op.start, default=None)
 
     def events(self, name: str) -> Span:
-        """Return the least and most events of a counter since the start."""
+        """Return the range of the number of events of a counter since the start of the test.
+
+        Clears by software do not count here; `counters` subtracts them.
+
+        Args:
+            name: Key of `counters`: a counter register, or ENGINE for SLOT_HIT + SLOT_MISS.
+        """
         if name in self.memory.ports:  # every response was seen, also those that cost a record
             return self.memory.ports[name].span()
         if name == "ENGINE":
@@ -449,7 +555,7 @@ class Scoreboard:
         return Span(value - quiescence.below[name], value + quiescence.above[name] + more)
 
     def busy_regions(self) -> set[int]:
-        """Return the regions with requests that are not judged yet."""
+        """Return the numbers of the regions with requests that are not judged yet."""
         ops = self.quiescence.ops()
         return {op.access.region for op in ops if op.access.region is not None}
 
@@ -462,15 +568,25 @@ class Scoreboard:
 
     @property
     def busy(self) -> bool:
-        """Return whether the device or its memory has work to do."""
+        """Return whether the device or its memory has work to do.
+
+        True while a request is unanswered, a memory transfer is in progress or the record
+        initialiser runs.
+        """
         return bool(self._waiting) or self.memory_busy() or self.memory.initialising
 
     def counter_range(self, name: str) -> tuple[int, int]:
-        """Return the least and most that a counter register may show."""
+        """Return the least and the most that a counter register may show now, since its last
+        clear.
+        """
         return self.counters[name].span()[:2]
 
     def compare_counters(self, got: dict[str, int]) -> None:
-        """Compare counter registers, read with nothing in flight, with the model."""
+        """Check values of counter registers that were read with nothing in flight.
+
+        Args:
+            got: Value by name of the counter; counters that are missing here are not checked.
+        """
         for name in self.counters:
             if name in got:
                 self.compare_counter(name, got[name], self.counters[name].span())
@@ -478,13 +594,19 @@ class Scoreboard:
             self.compare_lookups(got["SLOT_HIT"], got["SLOT_MISS"])
 
     def compare_counter(self, name: str, got: int, want: Span) -> None:
-        """Compare one counter register."""
+        """Report a finding if a counter register does not lie in its range.
+
+        Args:
+            name: Name of the counter.
+            got: Value read.
+            want: Allowed range.
+        """
         if got not in want:
             text = f"COUNTER {name} is {got}, expected {want}"
             self.error(text, f"COUNTER {name}", checker=REGISTERS)
 
     def compare_lookups(self, hits: int, misses: int) -> None:
-        """Compare the sum of SLOT_HIT and SLOT_MISS with the number of operations, with nothing in
+        """Check that SLOT_HIT + SLOT_MISS is the number of engine operations; nothing may be in
         flight.
         """
         want = self.counters["ENGINE"].span()
@@ -496,11 +618,22 @@ class Scoreboard:
             )
 
     def compare_region(self, region: int, got: dict[str, Any]) -> None:
-        """Compare the status of a region (`committed`, `done`, ...) with its present range."""
+        """Check status values of a region, read at once, against their present ranges.
+
+        Args:
+            region: Number of the region.
+            got: Value by name (`committed`, `done`, ...), see `RegionStatusRanges.end`.
+        """
         self.compare_status(region, got, self.status.end(region, self.status.begin(region)))
 
     def compare_status(self, region: int, got: dict[str, Any], want: dict[str, Span]) -> None:
-        """Compare the status of a region with the ranges of its read."""
+        """Report a finding for each status value of a region that lies outside its range.
+
+        Args:
+            region: Number of the region.
+            got: Values read, by name.
+            want: Allowed ranges, by name.
+        """
         for name, value in got.items():
             if value not in want[name]:
                 config = self.configs[region]
@@ -511,7 +644,11 @@ class Scoreboard:
                 )
 
     def finish(self) -> None:
-        """Check that no request is left, and that nearly all were judged."""
+        """Check at the end of a test that every request was answered and nearly every one judged.
+
+        A test without any request or response fails as well, as does one in which more than
+        UNJUDGED_SHARE of the operations could not be judged.
+        """
         oldest = self.oldest()
         if oldest is not None:
             self.error(
@@ -527,7 +664,9 @@ class Scoreboard:
             self.error(f"{self.quiescence.unjudged} of {total} operations could not be judged")
 
     def summary(self) -> str:
-        """Return one line for the log."""
+        """Return the number of requests, responses, judged and unjudged operations as one line of
+        text.
+        """
         lines = self.quiescence
         return (
             f"{self.requests} requests, {self.responses} responses, {lines.judged} judged "

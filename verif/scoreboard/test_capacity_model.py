@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The capacity model against a count by hand, for drawn windows, thresholds and outcomes."""
+"""Tests of `CapacityCheck` against a count by hand, for drawn windows, thresholds and outcomes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import random
 
 import pytest
 
-from verif.scoreboard.capacity import CapacityCheck
+from verif.scoreboard.capacity_check import CapacityCheck
 from verif.scoreboard.ranges import Span
 
 
 def contribute(check: CapacityCheck) -> None:
-    """Record a contribution to region 0."""
+    """Record a contribution to region 0, without a read of SLOT_MISS."""
     check.operation()
     check.contribution(0)
 
 
 def one(check: CapacityCheck, misses: int) -> None:
-    """Record a contribution, and a read of SLOT_MISS after it."""
+    """Record a contribution to region 0, and then a read of SLOT_MISS that returned `misses`."""
     contribute(check)
     check.saw_misses(misses)
 
@@ -62,7 +62,7 @@ def test_all_or_none_are_known(missed: bool) -> None:
 
 
 def change(check: CapacityCheck, window: int, threshold: int) -> None:
-    """Change the limits with nothing in flight."""
+    """Write other limits with nothing in flight."""
     check.change(window, threshold, True)
     check.changed(True)
 
@@ -98,8 +98,10 @@ def test_requests_in_flight_may_exceed_the_threshold() -> None:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_limits_that_change_under_a_contribution(before: bool) -> None:
-    """Check that a contribution may meet the old or the new threshold: FALLBACK may be set or
-    not.
+    """Check that a contribution in flight while the threshold changes may meet the old or the new
+    one.
+
+    FALLBACK then may be set or not.
     """
     old, new = (0, 255) if before else (255, 0)
     check = CapacityCheck(1, 256, old)
@@ -129,8 +131,11 @@ def test_former_limits_end_when_nothing_is_in_flight() -> None:
 
 
 def test_a_request_within_the_write_of_the_window_is_open() -> None:
-    """Check a request that begins and ends during the write: it comes before or after the
-    restart.
+    """Check that a missed contribution which begins and ends during the write of CAP_WINDOW stays
+    in doubt.
+
+    It may come before or after the restart of the history, so FALLBACK may be set after the next
+    miss.
     """
     check = CapacityCheck(1, 4, 1)
     check.change(5, 1, True)

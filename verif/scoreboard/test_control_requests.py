@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In-band register accesses in the scoreboard: right ones pass, and each wrong one is reported."""
+"""Tests of the scoreboard with accesses through the control window: right responses pass, each
+wrong one is reported.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ MANAGER = 9
 
 
 class Bus(RegisterBench):
-    """Both ways to the registers; the caller gives the answers."""
+    """Both ways to the registers (AXI4-Lite and the control window); the test gives the
+    responses.
+    """
 
     def __init__(self) -> None:
         super().__init__(Scoreboard(DeviceModel(HW), HW.regions), HW)
@@ -36,7 +40,13 @@ class Bus(RegisterBench):
         assert self.scoreboard.model.control.base == BASE
 
     def send(self, words: dict[str, int], ldid: int = MANAGER, poison: bool = False) -> M2SRwD:
-        """Begin a write through the window."""
+        """Send a write of registers through the window, without a response yet; return its message.
+
+        Args:
+            words: Value by name of the register; all in one line of the window.
+            ldid: LD-ID that writes; MANAGER may write every register.
+            poison: Whether the data are poisoned.
+        """
         self.tag += 1
         data, be = pack_line({self.address(name): value for name, value in words.items()})
         addr = BASE + self.address(next(iter(words))) // 64 * 64
@@ -50,14 +60,14 @@ class Bus(RegisterBench):
         self.scoreboard.response(S2MNDR(NdrOp.CMP, message.tag, ldid=message.ldid))
 
     def snapshot(self, line: int, words: list[int]) -> None:
-        """Read a line of the window that returns these words."""
+        """Read a line of the control window, with a response that holds these words."""
         self.tag += 1
         self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, BASE + 64 * line, ldid=1))
         data = pack_words(words)
         self.scoreboard.response(S2MDRS(DrsOp.MEM_DATA, self.tag, ldid=1, data=data))
 
     def line(self, selector: int, data: bytes, poison: bool = False) -> None:
-        """Read line 0 of region 1, with this answer."""
+        """Read line 0 of region 1 by a selector, with a response of this data."""
         self.tag += 1
         addr = CONFIG.address(selector, 0)
         self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, addr, ldid=1))
@@ -65,12 +75,14 @@ class Bus(RegisterBench):
         self.scoreboard.response(got)
 
     def info(self, epoch: int, generation: int, closed: bool = False) -> None:
-        """Read INFO of an untouched line."""
+        """Read INFO of an untouched line, with a response of this epoch, generation and CLOSED."""
         untouched = LineInfo(epoch, generation, 0, 0, *[False] * 5)
         self.line(1, replace(untouched, closed=closed).pack())
 
     def vote(self, poison: bool) -> None:
-        """Read the vote of an untouched line: a tie in each element."""
+        """Read the result of line 0 in region 1, untouched: a tie in each element; `poison`: of the
+        response.
+        """
         self.line(0, bytes(64), poison)
 
     def commit(self, epoch: int, config: RegionConfig = CONFIG) -> M2SRwD:
@@ -161,10 +173,18 @@ STRICT = replace(CONFIG, strict=True)
 
 
 def race(axil_first: bool, last: str, spoil: str = "") -> Bus:
-    """Race commits of epochs 5 (window, of STRICT) and 6 (AXI4-Lite), with reads in between and one
-    of EPOCH after both.
+    """Let two commits of region 1 race, with reads in between and one of EPOCH after both.
 
-    `spoil`: what the device mixes up.
+    One commits epoch 5 with descriptor STRICT through the window, the other epoch 6 by AXI4-Lite.
+
+    Args:
+        axil_first: Whether the access by AXI4-Lite begins first.
+        last: Commit that takes effect last: "window" or the other one.
+        spoil: Fault of the device: "epoch" or "descriptor" are of the wrong commit, "neither" lets
+            EPOCH read a value that none wrote; "" for none.
+
+    Returns:
+        The registers and scoreboard after it.
     """
     bus = Bus()
     bus.answer(bus.commit(4))
@@ -200,8 +220,11 @@ def race(axil_first: bool, last: str, spoil: str = "") -> Bus:
     ],
 )
 def test_two_commits_at_once(axil_first: bool, last: str, spoil: str, text: str) -> None:
-    """Check that either commit may be the last, that all answers follow that order, and that a mix
-    is found: of epoch, of descriptor, or a value of neither.
+    """Check that either of two racing commits may be the last, if all responses agree with that
+    order.
+
+    Mixes of both orders are reported: of epoch, of descriptor, or a value of EPOCH that neither
+    wrote.
     """
     bus = race(axil_first, last, spoil)
     assert text in bus.errors
@@ -231,10 +254,17 @@ def test_a_race_that_no_read_has_told() -> None:
 
 
 def close_race(window_closes: bool, axil_first: bool, last: str, spoil: str = "") -> Bus:
-    """Race a close and a commit of epoch 5, one by AXI4-Lite and one through the window, with reads
-    in between and one of STATUS after both.
+    """Let a close and a commit of epoch 5 of region 1 race, one by AXI4-Lite and one through the
+    window.
 
-    `spoil`: what the device mixes up.
+    Reads come in between, and one of STATUS after both.
+
+    Args:
+        window_closes: Whether the close is the one through the window.
+        axil_first: Whether the access by AXI4-Lite begins first.
+        last: Access that takes effect last: "commit" or "close".
+        spoil: Fault of the device: CLOSED of the other order, in the reads "between" or at the
+            "end"; "" for none.
     """
     bus = Bus()
     bus.answer(bus.commit(4, STRICT))
@@ -265,8 +295,10 @@ def close_race(window_closes: bool, axil_first: bool, last: str, spoil: str = ""
 def test_a_close_and_a_commit_at_once(
     window_closes: bool, axil_first: bool, last: str, spoil: str
 ) -> None:
-    """Check that either may be the last, that all answers follow that order, and that an impossible
-    CLOSED in between is found, and an end in the other order.
+    """Check that either of a racing close and commit may be the last, if all responses agree with
+    it.
+
+    A value of CLOSED in between, or at the end, that only the other order gives is reported.
     """
     bus = close_race(window_closes, axil_first, last, spoil)
     if spoil:

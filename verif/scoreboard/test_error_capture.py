@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error capture: the first refused access, or one of those that raced for it."""
+"""Tests of the error capture: it shows the first refused access, or any of those that raced to be
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ FAR = 1 << 45
 
 
 class CaptureBench(Bench):
-    """A bench with a register bus."""
+    """Testbench of the scoreboard with a register bus."""
 
     def __init__(self) -> None:
         super().__init__()

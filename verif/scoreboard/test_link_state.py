@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link counters follow the flits at the pins; a register that counts otherwise is flagged."""
+"""Tests of `LinkState`: link counters follow the flits at the pins; a register that differs is
+reported.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from verif.scoreboard.scoreboard import Scoreboard
 
 
 class LinkBench(RegisterBench):
-    """Link whose flits are given by hand."""
+    """Register bus with a link whose flits the test gives, and a clock that it advances."""
 
     def __init__(self) -> None:
         self.now = 0

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of lines by the memory port, and negative twins of its rules."""
+"""Tests of the memory port: which line is lost by an error or poison, and negative twins of its
+rules.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,19 @@ RECORD = 4
 
 
 def beat(config: RegionConfig, offset: int, **fields: Any) -> MemBeat:
-    """Return a beat read at a line of a state area."""
+    """Return a read beat without error at a line of a region's state area.
+
+    Args:
+        config: Descriptor of the region.
+        offset: Line in the state area.
+        fields: Other values for fields of the beat.
+    """
     one = MemBeat(False, 0, config.state_line + offset, 0, FULL_STROBE, False, 0, last=False)
     return dataclasses.replace(one, **fields)
 
 
 def eviction(config: RegionConfig, offset: int, **fields: Any) -> MemBeat:
-    """Return a refused beat of a write-back."""
+    """Return a beat of the write-back of a record, refused with SLVERR; `fields`: other values."""
     fields = {"write": True, "axi_id": EVICTION_ID, "resp": Resp.SLVERR, **fields}
     return beat(config, offset, **fields)
 
@@ -99,7 +107,12 @@ def test_after_a_refused_write_a_line_is_as_it_was_or_lost() -> None:
 
 
 def test_after_a_refused_write_a_line_in_no_slot_is_lost() -> None:
-    """Check a line that was not requested yet, or was written back before."""
+    """Check that, after a refused write of a record, the record of a line in no slot must not be
+    used.
+
+    The line was not requested before, or was written back: a response from its old state is
+    reported.
+    """
     refusal, good = eviction(BINARY, 3 * RECORD), eviction(BINARY, RECORD + 2, resp=Resp.OKAY)
     for written_back in (True, False):
         for lost in (True, False):
@@ -223,7 +236,7 @@ def test_counters_and_interrupts_follow_the_port() -> None:
 
 
 def forbidden(bench: Bench, one: MemBeat) -> str:
-    """Return the findings of the memory port about a beat."""
+    """Pass a beat to the scoreboard, and return the findings about it as one text, "" for none."""
     before = len(bench.errors)
     bench.beat(one)
     return " ".join(bench.errors[before:])
@@ -293,7 +306,10 @@ def test_of_racing_requests_one_or_the_other_met_the_error() -> None:
 
 
 def test_a_loss_among_racing_requests() -> None:
-    """Check a loss before, between and after the requests: the line is lost in the end."""
+    """Check that the record of a line may be lost before, between or after its racing requests.
+
+    Each is accepted without giving up; in any case the line is lost for later requests.
+    """
     for moment in (0, 1, 2):
         bench = Bench(BINARY)
         bench.do(write(BINARY.address(0, 1)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit tests of the checker of RAM errors: each thing that it must not let pass."""
+"""Tests of `RamFaults`: each wrong counter and each wrong capture of a RAM error is reported."""
 
 from __future__ import annotations
 

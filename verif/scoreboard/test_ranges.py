@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clears by software that race with events, and the interrupt that follows from them."""
+"""Tests of clears by software that race with events, and of the interrupt pin that follows from
+both.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ STATUS, ENABLE = REGS["IRQ_STATUS"], REGS["IRQ_ENABLE"]
 
 
 class Events:
-    """Source of events with least and most set by hand."""
+    """Source for `Cleared` whose range of events the test sets."""
 
     def __init__(self) -> None:
         self.now = exactly(0)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Status of a region: exact at rest, a range in a race, and no wider than what raced."""
+"""Tests of the status ranges of a region: one value at rest, a range in a race, and no wider than
+it.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,10 @@ def test_done_counts_once_a_round(times: int) -> None:
 
 @pytest.mark.parametrize("mask", [0xFFFE, 0xFFFF])
 def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
-    """Check that a refusal is judged if the commit does not change it, and is open otherwise."""
+    """Check a refused write that races with a commit.
+
+    It is judged if the new descriptor refuses it as well, else the count of REFUSED stays open.
+    """
     closed = dataclasses.replace(BINARY, ld_mask=0xFFFE)
     bench = Bench(closed)
     msg = bench.begin(write(closed.address(0, 0)))
@@ -115,8 +120,10 @@ def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
 
 
 def test_a_read_around_two_commits() -> None:
-    """Check that the read may come before, between or after the commits, and excludes older
-    ones.
+    """Check that a read of EPOCH around two commits may return the epoch before, between or after
+    them.
+
+    Older epochs are excluded; after the read only the last one is possible.
     """
     bench = Bench(ONE_LINE)
     status, scoreboard = bench.scoreboard.status, bench.scoreboard

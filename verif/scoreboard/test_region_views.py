@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Negative twins of CLOSE, INFO and STATUS: legal answers pass, all others are reported."""
+"""Negative twins of CLOSE, INFO and STATUS: legal responses pass, all others are reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ Change = Callable[[Any], S2MMessage]
 
 
 def close(bench: Bench, region: int = 0) -> bool:
-    """Close a region, with nothing between the write of CLOSE and its response."""
+    """Close a region in scoreboard and device, with nothing between the write of CLOSE and its
+    response.
+
+    Return False if the region has no round to end.
+    """
     begun = bench.scoreboard.close_begin(region) is not None
     bench.device.close(region)
     if begun:
@@ -29,12 +33,12 @@ def close(bench: Bench, region: int = 0) -> bool:
 
 
 def figures(**change: int) -> Change:
-    """Return a change of the figures of a STATUS answer."""
+    """Return a function that replaces figures in the response to a read of STATUS."""
     return lambda r: replace(r, data=replace(StatusView.unpack(r.data), **change).pack())
 
 
 def word(index: int, value: int) -> Change:
-    """Return a change of one 32-bit word of an answer."""
+    """Return a function that replaces one 32-bit word of a read response."""
 
     def changed(response: Any) -> S2MMessage:
         words = unpack_words(response.data)
@@ -45,7 +49,13 @@ def word(index: int, value: int) -> Change:
 
 
 def status(bench: Bench, config: RegionConfig, change: Change | None = None) -> list[str]:
-    """Read STATUS and return the findings."""
+    """Read STATUS of a region, and return all findings.
+
+    Args:
+        bench: Testbench.
+        config: Descriptor of the region.
+        change: Function that changes the right response, or None.
+    """
     bench.answer(bench.begin(read(config.address(2, 0))), change)
     return [str(one) for one in bench.errors]
 
@@ -79,7 +89,10 @@ def test_what_comes_late_must_not_count() -> None:
 
 
 def test_a_read_after_the_close_must_be_final() -> None:
-    """Check a read that was in flight before CLOSE and is answered after its response."""
+    """Check a read in flight before CLOSE and answered after its response, which must be final.
+
+    An early result of a STRICT region is then reported as wrong, unless the link repeats responses.
+    """
     for link_repeats in (False, True):
         bench = Bench(STRICT)
         racing = bench.begin(read(STRICT.address(0, 1)))
@@ -124,7 +137,7 @@ def test_a_region_without_a_round_cannot_be_closed() -> None:
 
 
 def test_a_close_after_an_unsettled_commit() -> None:
-    """Check a close of a region whose first round is a commit that is not judged yet."""
+    """Check that a region can be closed while its first commit is not settled yet."""
     bench = Bench()
     held = bench.begin(read(BINARY.address(0, 0)))
     bench.commit_during(held, 0, BINARY)  # answered before the commit: unmapped

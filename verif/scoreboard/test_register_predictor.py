@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register predictor: commits are rebuilt from single writes; wrong read-backs are flagged."""
+"""Tests of the register predictor: it rebuilds commits from single writes, and reports wrong
+reads.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from verif.scoreboard.scoreboard import Scoreboard
 
 
 class Bus(RegisterBench):
-    """Device with default parameters."""
+    """Register bus of a device with default parameters and no link."""
 
     def __init__(self) -> None:
         super().__init__(Scoreboard(DeviceModel(DeviceParams()), 8), DeviceParams())
@@ -74,7 +76,10 @@ def test_refused_commit_changes_nothing() -> None:
 
 
 def test_a_reset_with_a_commit_in_flight_is_an_error_and_ends_no_commit() -> None:
-    """Check that a later write of the same register does not end a CLOSE that a reset cut off."""
+    """Check a reset while a write of CLOSE is unanswered: it is an error of the testbench.
+
+    The response to a later write of the same register does not end that close.
+    """
     bus = committed()
     ctrl = bus.predictor.by_name["REGION[1].CTRL"]
     for close in (1, 0):  # the first is never answered, and its identity may be taken again
@@ -89,7 +94,10 @@ def test_a_reset_with_a_commit_in_flight_is_an_error_and_ends_no_commit() -> Non
 
 
 def test_a_reset_of_an_idle_device() -> None:
-    """Check that every register has its reset value, and that a request in flight is an error."""
+    """Check that every register must read its reset value after a reset without requests in flight.
+
+    A reset with a request in flight is an error of the testbench.
+    """
     bus = Bus()
     bus.write("CAP_WINDOW", 7)
     bus.write("IRQ_ENABLE", 1)
@@ -156,7 +164,9 @@ STATED = [
 
 @pytest.mark.parametrize("name", STATED)
 def test_every_bit_of_every_register_is_compared(name: str) -> None:
-    """Check that each bit has one value at rest; the link's registers have separate tests."""
+    """Check that a read with any bit inverted is reported at rest; bits of the link have other
+    tests.
+    """
     register = Bus().predictor.by_name[name]
     for bit in range(32):
         if (name, bit) == ("STATUS", 0):

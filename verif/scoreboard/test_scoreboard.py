@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Negative twins of the scoreboard: a right answer passes, each kind of wrong one is flagged."""
+"""Negative twins of the scoreboard: a right response passes, each kind of wrong one is reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,12 @@ TWO = b"\x02" * 64
 
 
 class Bench:
-    """Scoreboard, and a second model in place of the device."""
+    """Scoreboard with a second device model in place of the device.
+
+    Args:
+        configs: Descriptors that are committed as regions 0, 1, ... with epoch 1.
+        budget: See `Scoreboard`.
+    """
 
     def __init__(self, *configs: RegionConfig, budget: int = 4000) -> None:
         params = DeviceParams(mem_lines_log2=MEM)
@@ -55,8 +60,13 @@ class Bench:
     def commit_during(
         self, msg: M2SMessage, region: int, config: RegionConfig | None, before: bool = True
     ) -> None:
-        """Commit epoch 2, or close if there is no descriptor, while `msg` is in flight; the device
-        answers `msg` before or after it.
+        """Commit epoch 2 of a region, or close it, while a request is in flight; answer both.
+
+        Args:
+            msg: Request in flight.
+            region: Number of the region.
+            config: Descriptor to commit; None closes the region.
+            before: Whether the device executes the request before the commit or close.
         """
         if config is None:
             self.scoreboard.close_begin(region)
@@ -89,12 +99,14 @@ class Bench:
         self.answer(self.begin(msg))
 
     def contribute(self, config: RegionConfig, workers: Iterable[int], line: int) -> None:
-        """Write a line of some workers, one after the other."""
+        """Send contributions of some workers to a line of a region, one after the other."""
         for worker in workers:
             self.do(write(config.address(worker, line)))
 
     def beat(self, beat: MemBeat, lost: bool = False) -> None:
-        """Show a beat of the memory port, by which the device may lose line 1 of region 0."""
+        """Pass a beat on the memory port to the scoreboard; `lost`: the device then loses line 1 of
+        region 0.
+        """
         self.scoreboard.memory_beat(beat)
         if lost:
             self.device.lose_line(0, 1)
@@ -166,12 +178,14 @@ def test_wrong_answer_is_flagged(text: str, change: Callable[[Any], S2MMessage])
 
 
 def wrong(**fields: Any) -> Callable[[Any], S2MMessage]:
-    """Return a change of fields of an answer."""
+    """Return a function that replaces fields of a response."""
     return lambda answer: dataclasses.replace(answer, **fields)
 
 
 def test_one_fault_has_one_key() -> None:
-    """Check that the key does not depend on opcode, data, tag and race."""
+    """Check that one fault gives one key, whatever the opcode, data and tag, and with or without a
+    race.
+    """
     keys = []
     for worker, opcode in ((0, ReqOp.MEM_RD), (2, ReqOp.MEM_RD_DATA), (7, ReqOp.MEM_RD)):
         bench = Bench(BINARY)
@@ -198,7 +212,10 @@ def test_one_fault_has_one_key() -> None:
     ],
 )
 def test_a_key_tells_the_extent_of_a_difference(bad: Sequence[int], extent: str) -> None:
-    """Check that a byte-lane fault and a forwarding fault have different keys."""
+    """Check that the key of a finding names the extent of wrong data.
+
+    It is one byte, one element, one slot of 16 bytes, or the whole line.
+    """
     bench = Bench(FP32)
     answer = bench.begin(read(FP32.address(0, 1)))
     data = bytes(0xFF if n in bad else 0 for n in range(64))
@@ -356,8 +373,13 @@ def test_counter_and_region_mismatch() -> None:
 def load_passes(
     devload: DevLoad, fallback: bool, levels_off: bool, msg: M2SMessage | None = None
 ) -> bool:
-    """Return whether a load is accepted in the answer to a request, by default a write of region 0,
-    which may be in fallback.
+    """Return whether the scoreboard accepts a DevLoad level in the response to a request.
+
+    Args:
+        devload: Level in the response.
+        fallback: Whether region 0 is in FALLBACK.
+        levels_off: Whether all thresholds of DEVLOAD_THRESHOLD are 0.
+        msg: Request; by default a write of region 0.
     """
     bench = Bench(BINARY, FP32)
     rule = bench.scoreboard.devload
@@ -381,7 +403,10 @@ def load_passes(
     ],
 )
 def test_devload_of_answers_that_touch_no_line(selector: int, opcode: ReqOp, belongs: bool) -> None:
-    """Check that they belong to their region all the same, but for unsupported opcodes."""
+    """Check the DevLoad of requests that touch no line while their region is in FALLBACK.
+
+    They must get MODERATE as well, except unsupported opcodes, which may get LIGHT.
+    """
     msg = M2SReq(opcode, 0, BINARY.address(selector, 0))
     assert load_passes(DevLoad.MODERATE, True, True, msg)
     assert load_passes(DevLoad.LIGHT, True, True, msg) != belongs

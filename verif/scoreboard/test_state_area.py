@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State area that a region leaves: certain content is compared, older content is refused."""
+"""Tests of the state area that a region leaves: content that is certain is compared, older is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ def moved(bench: Bench, config: RegionConfig) -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_store_that_races_with_the_commit(late: bool) -> None:
-    """Check that a store before the commit is in the line that the region leaves, and a later one
-    is not.
+    """Check that a store before the commit is in the memory that the region leaves, and a later one
+    not.
     """
     bench = Bench(FP32)
     msg = bench.begin(write(FP32.address(0, 0), ONE))

@@ -18,7 +18,13 @@ from verif.sequences.memory_faults import RecordSequence
 
 
 class AggregateSequence(NfSequence):
-    """`epochs` epochs on a region of `mode`: contributions in random order, then reads of all."""
+    """Epochs of one region of `mode`: all contributions in random order, then reads of all lines.
+
+    Each of the `epochs` epochs starts with a commit of region number `region`, of 2^`lines_log2`
+    lines and `workers` workers. `early` is the probability of a read of a random line after a
+    contribution, `partial` that of a contribution with byte enables (MemWrPtl). The other options
+    are fields of the descriptor.
+    """
 
     mode: Mode = Mode.G_BINARY
     workers: int = 5
@@ -42,7 +48,7 @@ class AggregateSequence(NfSequence):
             await self.one_epoch(config)
 
     async def one_epoch(self, config: RegionConfig) -> None:
-        """Contribute in random order with early reads, then read up to 12 views of each line."""
+        """Contribute in random order, with early reads; then read lines by up to 12 selectors."""
         work = list(product(range(config.workers), range(config.lines)))
         self.rng.shuffle(work)
         limit = RACE_LIMIT if self.early else None
@@ -89,12 +95,12 @@ Counts = np.ndarray
 
 
 def lines_of_votes(mode: Mode, ups: Counts, downs: Counts) -> list[bytes]:
-    """Pack the votes of each worker into a line.
+    """Pack the votes of each worker into a line of G_BINARY or G_TERNARY; return a line per worker.
 
     Args:
         mode: G_BINARY, which votes -1 wherever `ups` is false, or G_TERNARY.
-        ups: bool[workers, elements], votes of +1.
-        downs: bool[workers, elements], votes of -1, disjoint from `ups`.
+        ups: bool[workers, elements], votes of +1; 512 elements (G_BINARY) or 256 (G_TERNARY).
+        downs: bool[workers, elements], votes of -1, disjoint from `ups`; unused for G_BINARY.
     """
     if mode is Mode.G_BINARY:
         bits = ~ups
@@ -106,19 +112,24 @@ def lines_of_votes(mode: Mode, ups: Counts, downs: Counts) -> list[bytes]:
 
 
 def corner_counts(workers: int, top: int) -> list[int]:
-    """Return the counts 0..`workers` next to 0, half, all, each power of two and `top`."""
+    """Return the numbers of votes within 1 of 0, `workers`, half of them, `top` or a power of two.
+
+    The list is sorted and limited to 0..`workers`; `top` is the highest count of the device's
+    counters.
+    """
     powers = [1 << k for k in range(7)]
     near = [0, workers, workers // 2, top, *powers]
     return sorted({c + d for c in near for d in (-1, 0, 1) if 0 <= c + d <= workers})
 
 
 class CountSequence(NfSequence):
-    """Low-bit lines whose elements have drawn counts, corner values most often.
+    """Low-bit lines in which the number of votes of each element is drawn, mostly at corner values.
 
     Independent random bits never give a count near 0 or W, but the gradients of workers correlate,
-    so such counts are the usual ones. There is a region for each number of planes that W may need;
-    W, T, TIE and the region are drawn. With few slots there are more lines than slots, so that each
-    line is evicted between workers.
+    so such counts are the usual ones. For each number of planes that W may need (a range of W in
+    `few`) a region of 8 lines gets contributions of all workers to 5 of its lines, then the result
+    and the planes are read; W, T, TIE and the number of the region are drawn. With few slots there
+    are more lines than slots, so that each line is evicted between workers.
     """
 
     mode: Mode = Mode.G_BINARY
@@ -154,7 +165,10 @@ class CountSequence(NfSequence):
             await self.vote(config, self.sample(range(config.lines), 5))
 
     async def vote(self, config: RegionConfig, lines: list[int]) -> None:
-        """Send all contributions, workers in the outer loop; then read results and planes."""
+        """Send the contributions of all workers to `lines`, one worker after the other, then read.
+
+        Read the result and the 8 count planes of each line.
+        """
         data = {line: self.contributions(config) for line in lines}
         workers = self.shuffled(range(config.workers))
         await self.fill_lines(config, lines, workers, lambda worker, line: data[line][worker])
@@ -163,7 +177,7 @@ class CountSequence(NfSequence):
         await self.drain()
 
     def contributions(self, config: RegionConfig) -> list[bytes]:
-        """Return a line of each worker, so that the elements have drawn counts.
+        """Return a line per worker, with the numbers of votes per element that `counts` draws.
 
         In each element a random ranking of the workers decides who votes +1, then who votes -1.
         """
@@ -177,7 +191,7 @@ class CountSequence(NfSequence):
     def counts(
         self, config: RegionConfig, elements: int, rng: np.random.Generator
     ) -> tuple[Counts, Counts]:
-        """Draw the votes of +1 (non-negative ones) and of -1 of each element: `int[elements]`."""
+        """Draw the number of votes of +1 (G_BINARY: bits 0) and -1 per element, int[elements]."""
         workers, top = config.workers, self.hw.cnt_max
         corners = corner_counts(workers, top)
         kind = self.randrange(4)
@@ -201,7 +215,11 @@ class CountSequence(NfSequence):
 
 
 class ThresholdSequence(CountSequence):
-    """60 to 64 workers, of whom a drawn number agree, with a threshold from each of its ranges."""
+    """G_TERNARY lines of 60 to 64 workers, with a THRESHOLD drawn from each of `thresholds`.
+
+    The numbers of votes are drawn as in `CountSequence`, so that net votes lie next to the
+    threshold.
+    """
 
     mode = Mode.G_TERNARY
 
@@ -215,9 +233,10 @@ class ThresholdSequence(CountSequence):
 
 
 class IllegalLineSequence(NfSequence):
-    """Lines of 256, 128 or one illegal code, and duplicates of each.
+    """G_TERNARY lines with 256, 128 or one illegal code (01), some of them sent twice.
 
-    They go to a drawn region while another one aggregates legal data.
+    They go to a drawn region while another one aggregates legal lines; ILLEGAL_CODE and the STATUS
+    of both regions are read after each. The illegal codes of a duplicate are not counted.
     """
 
     async def body(self) -> None:
@@ -245,7 +264,10 @@ class IllegalLineSequence(NfSequence):
 
 
 class EmptyLineSequence(NfSequence):
-    """Lines with 0 to 3 contributions: a line without any reads as zeros, whatever TIE is."""
+    """Early reads of lines with 0, 1, 2 and 3 contributions, in each mode, with TIE set to minus.
+
+    A line without a contribution reads as zeros, whatever TIE is.
+    """
 
     async def body(self) -> None:
         for mode in AGGREGATING:
@@ -268,7 +290,7 @@ Pair = tuple[int, int]
 
 
 def contributions(mode: Mode, workers: int, pairs: Sequence[Pair]) -> list[bytes]:
-    """Return a line of each worker: element e has the counts `pairs[e % len(pairs)]`.
+    """Return a line per worker in which element e has pairs[e % len(pairs)] votes of +1 and -1.
 
     The first workers vote +1, the next ones -1.
     """
@@ -280,7 +302,11 @@ def contributions(mode: Mode, workers: int, pairs: Sequence[Pair]) -> list[bytes
 
 
 class EveryCountSequence(NfSequence):
-    """Every count close to the majority and the threshold, and every content of each plane."""
+    """Lines with every number of votes near the majority and the threshold, and plane patterns.
+
+    G_BINARY: each number of votes of m workers, with both values of TIE. G_TERNARY: each pair of
+    numbers of votes, with several thresholds. Planes: all zeros, all ones, and alternate bits.
+    """
 
     async def body(self) -> None:
         for tie in (False, True):
@@ -300,33 +326,44 @@ class EveryCountSequence(NfSequence):
             await self.read_lines(config, 0, 8 + plane)
 
     async def one_line(self, workers: int, pair: Pair) -> RegionConfig:
-        """Aggregate one G_TERNARY line in which all elements have the same counts."""
+        """Commit a G_TERNARY region of one line, give all elements the same counts, and read it.
+
+        Args:
+            workers: W of the region.
+            pair: Votes of +1 and of -1 of each element.
+
+        Returns:
+            The descriptor of the region.
+        """
         config = await self.start_region(1, Mode.G_TERNARY, 0, workers)
         await self.result(config, contributions(config.mode, workers, [pair]), 0)
         return config
 
     async def result(self, config: RegionConfig, rows: Sequence[bytes], line: int) -> None:
-        """Contribute as the first workers in random order, then read the result."""
+        """Send row w of `rows` as worker w, workers in random order, then read the result."""
         workers = self.sample(range(len(rows)), len(rows))
         await self.fill_lines(config, line, workers, lambda worker, _line: rows[worker])
         await self.read_lines(config, line)
 
     async def majority(self, workers: int, tie_minus: bool) -> None:
-        """Check every count of m contributions, m from W - 2 to W."""
+        """Read G_BINARY lines with every number of + votes among m, for m from W - 2 to W."""
         config = await self.start_region(0, Mode.G_BINARY, 2, workers, tie_minus=tie_minus)
         for line, m in enumerate(m for m in (workers, workers - 1, workers - 2) if m > 0):
             rows = contributions(config.mode, m, [(count, 0) for count in range(m + 1)])
             await self.result(config, rows, line)
 
     async def net(self, workers: int, threshold: int) -> None:
-        """Check every pair of counts of W workers, at most as many as a line has elements."""
+        """Read G_TERNARY lines with the first 256 pairs of counts (p, q), p + q <= W."""
         config = await self.start_region(1, Mode.G_TERNARY, 1, workers, threshold=threshold)
         pairs = [(p, q) for p in range(workers + 1) for q in range(workers + 1 - p)]
         for line in range(config.lines):
             await self.result(config, contributions(config.mode, workers, pairs[:256]), line)
 
     async def planes(self, mode: Mode, pairs: Sequence[Pair]) -> None:
-        """Let 64 workers agree and read all planes after 2^p contributions for each p."""
+        """Let 64 workers contribute to a line; read all planes after 1, 2, 4, ..., 64 of them.
+
+        `pairs` are the votes of +1 and of -1 of the elements, as in `contributions`.
+        """
         config = await self.start_region(2, mode, 0, 64)
         for worker, row in enumerate(contributions(mode, 64, pairs)):
             await self.contribute(config, worker, 0, row)
@@ -353,11 +390,14 @@ EDGES = (
     (0x3F80_0000, 0x3380_0001),
     (0x3F80_0000, 0x3300_0001),
 )
-"""Operands of results at the edges of the format."""
+"""Pairs of binary32 words whose sum lies at an edge of the format; 16 pairs, one per element."""
 
 
 class EveryPairSequence(NfSequence):
-    """FP32 sums of every class of operand with every other, four values of each, and of `EDGES`."""
+    """FP32 sums of two workers: every class of operand with every other, then the pairs of `EDGES`.
+
+    Each of the 64 pairs of classes (see `operand`) gets four drawn pairs of values.
+    """
 
     async def body(self) -> None:
         config = await self.start_region(0, Mode.FP32, 4, 2)
@@ -375,7 +415,12 @@ class EveryPairSequence(NfSequence):
         await self.read_lines(config, range(2))
 
     def operand(self, kind: int) -> int:
-        """Draw a word of a class: 0, -0, subnormal, normal, huge, +inf, -inf, NaN."""
+        """Draw a binary32 word of a class.
+
+        Args:
+            kind: 0 zero, 1 minus zero, 2 subnormal, 3 normal, 4 in the largest binade, 5 +infinity,
+                6 -infinity, 7 NaN.
+        """
         sign = self.getrandbits(1) << 31
         return {
             0: 0,
@@ -390,11 +435,15 @@ class EveryPairSequence(NfSequence):
 
 
 EXTREMES = (1, 2, 3, 63, 64)
-"""Numbers of workers that are coverage classes by themselves."""
+"""Numbers of workers that each have a separate coverage bin; their regions get two lines."""
 
 
 class EveryWorkersSequence(NfSequence):
-    """W from 1 to 64 in each mode: whole lines, one contribution too many, result and part."""
+    """Regions with each W from 1 to 64, in each of G_BINARY, G_TERNARY and FP32.
+
+    Each line gets all contributions and a duplicate; then the result and one other selector are
+    read.
+    """
 
     async def body(self) -> None:
         work = list(product(AGGREGATING, range(1, 65)))
@@ -412,7 +461,12 @@ class EveryWorkersSequence(NfSequence):
 
 
 class EveryRegionSequence(RecordSequence):
-    """Everything that exists once per region, in every region of the device."""
+    """Directed accesses to everything that the device has once per region, in every region.
+
+    Each region is used in each mode of the first edition: commits with an error, refused accesses
+    of each cause, early reads, eviction and fetch of a record, illegal codes, poison, DONE, and
+    errors of the memory on its records.
+    """
 
     async def body(self) -> None:
         regions = self.hw.regions
@@ -427,7 +481,13 @@ class EveryRegionSequence(RecordSequence):
                 await self.start_region(number, Mode.G_BINARY, 0, 1)
 
     async def one(self, region: int, mode: Mode, crowd: RegionConfig) -> None:
-        """Use a region in one mode: accepted, returned and refused accesses."""
+        """Commit a region in one mode and access it: refused, early, evicted, complete, poisoned.
+
+        Args:
+            region: Number of the region.
+            mode: Mode to use; an IDENTITY region is only written and read.
+            crowd: Region whose lines evict those of this one.
+        """
         config = self.layout.region(mode, 0, 2, bind=True, ld_mask=0x0007)
         await self.commit(region, replace(config, threshold=0), expect=CommitCode.THRESHOLD)
         await self.commit(region, config, ready=True)
@@ -453,7 +513,7 @@ class EveryRegionSequence(RecordSequence):
         await self.read_lines(config, 0, limit=1)
 
     async def overlaps(self, region: int, crowd: RegionConfig) -> None:
-        """Commit descriptors that share addresses or memory with another region."""
+        """Commit descriptors whose window or state area overlaps `crowd`, and check their codes."""
         free = self.layout.region(Mode.G_BINARY, 4, 1)
         window = replace(crowd, state_base=free.state_base)
         area = replace(crowd, base=free.base)
@@ -461,7 +521,10 @@ class EveryRegionSequence(RecordSequence):
         await self.commit(region, area, expect=CommitCode.STATE_OVERLAP)
 
     async def refused_writes(self, region: int, crowd: RegionConfig) -> None:
-        """Refuse writes of a record to the initialiser, then to a write-back."""
+        """Let memory refuse writes of a record, by the initialiser and then by a write-back.
+
+        `crowd` is the region whose lines evict the record. After each error all lines are accessed.
+        """
         config = self.layout.region(Mode.G_BINARY, 1, 2)
         record = [self.bookkeeping(config, 0)]
         with self.failing(writes=record):
@@ -474,7 +537,7 @@ class EveryRegionSequence(RecordSequence):
         await self.each(config, [0, 1], None)
 
     async def refusals(self, config: RegionConfig) -> None:
-        """Send an access for each cause of refusal that depends on the region."""
+        """Send an access for each cause of refusal that depends on the region (not CONTROL)."""
         data = line_for(config.mode, self.rng)
         first, second = config.address(0, 0), config.address(1, 0)
         await self.read(config.state_base)
@@ -489,7 +552,10 @@ class EveryRegionSequence(RecordSequence):
 
 
 class EveryChangeSequence(NfSequence):
-    """Every single change of a descriptor, in each mode, with accesses to all lines after each."""
+    """Commits that change each field of a descriptor, in each mode, each followed by accesses.
+
+    Then regions with several values of LD_MASK, with and without BIND, accessed by four LD-IDs.
+    """
 
     async def body(self) -> None:
         for region, mode in enumerate(FIRST_EDITION):
@@ -499,7 +565,11 @@ class EveryChangeSequence(NfSequence):
                 await self.masked(mode, mask, bind)
 
     async def changes(self, region: int, mode: Mode) -> None:
-        """Commit all changes that start or end in a mode."""
+        """Commit a sequence of descriptors of `mode` to a region, and access its lines after each.
+
+        Two neighbours of the sequence differ in one field: STRICT, W, n, the mode or an address;
+        the first two are equal.
+        """
         first = self.layout.region(mode, 2, 5)
         elsewhere = self.layout.region(mode, 2, 6)
         area = self.layout.region(Mode.IDENTITY, 3, 1).state_base  # room for any shape
@@ -517,7 +587,11 @@ class EveryChangeSequence(NfSequence):
             await self.touch(config)
 
     async def touch(self, config: RegionConfig) -> None:
-        """Issue the first operation on each line of the round: a write, a result or a part."""
+        """Issue one operation on each line: a contribution, or a read of the result or a plane.
+
+        For FP32 the third kind is a read of worker 0's line. They are the first of the region's
+        epoch.
+        """
         if config.mode is Mode.IDENTITY:
             return
         for line in range(config.lines):
@@ -530,7 +604,7 @@ class EveryChangeSequence(NfSequence):
         await self.drain()
 
     async def masked(self, mode: Mode, mask: int, bind: bool) -> None:
-        """Access a region with an LD_MASK from four random logical devices."""
+        """Write and read a region with this LD_MASK (and BIND) as four random LD-IDs."""
         last = self.hw.regions - 1
         config = await self.start_region(last, mode, 0, 16, bind=bind, ld_mask=mask)
         for ldid in self.sample(range(16), 4):
@@ -543,8 +617,8 @@ class EveryChangeSequence(NfSequence):
 class LargeRegionSequence(NfSequence):
     """Regions of 2^10 lines and more, of every mode. Needs a large memory and many slots.
 
-    Aggregating lines are used long before the initialiser reaches them; the next commit stops it,
-    as so many records would take minutes.
+    Lines of aggregating regions are used long before the initialiser reaches their records; the
+    next commit stops the initialiser, since writing so many records would take minutes.
     """
 
     async def body(self) -> None:
@@ -570,10 +644,10 @@ class LargeRegionSequence(NfSequence):
         await self.start_region(0, Mode.G_BINARY, 0, 1)
 
     async def largest(self, mode: Mode) -> None:
-        """Use a region whose records take half of the memory.
+        """Contribute to and read a region whose records take half of the memory.
 
-        It uses at most as many lines as there are slots: an evicted line would wait for the
-        initialiser, which takes hours.
+        It uses at most as many lines as there are slots: the write-back of an evicted line would
+        wait for the initialiser, which takes hours.
         """
         self.layout.next_line = self.layout.plain_lines
         config = RegionConfig(0, 0, self.hw.mem_lines.bit_length() - 2, 3, mode)
@@ -591,7 +665,7 @@ class LargeRegionSequence(NfSequence):
         await self.read_registers("STATUS", region=0)  # far from DONE
 
     def lines(self, config: RegionConfig) -> list[int]:
-        """Return both ends, a random line, and those that differ from it in one index bit."""
+        """Return line indices: 0, the last, a random one, and those one bit away from that one."""
         first = self.randrange(config.lines)
         bits = (first ^ 1 << bit for bit in range(config.lines_log2))
         return [0, config.lines - 1, first, *bits]

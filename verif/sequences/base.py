@@ -40,15 +40,17 @@ if TYPE_CHECKING:
     from verif.mem.memory_config import MemConfig
 
 RACE_LIMIT = 5
-"""Maximum number of racing requests on one line: the scoreboard tries all of their orders."""
+"""Maximum number of requests in flight on one line: the scoreboard tries all of their orders."""
 ANY = -1
-"""In place of a worker: draw a worker for each contribution."""
+"""Value in place of a worker's number: a worker is drawn for each contribution."""
 
 T = TypeVar("T")
 Numbers = int | Iterable[int] | None
-"""One number, several numbers, or all that the region has (None)."""
+"""Argument type: one number (of a line or worker), several numbers, or None for all numbers."""
 Data = bytes | Callable[[int, int], bytes] | None
-"""Content of a line, a function of worker and line that gives it, or a random legal line."""
+"""Argument type: 64 bytes of a line, a function of (worker, line) that returns them, or None for a
+random legal line.
+"""
 
 
 def _each(chosen: Numbers, count: int) -> list[int]:
@@ -58,7 +60,7 @@ def _each(chosen: Numbers, count: int) -> list[int]:
 
 
 class NfSequence(uvm_sequence):
-    """Virtual sequence: traffic through `env.host`, register accesses through `env.registers`.
+    """Base of virtual sequences: traffic by `env.host`, register accesses by `env.registers`.
 
     A test that needs no class for its scenario uses this class directly. Keyword arguments of the
     constructor set the options of a subclass, which are its class attributes.
@@ -82,30 +84,30 @@ class NfSequence(uvm_sequence):
 
     @property
     def hw(self) -> DeviceParams:
-        """Parameters of the device under test."""
+        """Parameters of the build of the device, such as the numbers of slots and regions."""
         return self.cfg.hw
 
     @property
     def mem(self) -> MemConfig:
-        """Knobs of the memory agent; a change takes effect in the next cycle."""
+        """Settings of the memory agent; a change takes effect in the next cycle."""
         return self.cfg.mem
 
     @property
     def registers(self) -> Registers:
-        """Register access by name."""
+        """Accesses to the device's registers by name, through the AXI4-Lite port."""
         return self.env.registers
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """Return the items in random order."""
+        """Return a list of the items in random order."""
         return self.sample(items, len(items))
 
     async def run(self) -> None:
-        """Run the sequence without a sequencer and wait for its last response."""
+        """Run the sequence without a sequencer, then wait for the responses to all requests."""
         await self.start()
         await self.env.host.drain()
 
     async def cycles(self, count: int) -> None:
-        """Wait for `count` cycles; return at once if there are none."""
+        """Wait for `count` clock cycles; return at once for 0."""
         if count:
             await self.env.clocks(count)
 
@@ -118,12 +120,14 @@ class NfSequence(uvm_sequence):
         *,
         ready: bool = False,
     ) -> None:
-        """Start a new epoch of a region.
+        """Write EPOCH of a region, which starts a new epoch, and check the code of the commit.
+
+        The value of EPOCH is the last one plus 0, 1 or 2.
 
         Args:
             region: number of the region.
-            config: descriptor to write first; None commits the shadow registers as they are.
-            expect: code that the device must report.
+            config: descriptor to write to the shadow registers first; None leaves them as they are.
+            expect: code that the device must report in the region's STATUS.
             ready: wait until the initialiser is idle.
 
         Raises:
@@ -152,7 +156,7 @@ class NfSequence(uvm_sequence):
         ready: bool = False,
         **options: Any,
     ) -> RegionConfig:
-        """Place a new region in memory, commit it and return its descriptor.
+        """Place a new region in free address space and memory, commit it and return its descriptor.
 
         Args:
             region: number of the region; None draws one.
@@ -170,31 +174,41 @@ class NfSequence(uvm_sequence):
     async def start_regions(
         self, *shapes: tuple[Mode, int, int], ready: bool = False
     ) -> list[RegionConfig]:
-        """Place regions of (mode, log2 of lines, workers), and commit them to regions 0, 1, ..."""
+        """Place and commit regions 0, 1, ...; return their descriptors.
+
+        Args:
+            shapes: (mode, log2 of the number of lines, number of workers) of each region.
+            ready: wait until the initialiser has written all records.
+        """
         configs = [self.layout.region(*shape) for shape in shapes]
         await self.commit_all(*configs, ready=ready)
         return configs
 
     def any_region(self) -> int:
-        """Draw the number of a region."""
+        """Draw the number of a region of the device."""
         return self.randrange(self.hw.regions)
 
     async def initialised(self) -> None:
-        """Wait until the initialiser is idle."""
+        """Wait until STATUS.INIT_BUSY reads 0: the records of new regions are initialised."""
         while await self.registers.read("STATUS.INIT_BUSY"):
             pass
 
     async def close(self, region: int) -> None:
-        """End the round of a region."""
+        """Write 1 to CTRL.CLOSE of a region: its epoch ends, and later contributions are LATE."""
         await self.registers.write(f"REGION[{region}].CTRL", 1)
 
     async def set_registers(self, **values: int) -> None:
-        """Write registers of the device, in this order."""
+        """Write registers of the device by AXI4-Lite, in the order of the arguments NAME=value."""
         for name, value in values.items():
             await self.registers.write(name, value)
 
     async def read_registers(self, *names: str, region: int | None = None) -> None:
-        """Read registers, of `region` if given; the register predictor checks the values."""
+        """Read registers by AXI4-Lite; the register predictor of the scoreboard checks the values.
+
+        Args:
+            names: names of registers or fields.
+            region: number of the region that they belong to; None for registers of the device.
+        """
         prefix = "" if region is None else f"REGION[{region}]."
         for name in names:
             await self.registers.read(prefix + name)
@@ -202,7 +216,7 @@ class NfSequence(uvm_sequence):
     # -- memory -------------------------------------------------------------------------------
     @contextmanager
     def memory(self, **knobs: Any) -> Iterator[None]:
-        """Set knobs of the memory (fields of `MemConfig`) inside a `with` block."""
+        """Set fields of `MemConfig` inside a `with` block, and restore their values after it."""
         before = {name: getattr(self.mem, name) for name in knobs}
         for name, value in knobs.items():
             setattr(self.mem, name, value)
@@ -214,7 +228,7 @@ class NfSequence(uvm_sequence):
 
     @asynccontextmanager
     async def stalled(self, *channels: str, level: float = 1.0) -> AsyncIterator[None]:
-        """Stall channels of the memory port inside an `async with` block, then drain.
+        """Stall channels of the memory port inside an `async with` block, then await all responses.
 
         Args:
             channels: any of "aw", "w", "ar", "b" and "r".
@@ -228,13 +242,13 @@ class NfSequence(uvm_sequence):
     def failing(
         self, reads: Iterable[int] = (), writes: Iterable[int] = (), known: bool = False
     ) -> Iterator[None]:
-        """Let the memory answer accesses of some lines with an error inside a `with` block.
+        """Let the memory answer accesses to some lines with an error inside a `with` block.
 
         Args:
-            reads: memory lines that cannot be read.
-            writes: memory lines that cannot be written.
-            known: tell the reference model in advance, as required for ordinary lines and FP32
-                data. The scoreboard learns of errors on records from the memory port.
+            reads: addresses in memory, in lines of 64 bytes, that cannot be read.
+            writes: addresses in memory, in lines, that cannot be written.
+            known: give the addresses to the reference model, as required for ordinary memory and
+                FP32 data. The scoreboard sees errors on records at the memory port.
         """
         model = self.env.scoreboard.model
         faults = [
@@ -252,26 +266,30 @@ class NfSequence(uvm_sequence):
                 kept.difference_update(lines)
 
     def data_line(self, config: RegionConfig, worker: int, line: int) -> int:
-        """Return the memory line that holds the data of an FP32 worker."""
+        """Return the memory address, in lines of 64 bytes, of a worker's FP32 data of a line."""
         return config.state_line + worker * config.lines + line
 
     def bookkeeping(self, config: RegionConfig, line: int) -> int:
-        """Return the memory line that holds the bookkeeping of a line, the start of its record."""
+        """Return the address in memory, in lines of 64 bytes, of the record of a line of a region.
+
+        A record starts with the bookkeeping line.
+        """
         first, distance = records(config, self.hw.cnt_w)
         return first + line * distance
 
     # -- traffic ------------------------------------------------------------------------------
     async def issue(self, msg: M2SMessage, limit: int | None = None) -> Any:
-        """Pass a request to the driver and return its `Transaction` without waiting for its end.
+        """Pass a request to the driver; return its `Transaction` without waiting for the response.
 
         Args:
             msg: the request.
-            limit: maximum number of requests in flight on its line; the call waits until then.
+            limit: maximum number of requests in flight on its line; the call waits until there are
+                fewer. None for no limit.
         """
         return await self.env.host.issue(msg, limit)
 
     async def call(self, msg: M2SMessage) -> S2MMessage:
-        """Send a request and return its response."""
+        """Send a request and return its response; AssertionError if it has none (MemSpecRd)."""
         response = await self.env.host.call(msg)
         assert response is not None, f"{msg} has no response to wait for"
         return response
@@ -284,34 +302,40 @@ class NfSequence(uvm_sequence):
         poison: bool = False,
         be: int | None = None,
     ) -> M2SRwD:
-        """Return a MemWr, or with `be` a MemWrPtl. The LD-ID is drawn unless given."""
+        """Return a MemWr, or a MemWrPtl with byte enables `be`; the LD-ID is drawn unless given."""
         opcode = RwdOp.MEM_WR if be is None else RwdOp.MEM_WR_PTL
         enables = BE_ALL if be is None else be
         who = self.rng.randrange(16) if ldid is None else ldid
         return M2SRwD(opcode, 0, addr, ldid=who, data=data, be=enables, poison=poison)
 
     def read_msg(self, addr: int, ldid: int | None = None) -> M2SReq:
-        """Return a MemRd or a MemRdData. The LD-ID is drawn unless given."""
+        """Return a MemRd (80 %) or a MemRdData. The LD-ID is drawn unless given."""
         opcode = ReqOp.MEM_RD if self.random() < 0.8 else ReqOp.MEM_RD_DATA
         who = self.rng.randrange(16) if ldid is None else ldid
         return M2SReq(opcode, 0, addr, ldid=who)
 
     async def write(self, addr: int, data: bytes, limit: int | None = None, **fields: Any) -> Any:
-        """Issue a write and return its transaction."""
+        """Issue a write and return its `Transaction` without waiting for the response.
+
+        `limit` is that of `issue`; `fields` are arguments of `write_msg`.
+        """
         return await self.issue(self.write_msg(addr, data, **fields), limit)
 
     async def read(self, addr: int, limit: int | None = None, **fields: Any) -> Any:
-        """Issue a read and return its transaction."""
+        """Issue a read and return its `Transaction` without waiting for the response.
+
+        `limit` is that of `issue`; `fields` are arguments of `read_msg`.
+        """
         return await self.issue(self.read_msg(addr, **fields), limit)
 
     async def fetch(self, addr: int, **fields: Any) -> S2MDRS:
-        """Read a line and return its response."""
+        """Read a line at a byte address, wait for the response and return it."""
         response = await self.call(self.read_msg(addr, **fields))
         assert isinstance(response, S2MDRS), f"read of {addr:#x} answered by {response}"
         return response
 
     async def drain(self) -> None:
-        """Wait until every request is answered."""
+        """Wait until every request of the host is answered."""
         await self.env.host.drain()
 
     async def pace(self, alone: bool, apart: int) -> None:
@@ -322,7 +346,7 @@ class NfSequence(uvm_sequence):
 
     # -- aggregation --------------------------------------------------------------------------
     def ldid_for(self, config: RegionConfig, worker: int) -> int:
-        """Return an LD-ID that the region admits for this worker."""
+        """Return the LD-ID that owns the worker (BIND), else draw one that LD_MASK admits."""
         if config.bind:
             return config.owner(worker)
         return self.choice([k for k in range(16) if config.ld_mask >> k & 1])
@@ -336,7 +360,7 @@ class NfSequence(uvm_sequence):
         limit: int | None = None,
         **fields: Any,
     ) -> Any:
-        """Issue the contribution of a worker to a line and return its transaction.
+        """Issue the contribution of a worker to a line; return its `Transaction` without waiting.
 
         Args:
             config: descriptor of the region.
@@ -344,7 +368,7 @@ class NfSequence(uvm_sequence):
             line: index of the line in the region.
             data: content; None draws a legal line of the mode.
             limit: maximum number of requests in flight on the line.
-            fields: other fields of the write.
+            fields: other arguments of `write_msg`; without `ldid` an admitted LD-ID is used.
         """
         if data is None:
             data = line_for(config.mode, self.rng)
@@ -363,16 +387,16 @@ class NfSequence(uvm_sequence):
         wait: bool = True,
         **fields: Any,
     ) -> list[Any]:
-        """Contribute as each worker to each line, workers in the outer loop.
+        """Contribute as each of some workers to each of some lines, workers in the outer loop.
 
         Args:
             config: descriptor of the region.
-            lines: lines to contribute to.
-            workers: contributing workers; `ANY` draws one for each line.
-            data: content of the contributions.
+            lines: lines to contribute to; None for all.
+            workers: contributing workers, None for all; `ANY` draws one for each line.
+            data: content of the contributions, see `Data`.
             alone: wait for the response of each contribution before the next one.
             apart: cycles to wait after each contribution.
-            wait: drain at the end.
+            wait: wait for all responses at the end.
             fields: other arguments of `contribute`.
 
         Returns:
@@ -392,10 +416,10 @@ class NfSequence(uvm_sequence):
     async def contribute_each(
         self, work: Iterable[tuple[RegionConfig, int, int]], **fields: Any
     ) -> None:
-        """Contribute for each (region, worker, line), in order, then drain.
+        """Contribute for each (region, worker, line) of `work` in order, then await all responses.
 
-        The work is drawn as it is sent if `work` is a generator; `fields`: other arguments of
-        `contribute`.
+        If `work` is a generator, each item is drawn when it is sent; `fields` are other arguments
+        of `contribute`.
         """
         for config, worker, line in work:
             await self.contribute(config, worker, line, **fields)
@@ -404,19 +428,26 @@ class NfSequence(uvm_sequence):
     async def read_each(
         self, work: Iterable[tuple[RegionConfig, int, int | None]], limit: int | None = None
     ) -> None:
-        """Read each (region, line, selector), in order, then drain; None draws a legal selector."""
+        """Read each (region, line, selector) of `work`, in order, then wait for all responses.
+
+        A selector None draws a legal one; `limit` is that of `issue`.
+        """
         for config, line, selector in work:
             await self.read_region(config, line, selector, limit)
         await self.drain()
 
     async def read_addresses(self, addresses: Iterable[int], limit: int | None = None) -> None:
-        """Read each of these addresses, in order, then drain."""
+        """Read the line at each of these byte addresses, in order, then wait for all responses."""
         for address in addresses:
             await self.read(address, limit)
         await self.drain()
 
     def read_selectors(self, config: RegionConfig) -> list[int]:
-        """Return the selectors that may be read in the region's mode, at any line."""
+        """Return the selectors that may be read at any line of the region, by its mode.
+
+        IDENTITY: all 256. FP32: sum (0), INFO and the line of each worker. Low-bit modes: vote (0,
+        none for integer codes), INFO, the count planes, and for integer codes the sums.
+        """
         if config.mode is Mode.IDENTITY:
             return list(range(256))
         if config.mode is Mode.FP32:
@@ -426,13 +457,20 @@ class NfSequence(uvm_sequence):
 
     @staticmethod
     def part_selector(config: RegionConfig) -> int:
-        """Return a selector that shows part of the state of a line: a plane, or worker 0 (FP32)."""
+        """Return a selector of part of a line's state: count plane 0, or (FP32) worker 0's line."""
         return RAW_SELECTOR if config.mode is Mode.FP32 else PLANE_SELECTOR
 
     async def read_region(
         self, config: RegionConfig, line: int, selector: int | None = None, limit: int | None = None
     ) -> Any:
-        """Issue a read of a line by a selector (None draws a legal one)."""
+        """Issue a read of a line of a region; return its `Transaction` without waiting.
+
+        Args:
+            config: descriptor of the region.
+            line: index of the line in the region.
+            selector: what to read (0 is the result); None draws a legal selector.
+            limit: maximum number of requests in flight on the line.
+        """
         if selector is None:
             selector = self.rng.choice(self.read_selectors(config))
         ldid = self.ldid_for(config, 0)
@@ -449,15 +487,15 @@ class NfSequence(uvm_sequence):
         wait: bool = True,
         limit: int | None = None,
     ) -> list[Any]:
-        """Read each line by each selector, lines in the outer loop.
+        """Read each of some lines by each of some selectors, lines in the outer loop.
 
         Args:
             config: descriptor of the region.
-            lines: lines to read.
+            lines: lines to read; None for all.
             selectors: selectors to read each line by; 0 is the result.
             alone: wait for the response of each read before the next one.
             apart: cycles to wait after each read.
-            wait: drain at the end.
+            wait: wait for all responses at the end.
             limit: maximum number of requests in flight on a line.
 
         Returns:
@@ -474,15 +512,18 @@ class NfSequence(uvm_sequence):
         return sent
 
     async def read_views(self, config: RegionConfig, line: int) -> None:
-        """Read a line by every legal selector, in random order."""
+        """Read a line by every selector of `read_selectors`, in random order, then drain."""
         chosen = self.read_selectors(config)
         await self.read_lines(config, line, self.shuffled(chosen))
 
     def crowd_layout(self) -> RegionConfig:
-        """Place a region with twice as many lines as there are slots."""
+        """Place, without a commit, a G_BINARY region of at least twice as many lines as slots."""
         return self.layout.region(Mode.G_BINARY, (2 * self.hw.slots - 1).bit_length(), 1)
 
     async def crowd_out(self, crowd: RegionConfig) -> None:
-        """Evict the lines of all other regions: read lines of `crowd` into every slot."""
+        """Evict the lines of all other regions by reads of up to twice as many lines as slots.
+
+        `crowd` is the region to read, usually of `crowd_layout`.
+        """
         await self.drain()
         await self.read_lines(crowd, range(min(crowd.lines, 2 * self.hw.slots)))

@@ -28,22 +28,26 @@ from verif.sequences.base import NfSequence
 from verif.sequences.line_data import ILLEGAL
 
 MANAGER = 9
-"""The LD-ID of CTRL_LD_MASK."""
+"""LD-ID that CTRL_LD_MASK admits in most of these sequences: it may write all registers."""
 DEVICE_LINES = (0, 1, 4, 5)
 
 
 class ControlSequence(NfSequence):
-    """Base of the sequences that use the control window."""
+    """Base of the sequences that access registers by CXL, through lines of the control window.
+
+    `window` is the expected state: base address, CTRL_LD_MASK and the owners of the regions.
+    """
 
     window = ControlWindow()
 
     # -- AXI4-Lite ----------------------------------------------------------------------------
     async def open(self, mask: int, owners: dict[int, int]) -> None:
-        """Place the window; the LD-IDs in `mask` and the owners of regions may write through it.
+        """Set the permissions of the control window by AXI4-Lite, then place the window.
 
         Args:
-            mask: CTRL_LD_MASK.
-            owners: LD-ID of the owner of each region that has one.
+            mask: CTRL_LD_MASK, the LD-IDs that may write all registers.
+            owners: LD-ID of the owner of each region that has one, for OWNER_LD; an owner may write
+                the registers of its region.
         """
         every = tuple(owners.get(region) for region in range(self.hw.regions))
         await self.registers.write("CTRL_LD_MASK", mask)
@@ -53,7 +57,11 @@ class ControlSequence(NfSequence):
         await self.move_to(self.layout.control_window())
 
     async def move(self, place: int) -> CommitCode:
-        """Write CTRL_WINDOW and return the code of the move."""
+        """Write CTRL_WINDOW by AXI4-Lite and return the code that the device reports for the move.
+
+        Args:
+            place: byte address of the window; 0 disables it.
+        """
         await self.set_registers(CTRL_WINDOW_HI=place >> 32, CTRL_WINDOW_LO=place & 0xFFFF_FFFF)
         code = CommitCode(await self.registers.read("CTRL_WINDOW_LO.CODE"))
         if code is CommitCode.OK:
@@ -61,7 +69,7 @@ class ControlSequence(NfSequence):
         return code
 
     async def move_to(self, place: int, expect: CommitCode = CommitCode.OK) -> None:
-        """Move the window and check the code of the move."""
+        """Move the control window to a byte address and check the code that the device reports."""
         code = await self.move(place)
         assert code is expect, f"move to {place:#x} gave {code.name}, not {expect.name}"
 
@@ -69,12 +77,12 @@ class ControlSequence(NfSequence):
     def line_write(
         self, words: dict[int, int], ldid: int, whole: bool = False, poison: bool = False
     ) -> M2SRwD:
-        """Return a write of words of one line.
+        """Return a write of register words of one line of the control window.
 
         Args:
-            words: values by byte address.
+            words: values by byte address of the register, all in one line.
             ldid: LD-ID of the host.
-            whole: send a MemWr with random data elsewhere instead of a MemWrPtl.
+            whole: build a MemWr with random data in the other bytes instead of a MemWrPtl.
             poison: mark the data as poisoned.
         """
         data, be = pack_line(words)
@@ -86,31 +94,37 @@ class ControlSequence(NfSequence):
         return M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
 
     async def set_words(self, ldid: int, **values: int) -> None:
-        """Write registers of one line through the window and wait for the response."""
+        """Write registers NAME=value of one line through the control window; await the response."""
         await self.call(self.line_write(self.words(values), ldid))
 
     def line_read(self, line: int, ldid: int | None = None) -> M2SReq:
-        """Return a read of a line of the window."""
+        """Return a read of line number `line` of the control window; LD-ID None draws one."""
         return self.read_msg(self.window.base + line * LINE_OF_BYTES, ldid)
 
     def words(self, values: dict[str, int]) -> dict[int, int]:
-        """Return words by byte address, from values by register name."""
+        """Return register values by byte address, from values by register name."""
         by_name = self.env.predictor.by_name
         return {by_name[name].address: value for name, value in values.items()}
 
     def region_words(self, region: int, **values: int) -> dict[int, int]:
-        """Return words by byte address, from values by the name of a register of a region."""
+        """Return register values by byte address, from values by name in a region, as EPOCH."""
         return self.words({f"REGION[{region}].{leaf}": value for leaf, value in values.items()})
 
     def commit_words(
         self, region: int, config: RegionConfig, epoch: int, close: bool = False
     ) -> dict[int, int]:
-        """Return all registers of a region for a commit, with CLOSE if `close`."""
+        """Return values, by byte address, of all registers of a region, with EPOCH, which commits.
+
+        With `close` the words also write 1 to CTRL.CLOSE.
+        """
         return self.region_words(region, **config.register_values(), EPOCH=epoch, CTRL=int(close))
 
 
 class ControlLinesSequence(ControlSequence):
-    """Every rule of the window in turn; the scoreboard compares each register."""
+    """Directed accesses for the rules of the control window: writes, commits, refusals, moves.
+
+    The scoreboard compares the content of each line that is read.
+    """
 
     async def body(self) -> None:
         self.region, self.owner = self.any_region(), self.randrange(8)
@@ -136,7 +150,7 @@ class ControlLinesSequence(ControlSequence):
         await self.drain()
 
     async def writes(self) -> None:
-        """Write words and whole lines of device registers as the manager."""
+        """Write words and whole lines of device registers as LD-ID `MANAGER`, and read them."""
         for name in ("IRQ_ENABLE", "CAP_WINDOW", "CAP_THRESHOLD", "DEVLOAD_THRESHOLD"):
             await self.set_words(MANAGER, **{name: self.getrandbits(6)})
             await self.issue(self.line_read(self.env.predictor.by_name[name].address // 64))
@@ -154,7 +168,11 @@ class ControlLinesSequence(ControlSequence):
         await self.registers.read_all()
 
     async def commits(self, config: RegionConfig) -> None:
-        """Commit a whole line, EPOCH alone, bad descriptors, with CLOSE, and write CLOSE alone."""
+        """Commit a region through the control window in seven ways, with reads after each.
+
+        A whole line; EPOCH alone; an illegal descriptor; all registers with CLOSE; all byte enables
+        of a MemWrPtl; CLOSE alone; EPOCH after CLOSE. `config` is the descriptor to commit.
+        """
         region, owner, epoch = self.region, self.owner, self.getrandbits(32)
         other = self.layout.region(Mode.FP32, 0, 2)
         bad = self.commit_words(region, replace(other, workers=0), epoch + 7)
@@ -179,7 +197,7 @@ class ControlLinesSequence(ControlSequence):
 
     # -- requests without effect --------------------------------------------------------------
     def refused(self) -> Iterator[tuple[M2SMessage, Cause]]:
-        """Yield requests that are refused, with their cause."""
+        """Yield requests to the control window that must be refused, each with its cause."""
         region, owner = self.region, self.owner
         mine = self.region_words(region, WORKERS=7, EPOCH=1)
         device = self.words({"IRQ_ENABLE": 0x3F, "CTRL": 1})
@@ -204,7 +222,7 @@ class ControlLinesSequence(ControlSequence):
         yield M2SReq(ReqOp.MEM_WR_FWD, 0, addr, ldid=MANAGER), Cause.UNSUPPORTED
 
     async def refusals(self) -> None:
-        """Check that each refused request is captured with its cause and changes nothing."""
+        """Check that each request of `refused` is captured in ERR_INFO and changes no register."""
         for message, cause in self.refused():
             await self.registers.write("ERR_INFO", 1)
             await self.call(message)
@@ -227,10 +245,11 @@ class ControlLinesSequence(ControlSequence):
         await self.registers.read_all()
 
     async def answers_together(self) -> None:
-        """Let the window respond in the same cycles as requests without a destination.
+        """Let the control window respond in the same cycles as requests that reach no unit.
 
         Admission stops until ordinary memory has answered, so that all are admitted in a row. A
-        write that enables no byte is answered one cycle after it, a read two cycles after it.
+        write that enables no byte is answered one cycle after its admission, a read after two
+        cycles.
         """
         base = self.window.base
         with self.memory(r_stall=1.0):
@@ -252,7 +271,10 @@ class ControlLinesSequence(ControlSequence):
 
     # -- places -------------------------------------------------------------------------------
     async def places(self, config: RegionConfig) -> None:
-        """Move the window to refused places, cover it with a region, and disable it."""
+        """Move the control window to refused and legal places; commit a region that overlaps it.
+
+        The last move, to 0, disables the window. `config` is the descriptor of `self.region`.
+        """
         stays, memory = self.window.base, self.hw.mem_lines * LINE_OF_BYTES
         window = config.window_lines * LINE_OF_BYTES
         for place, code in (
@@ -282,7 +304,10 @@ class ControlLinesSequence(ControlSequence):
 
 
 class EveryOwnerSequence(ControlSequence):
-    """An owner for each region of the device, who commits and reads back; nobody else may."""
+    """Commits of each region through the control window by its owner (OWNER_LD), with reads.
+
+    Writes of another LD-ID, or of the owner after OWNER_LD is cleared, are refused.
+    """
 
     async def body(self) -> None:
         regions = self.hw.regions
@@ -305,7 +330,10 @@ class EveryOwnerSequence(ControlSequence):
 
 
 class HostsSequence(ControlSequence):
-    """Every LD-ID in CTRL_LD_MASK, as an owner, and as neither: then its writes have no effect."""
+    """Writes through the control window as each LD-ID: in CTRL_LD_MASK, as owner, or neither.
+
+    Without permission a write has no effect.
+    """
 
     async def body(self) -> None:
         mask = self.getrandbits(16)
@@ -328,12 +356,12 @@ class HostsSequence(ControlSequence):
 
 MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY)
 HOSTS = (2, 5)
-"""LD-IDs of the hosts."""
+"""LD-IDs of the hosts, each of which owns a region."""
 
 
 @dataclass
 class Share:
-    """The region of a host, which only this host changes."""
+    """Region that is owned and committed by one host, with its last descriptor and epoch."""
 
     ldid: int
     region: int
@@ -342,7 +370,7 @@ class Share:
 
 
 class WindowCommitsSequence(ControlSequence):
-    """Two hosts that commit their regions through the window under their own traffic.
+    """Two hosts that commit their own regions through the control window while they send traffic.
 
     AXI4-Lite reads and writes the same registers and commits a third region. It also commits or
     closes the region of a host at the same time as that host.
@@ -372,7 +400,7 @@ class WindowCommitsSequence(ControlSequence):
             await self.check_commits(shares)
 
     def draw(self) -> RegionConfig:
-        """Place a small region; the state areas of earlier rounds are not reused at first."""
+        """Place a small region of a random mode; reuse state areas only when memory is used up."""
         mode = self.choice(MODES)
         half = self.hw.mem_lines // 2
         self.layout.next_line = max(self.layout.next_line, half)
@@ -386,7 +414,7 @@ class WindowCommitsSequence(ControlSequence):
 
     # -- a host -------------------------------------------------------------------------------
     async def host(self, share: Share) -> None:
-        """Commit a new descriptor, then send traffic with commits of new epochs."""
+        """Act as a host: commit the descriptor of `share`, then send traffic and new commits."""
         rng = random.Random(self.getrandbits(32))
         first = self.commit_words(share.region, share.config, share.epoch)
         await self.call(self.line_write(first, share.ldid))
@@ -406,10 +434,10 @@ class WindowCommitsSequence(ControlSequence):
         self.open_hosts -= 1
 
     async def race(self, rng: random.Random, share: Share) -> None:
-        """Let the host and AXI4-Lite commit the region at once, or one commit and the other close.
+        """Write EPOCH or CLOSE of a region by control window and AXI4-Lite at the same time.
 
-        Each commits its own epoch. Reads of INFO arrive meanwhile: those between the two commits
-        find the state after the first one.
+        Both commit, with different values of EPOCH, or one of them closes. Reads of INFO arrive
+        meanwhile: those between the two writes find the state after the first one.
         """
         name = f"REGION[{share.region}]."
         mine, other = rng.sample(range(1 << 32), 2)
@@ -442,7 +470,7 @@ class WindowCommitsSequence(ControlSequence):
         await self.env.host.drain_if(partial(self.inside, share.config))
 
     async def slow_memory(self, cycles: int) -> None:
-        """Stall reads of memory for some cycles: a commit waits for the reads before it."""
+        """Stall the read channel of memory for `cycles`, so that a commit waits for reads."""
         self.mem.r_stall = 1.0
         await self.cycles(cycles)
         self.mem.r_stall = self.r_stall
@@ -454,11 +482,14 @@ class WindowCommitsSequence(ControlSequence):
 
     @staticmethod
     def inside(config: RegionConfig, msg: M2SMessage) -> bool:
-        """Return True if a request is to the region."""
+        """Return True if a request is to the window of the region."""
         return 0 <= msg.addr - config.base < config.window_lines * LINE_OF_BYTES
 
     def commits_of(self, rng: random.Random, share: Share) -> list[M2SRwD]:
-        """Return one commit or two consecutive ones: of EPOCH, or of all registers."""
+        """Return one or two consecutive commits of a host's region through the control window.
+
+        Each writes EPOCH alone, or all registers of the region and in some cases CLOSE.
+        """
         out = []
         for _ in range(rng.choice((1, 1, 2))):
             share.epoch = rng.getrandbits(32)
@@ -469,7 +500,7 @@ class WindowCommitsSequence(ControlSequence):
         return out
 
     async def traffic(self, rng: random.Random, share: Share) -> None:
-        """Issue an access to the host's region, to memory or to registers."""
+        """Issue an access to the host's region or ordinary memory, or read the control window."""
         config, kind = share.config, rng.random()
         line = rng.randrange(config.lines)
         if kind < 0.55:
@@ -487,7 +518,11 @@ class WindowCommitsSequence(ControlSequence):
 
     # -- AXI4-Lite ----------------------------------------------------------------------------
     async def management(self, shares: list[Share]) -> None:
-        """Access the same registers by AXI4-Lite without a change; commit the third region."""
+        """Act as software on AXI4-Lite until all hosts have ended.
+
+        Read registers of the hosts' regions and of the device, rewrite registers with their values,
+        clear IRQ_STATUS, and commit the third region.
+        """
         rng = random.Random(self.getrandbits(32))
         leaves = ("EPOCH", "STATUS", "COMPLETE_LINES", "BASE_LO", "WORKERS", "OWNER_LD", "CONFIG")
         while self.open_hosts:
@@ -508,7 +543,7 @@ class WindowCommitsSequence(ControlSequence):
                 await self.commit(self.third)
 
     async def check_commits(self, shares: list[Share]) -> None:
-        """Check by every path that the last commit of each host is in force."""
+        """Check by registers, control window and data that each host's last commit is in force."""
         for share in shares:
             found = await self.registers.read(f"REGION[{share.region}].EPOCH")
             assert found == share.epoch, f"region {share.region}: {found:#x}, not {share.epoch:#x}"
@@ -521,9 +556,10 @@ class WindowCommitsSequence(ControlSequence):
 
 
 class CutCommitSequence(ControlSequence):
-    """A commit through the window, and (`begin`) one that is still waiting when a reset arrives.
+    """A commit through the control window that is still waiting when a reset arrives.
 
-    It waits for a sum whose lines memory does not return.
+    `body` commits an FP32 region through the window; the test then calls `begin`, whose commit
+    waits for an FP32 sum that memory does not return, and resets the device.
     """
 
     async def body(self) -> None:
@@ -535,12 +571,16 @@ class CutCommitSequence(ControlSequence):
         await self.read_region(self.config, self.line, 0)
 
     def commit_write(self) -> M2SRwD:
-        """Return a write of all registers of the region."""
+        """Return a write of all registers of the region, a commit, by its owner or `MANAGER`."""
         words = self.commit_words(self.region, self.config, self.getrandbits(32))
         return self.line_write(words, self.choice((HOSTS[0], MANAGER)))
 
     async def begin(self) -> None:
-        """Send the commit and return while it waits; memory stays stalled."""
+        """Send a read of a sum and a commit that waits for it; leave memory reads stalled.
+
+        Raises:
+            AssertionError: The commit was answered.
+        """
         self.mem.r_stall = 1.0
         await self.read_region(self.config, self.line, 0)
         await self.cycles(40)
@@ -550,9 +590,9 @@ class CutCommitSequence(ControlSequence):
 
 
 class WaitingCommitSequence(CutCommitSequence):
-    """A commit by AXI4-Lite while the window's commit of the same region waits for a sum.
+    """A commit by AXI4-Lite while one of the same region by the control window waits for a sum.
 
-    It is executed after that one, and neither is lost.
+    The AXI4-Lite commit is executed after the other one, and neither is lost.
     """
 
     async def body(self) -> None:
@@ -572,7 +612,7 @@ class WaitingCommitSequence(CutCommitSequence):
 
 
 class MovedWindowSequence(ControlSequence):
-    """Moves of the window while it is read and written, with changing permissions."""
+    """Moves of the control window while hosts read and write it, with changing permissions."""
 
     async def body(self) -> None:
         region = self.any_region()
@@ -598,7 +638,10 @@ class MovedWindowSequence(ControlSequence):
             )  # it is unknown which request was refused first
 
     async def traffic(self, places: list[int], region: int) -> None:
-        """Read lines and rewrite registers with their values at all places of the window."""
+        """Read lines and write zeros to registers at all places of the window until `stop`.
+
+        Some accesses write ordinary memory instead.
+        """
         rng = random.Random(self.getrandbits(32))
         held = self.region_words(region, WORKERS=0, LINES_LOG2=0)
         while not self.stop:
@@ -618,14 +661,14 @@ REGS = REG_MAP.expand()
 
 
 class HeldStateSequence(ControlSequence):
-    """All state that stays until it is changed, at its extremes, before a reset.
+    """Registers, flags and captures set to values that differ from those after reset.
 
-    First it accesses the places that the window and the regions had before the last reset, then it
-    sets everything anew.
+    A test runs it before each of several resets. It first accesses the places that the control
+    window and the regions had before the last reset, then sets everything anew.
     """
 
     places: ClassVar[list[int]] = []
-    """Places of the control window and of the regions in the last case."""
+    """Byte addresses of the control window and of the regions before the last reset."""
 
     async def body(self) -> None:
         for place in self.places:
@@ -646,10 +689,10 @@ class HeldStateSequence(ControlSequence):
         type(self).places = [self.window.base, *(config.base for config in self.configs)]
 
     async def stir(self) -> None:
-        """Cause all events, to set counters, flags and captures.
+        """Cause events that set counters, flags and captures.
 
         In each region one line becomes complete, and another one gets an illegal code (G_TERNARY)
-        and poison; about half of the rounds end.
+        and poison; about half of the epochs are closed. The last read is refused, and captured.
         """
         for region, config in enumerate(self.configs):
             await self.fill_lines(config, 0, wait=False)
@@ -661,10 +704,10 @@ class HeldStateSequence(ControlSequence):
 
 
 class ClearsSequence(HeldStateSequence):
-    """Each command that clears something, one after the other: it clears nothing else.
+    """Writes of every register that clears something, in turn: each clears nothing else.
 
-    The scoreboard compares every register after each of them. They run in both orders, with all
-    state set anew between: of any two, each is once the first.
+    The scoreboard compares every register after each write. The writes run in a random order and in
+    the reverse order, with all state set anew between: of any two, each comes first once.
     """
 
     async def body(self) -> None:
@@ -685,7 +728,7 @@ class ClearsSequence(HeldStateSequence):
             await self.registers.read_all()
 
     def clears(self) -> Iterator[tuple[str, int]]:
-        """Yield registers with the value that clears something."""
+        """Yield (register, value) of each write that clears something, with two commits."""
         yield "CTRL", REGS["CTRL"].pack(CLEAR_COUNTERS=1)
         for name in ("ERR_INFO", "LINK_ERR_INFO", "RAS_ERROR"):
             yield name, 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors: every commit code, edges of memory and regions, every selector, bit and index."""
+"""Descriptors: codes of refused commits, edges of memory and regions, every selector and bit."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import line_for
 
 Fault = tuple[CommitCode, RegionConfig]
-"""A code, and a descriptor that a commit refuses with it."""
+"""Code of a refused commit, and a descriptor that a commit refuses with this code."""
 
 
 class DescriptorErrorSequence(NfSequence):
-    """Every commit code on a committed and on an uncommitted region; the region stays unchanged."""
+    """Commits with each commit code but MODE and PLANES, of a committed and an uncommitted region.
+
+    A refused commit changes neither the region nor its data; the scoreboard compares both.
+    """
 
     async def body(self) -> None:
         shape = (Mode.G_BINARY, 2, self.randint(5, 64))
@@ -51,7 +54,11 @@ class DescriptorErrorSequence(NfSequence):
             await self.uncommitted(good, other)
 
     async def uncommitted(self, good: RegionConfig, other: RegionConfig) -> None:
-        """Check that a region that was never committed stays unmapped after each refusal."""
+        """Refuse commits of a region that was never committed, and check that it stays unmapped.
+
+        `other` is a committed region that some of the descriptors overlap; reads of `good` still
+        work.
+        """
         bad = self.layout.region(Mode.G_BINARY, 2, 5)
         for code, fault in self.faults(bad, other):
             if code is not CommitCode.OK:
@@ -61,7 +68,11 @@ class DescriptorErrorSequence(NfSequence):
         await self.read_lines(good, 0)
 
     def faults(self, good: RegionConfig, other: RegionConfig) -> list[Fault]:
-        """Return descriptors for every code; of several faults the lowest code wins."""
+        """Return changed copies of `good`, each with the code that a commit of it must give.
+
+        All codes but MODE and PLANES occur. Some copies have several faults: the lowest code is
+        reported. `other` is a committed region that some of them overlap.
+        """
         mem = self.layout.params.mem_lines
         window = good.window_lines
         record = record_lines(good.workers, self.hw.cnt_w)
@@ -118,7 +129,7 @@ class DescriptorErrorSequence(NfSequence):
         return [(wanted, replace(good, **change)) for wanted, change in changes]
 
     def pairs(self, good: RegionConfig, other: RegionConfig) -> list[RegionConfig]:
-        """Return, for any two codes caused by different fields, a descriptor with both faults."""
+        """Return descriptors with two faults, one for each pair of codes of different fields."""
         faults = [fault for fault in self.faults(good, other) if fault[0] is not CommitCode.OK]
         self.rng.shuffle(faults)
         found: dict[frozenset[CommitCode], RegionConfig] = {}
@@ -131,11 +142,16 @@ class DescriptorErrorSequence(NfSequence):
 
 SPACE = 1 << LINE_ADDRESS_BITS
 MOST_RECORDS = 1 << 10
-"""Areas with more records are given up at once: their initialisation would take the whole run."""
+"""Number of lines above which `settle` stops the initialiser, which would take the whole run."""
 
 
 class EdgeSequence(NfSequence):
-    """Commits of descriptors that touch, overlap or just miss something, and accesses there."""
+    """Commits of descriptors that touch, overlap or just miss another region or the end of memory.
+
+    The model (`check_commit`) gives the expected code. After an accepted commit, and for all
+    regions at the end, lines at the edges are read and written. `attempts` is the number of
+    commits.
+    """
 
     attempts: int = 60
     accesses: bool = True
@@ -162,14 +178,14 @@ class EdgeSequence(NfSequence):
             await self.access(config)
 
     async def settle(self, region: int, config: RegionConfig) -> None:
-        """End the initialisation of a large area by a commit with fewer lines."""
+        """Stop the initialiser of a region of over `MOST_RECORDS` lines: commit one line."""
         if config.mode is not Mode.IDENTITY and config.lines > MOST_RECORDS:
             self.live[region] = replace(config, lines_log2=0)
             await self.commit(region, self.live[region])
 
     # -- descriptors --------------------------------------------------------------------------
     def draw(self, region: int) -> RegionConfig:
-        """Draw a descriptor near an edge, in some cases with the shape of the last one."""
+        """Draw a descriptor close to an edge, in 30 % of the cases with the region's last shape."""
         old = self.live.get(region)
         mode = self.choice(FIRST_EDITION)
         workers = self.choice((1, 2, 3, 7, 8, 63, 64, 65, 255, 0, self.randint(1, 64)))
@@ -193,7 +209,7 @@ class EdgeSequence(NfSequence):
         )
 
     def base(self, size: int) -> int:
-        """Draw the first line of a window of `size` lines, in 15 % of the cases misaligned."""
+        """Draw the first line address of a window of `size` lines, misaligned in 15 % of cases."""
         mem = self.hw.mem_lines
         kind = self.random()
         if self.live and kind < 0.5:
@@ -207,7 +223,12 @@ class EdgeSequence(NfSequence):
         return start if self.random() < 0.85 else start + self.choice((size // 2, 1))
 
     def state(self, area: int, record: int) -> int:
-        """Draw the first line of an area of `area` lines with records of `record` lines."""
+        """Draw the first line address of a state area.
+
+        Args:
+            area: size of the area in lines.
+            record: size of a record in lines; in 60 % of the cases the area is aligned to it.
+        """
         mem = self.hw.mem_lines
         if self.live and self.random() < 0.5:
             other = self.choice(list(self.live.values()))
@@ -222,7 +243,10 @@ class EdgeSequence(NfSequence):
 
     # -- accesses -----------------------------------------------------------------------------
     async def access(self, config: RegionConfig) -> None:
-        """Read and write at the edges of window, area and memory, and one address bit away."""
+        """Read and write at the edges of the region's window, state area and memory; see `places`.
+
+        Without the option `accesses`, only the first line of the window.
+        """
         for line in self.places(config) if self.accesses else [config.base_line]:
             addr = line % SPACE * LINE_BYTES
             ldid = self.choice((self.randrange(16), self.ldid_for(config, 0)))
@@ -235,7 +259,7 @@ class EdgeSequence(NfSequence):
         await self.drain()
 
     def places(self, config: RegionConfig) -> list[int]:
-        """Return the lines to access, some more than once."""
+        """Return line addresses in random order: in the window, at edges, and one bit away."""
         mem = self.hw.mem_lines
         first, size, n = config.base_line, config.window_lines, config.lines
         inside = [
@@ -255,7 +279,11 @@ class EdgeSequence(NfSequence):
 
 
 class SelectorSequence(NfSequence):
-    """Every selector of a region of each mode, read and written, with partial writes and BIND."""
+    """Reads of all 256 selectors of a region of each mode, and writes of workers and some others.
+
+    IDENTITY regions are written at all selectors. The writes include partial ones (MemWrPtl), and
+    regions may have BIND.
+    """
 
     async def body(self) -> None:
         for mode in (Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
@@ -282,7 +310,7 @@ class SelectorSequence(NfSequence):
 
 
 class HighIndexSequence(NfSequence):
-    """Lines of large regions whose indices differ in one bit, the highest bits most often."""
+    """Accesses to lines of large regions whose indices differ in one bit, once the highest one."""
 
     async def body(self) -> None:
         shapes = ((Mode.G_TERNARY, 17, 1), (Mode.FP32, 14, 2), (Mode.G_BINARY, 14, 2))
@@ -308,18 +336,19 @@ class HighIndexSequence(NfSequence):
 
 
 OPPOSITE = ((Mode.G_TERNARY, Mode.G_INT8), (Mode.FP32, Mode.G_INT4))
-"""Modes whose numbers differ in each of the lower three bits."""
+"""Pairs of modes whose numbers differ in each of the lower three bits."""
 LD_IDS = 16
 EPOCH_BITS = (1 << 32) - 1
 SIZE_BITS = 31
-"""Bits of LINES_LOG2 that can be set in regions that share a memory."""
+"""Mask of the bits of LINES_LOG2 that can be set in regions that share a memory."""
 
 
 class EveryBitSequence(NfSequence):
-    """Every bit of a descriptor both ways, in every region.
+    """Commits that set and clear every bit of a descriptor, in every region.
 
-    A commit, one with each bit inverted, and the first one again; each time the region must answer
-    by its own descriptor. Needs all regions, and counters that 64 integer codes do not saturate.
+    A descriptor is committed, then one with each bit inverted, then the first one again; each time
+    the region must respond by its own descriptor. Needs all regions, and counters that 64 integer
+    codes do not saturate.
     """
 
     async def body(self) -> None:
@@ -336,14 +365,15 @@ class EveryBitSequence(NfSequence):
                 await self.use(region, config)
 
     def legal(self, region: int, config: RegionConfig) -> bool:
-        """Return True if a commit of the descriptor is accepted."""
+        """Return True if the model accepts a commit of the descriptor next to the other regions."""
         others = [other for number, other in self.live.items() if number != region]
         return check_commit(self.hw, config, others) is CommitCode.OK
 
     def opposite(self, region: int) -> tuple[RegionConfig, RegionConfig]:
         """Draw two legal descriptors that differ in every bit that a legal one can have.
 
-        Pairs are drawn until both are legal: bits that alignment or ranges fix are cleared.
+        Pairs are drawn until both are legal. Low address bits, which alignment fixes, are 0 in
+        both.
         """
         record = record_lines(MAX_WORKERS, self.hw.cnt_w)
         names = ("tie_minus", "strict", "bind", "signed", "keep_sum")
@@ -371,7 +401,7 @@ class EveryBitSequence(NfSequence):
                 return first, second
 
     def sizes(self, region: int) -> list[RegionConfig]:
-        """Draw legal descriptors with LINES_LOG2, its inverse, and LINES_LOG2 again.
+        """Draw legal descriptors: with a LINES_LOG2, with its bitwise inverse, and as the first.
 
         The largest has an eighth of the memory as lines. The next commit stops its initialiser.
         """
@@ -389,7 +419,7 @@ class EveryBitSequence(NfSequence):
         return out
 
     async def use(self, region: int, config: RegionConfig) -> None:
-        """Commit the descriptor, contribute, and read inside and close to the region."""
+        """Commit, contribute, read line 0 by all selectors, and read one address bit away."""
         self.live[region] = config
         self.epoch ^= EPOCH_BITS
         await self.commit(region, config)

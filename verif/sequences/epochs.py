@@ -20,7 +20,7 @@ from verif.sequences.line_data import AGGREGATING, ILLEGAL, LOW_BIT
 
 
 class EpochOtherSequence(NfSequence):
-    """Repeated commits of one region while another one aggregates."""
+    """Commits of one region, twelve times, while another region aggregates undisturbed."""
 
     async def body(self) -> None:
         self.epoch = 0xFFFF_FFFC  # epoch numbers wrap: 0 follows 2^32 - 1
@@ -34,13 +34,13 @@ class EpochOtherSequence(NfSequence):
         await traffic
 
     async def aggregate(self, config: RegionConfig) -> None:
-        """Send all contributions, then read all votes."""
+        """Send all contributions to the region, then read all its results."""
         await self.fill_lines(config)
         await self.read_lines(config, wait=False)
 
 
 class EpochSameSequence(NfSequence):
-    """Commits of a region under traffic: each request is wholly before or after the commit."""
+    """Commits of a region under its own traffic: each request is wholly before or after each."""
 
     mode: Mode = Mode.G_BINARY
     commits: int = 8
@@ -68,9 +68,9 @@ class EpochSameSequence(NfSequence):
 
 
 class CommitOverReadsSequence(NfSequence):
-    """A commit that moves a region while its sums and votes wait for slow memory.
+    """A commit that moves the state area while reads of the region wait for slow memory.
 
-    These reads return the round before the commit, completely.
+    These reads return the sums and votes of the epoch before the commit, completely.
     """
 
     async def body(self) -> None:
@@ -88,10 +88,10 @@ class CommitOverReadsSequence(NfSequence):
 
 
 class CommitOverWritesSequence(NfSequence):
-    """A commit that moves a region while contributions wait for records or for lines to store to.
+    """A commit that moves the state area while contributions wait for records or for FP32 stores.
 
-    They count in the round before the commit. They evict lines of another region, so that the
-    commit has no write-back to wait for.
+    The contributions count in the epoch before the commit. They evict lines of another region, so
+    that the commit has no write-back to wait for.
     """
 
     async def body(self) -> None:
@@ -115,7 +115,10 @@ class CommitOverWritesSequence(NfSequence):
 
 
 class StaleStateSequence(NfSequence):
-    """State of older epochs in slots and in memory, which a new epoch must not use."""
+    """Three epochs of a region with more lines in use than slots, with a part of the lines in each.
+
+    State of older epochs, in slots or in memory, must not appear in a new epoch.
+    """
 
     async def body(self) -> None:
         config = self.layout.region(Mode.G_BINARY, max(1, (2 * self.slots - 1).bit_length()), 3)
@@ -130,9 +133,10 @@ class StaleStateSequence(NfSequence):
 
 
 class StaleNeighbourSequence(NfSequence):
-    """Neighbouring lines that share a mark: one written in this epoch, the other in the last one.
+    """Neighbouring lines that share a mark: one evicted in this epoch, the other in the last one.
 
-    The region is too large for a mark of each line, so the stale record is fetched.
+    A mark says that a record of this epoch exists. The region has more lines than marks, so the
+    stale record of the other line is fetched, and must be recognised by its generation.
     """
 
     async def body(self) -> None:
@@ -153,7 +157,7 @@ class StaleNeighbourSequence(NfSequence):
         await self.commit(region, replace(config, lines_log2=0))  # ends the initialiser
 
     async def write_back(self, config: RegionConfig, lines: list[int]) -> None:
-        """Contribute to each of the lines, and to enough other lines to evict them."""
+        """Contribute to each of the lines, and to enough other lines of it to evict them."""
         pairs = {line // 2 for line in lines}
         others = self.sample(range(config.lines), 2 * self.slots)
         evicting = [line for line in others if line // 2 not in pairs]
@@ -161,10 +165,10 @@ class StaleNeighbourSequence(NfSequence):
 
 
 class OldEpochSequence(NfSequence):
-    """A record of every epoch, and reads of lines that only older epochs have written.
+    """One record written per epoch, and reads of lines whose last record is 1 to 32 epochs old.
 
-    `ages`: number of commits since. A comparison of b bits would accept a record of 2^b commits
-    ago; a generation counter of b bits starts again after 2^b - 1.
+    A comparison of b bits of the generation would accept a record of 2^b commits ago; a generation
+    counter of b bits starts again after 2^b - 1. `commits` is the number of epochs.
     """
 
     mode: Mode = Mode.G_BINARY
@@ -193,7 +197,7 @@ class OldEpochSequence(NfSequence):
 
 
 class CommitOverEvictionSequence(NfSequence):
-    """Commits while write-backs are in flight: these belong to the epoch before."""
+    """Commits while lines of the epoch before are being written back to their records."""
 
     mode: Mode = Mode.G_BINARY
 
@@ -210,7 +214,10 @@ class CommitOverEvictionSequence(NfSequence):
 
 
 class GivenUpAreaSequence(NfSequence):
-    """A region becomes IDENTITY memory while its write-backs to the same lines are in flight."""
+    """Write-backs in flight to memory that a commit turns into an IDENTITY region (plain memory).
+
+    Data that the host writes there afterwards must not be overwritten.
+    """
 
     async def body(self) -> None:
         old = self.layout.region(Mode.G_BINARY, 6, 3)  # 64 records of 4 lines: 256
@@ -234,7 +241,10 @@ class GivenUpAreaSequence(NfSequence):
 
 
 class ManyRegionsSequence(NfSequence):
-    """Regions with different numbers of commits on shared slots: each record keeps its epoch."""
+    """Up to 16 regions with different numbers of commits that share the slots.
+
+    Each record must keep the epoch of its region. Some regions become complete (DONE).
+    """
 
     async def body(self) -> None:
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_BINARY, Mode.G_TERNARY]
@@ -274,7 +284,10 @@ class ManyRegionsSequence(NfSequence):
 
 
 class AlmostDoneSequence(NfSequence):
-    """A region that lacks one line while lines of another one become complete: no DONE."""
+    """A region that lacks one line while lines of another region become complete: no DONE before.
+
+    DONE and its interrupt are read before and after the last line becomes complete.
+    """
 
     async def body(self) -> None:
         almost, other = self.sample(range(self.hw.regions), 2)
@@ -298,9 +311,9 @@ PLUS = b"\xaa" * LINE_BYTES
 
 
 class NoRoundSequence(NfSequence):
-    """CLOSE of regions without a round: of an uncommitted region and of an IDENTITY region.
+    """Writes of CTRL.CLOSE of regions without an epoch to close: one uncommitted, one IDENTITY.
 
-    Neither is affected, and the next round of either is open.
+    They have no effect, and the next epoch of both regions is open.
     """
 
     async def body(self) -> None:
@@ -327,9 +340,10 @@ class NoRoundSequence(NfSequence):
 
 
 class RefusedSequence(NfSequence):
-    """Refused commits of a region with every flag set, before and after its CLOSE.
+    """Refused commits of a region that has every flag set, before and after its CLOSE.
 
-    Its lines are in memory when the first refused commit arrives, and in slots at later ones.
+    They change nothing: STATUS and all views are compared. The region's lines are in memory at the
+    first refused commit, and in slots at later ones.
     """
 
     async def body(self) -> None:
@@ -367,7 +381,7 @@ class RefusedSequence(NfSequence):
         await self.registers.read_status()
 
     def faults(self, config: RegionConfig) -> list[tuple[CommitCode, RegionConfig]]:
-        """Return descriptors that are refused by different rules, with their codes."""
+        """Return descriptors that commits refuse by different rules, each with its commit code."""
         beyond = self.layout.params.mem_lines * LINE_BYTES
         plain = replace(config, mode=Mode.IDENTITY)
         return [
@@ -381,7 +395,7 @@ class RefusedSequence(NfSequence):
 
 
 class InitialisedSequence(NfSequence):
-    """A refused commit while its region is initialised: the initialiser completes."""
+    """A refused commit during the initialisation of its region's records, which then completes."""
 
     async def body(self) -> None:
         region = self.any_region()
@@ -399,7 +413,7 @@ GENERATION_AT = 67
 
 
 def forged(generation: int, bitmap: int, kept: bool = False) -> bytes:
-    """Return an exact forgery of a bookkeeping line.
+    """Return a 64-byte bookkeeping line as the device would write it.
 
     The layout of a record is private to the device (hdl/README.md, State area): the bitmap of the
     workers in bits 63:0, then poison, lost and saturated, the generation in bits 98:67, and KEPT in
@@ -409,31 +423,32 @@ def forged(generation: int, bitmap: int, kept: bool = False) -> bytes:
     Args:
         generation: number of the commit whose record to forge.
         bitmap: workers seen, one bit each.
-        kept: claim a kept sum.
+        kept: set KEPT, the claim that the sum of the line is stored after the bookkeeping line.
     """
     flags = int(kept) << (GENERATION_AT + 32)
     return (flags | generation << GENERATION_AT | bitmap).to_bytes(LINE_BYTES, "little")
 
 
 class ForgedSequence(NfSequence):
-    """Base of sequences that place forged records and read lines that must be empty."""
+    """Base of sequences that place forged records in memory and read lines that must be empty."""
 
     def bitmap(self, config: RegionConfig) -> int:
-        """Draw a bitmap of some or all workers."""
+        """Draw a bitmap of the region's workers: all of them in half of the cases, else some."""
         every = (1 << config.workers) - 1
         return every if self.random() < 0.5 else self.getrandbits(64) & every | 1
 
     def place(self, config: RegionConfig, lines: Iterable[int], generation: int) -> None:
-        """Place forgeries of the records of some lines directly in memory."""
+        """Write forged bookkeeping lines of some lines of a region directly to the memory model."""
         for line in lines:
             data = forged(generation, self.bitmap(config))
             self.env.mem.store.write(self.bookkeeping(config, line), int.from_bytes(data, "little"))
 
     async def empty(self, config: RegionConfig, lines: list[int]) -> None:
-        """Read the lines, one request at a time on each; the model knows that they are empty.
+        """Read the lines, contribute twice to three quarters of them, and read again.
 
-        Then contribute to most of them twice, so that they evict each other, and read again: a
-        record is only fetched if a line with the same mark was written back.
+        At first the lines must be empty, as the model knows. The contributions evict lines: a
+        record is only fetched if a line with the same mark was written back. One request at a time
+        is in flight on a line.
         """
         await self.look(config, lines)
         left = max(1, len(lines) // 4)
@@ -442,7 +457,7 @@ class ForgedSequence(NfSequence):
         await self.look(config, lines)
 
     async def look(self, config: RegionConfig, lines: list[int]) -> None:
-        """Read each line."""
+        """Read each line: selector 0 or count plane 0 (FP32: worker 0's line); await responses."""
         for line in lines:
             selector = self.choice((0, 0, self.part_selector(config)))
             await self.read_region(config, line, selector, limit=1)
@@ -450,9 +465,10 @@ class ForgedSequence(NfSequence):
 
 
 class ReshapeSequence(ForgedSequence):
-    """A region that changes one property of its shape on its own area, prepared as FP32 data.
+    """Commits that change one property of a region whose new records were forged through FP32 data.
 
-    `change`: "workers", "lines", "mode", or "place" (an area that was ordinary memory).
+    `change` is "workers", "lines", "mode", or "place" (an area that was ordinary memory before).
+    The device must not take the forged records for state of the new epoch.
     """
 
     change: str = "workers"
@@ -482,7 +498,7 @@ class ReshapeSequence(ForgedSequence):
         await self.empty(second, lines)
 
     def shapes(self) -> tuple[RegionConfig, RegionConfig]:
-        """Return the descriptors before and after the change."""
+        """Return the descriptors before and after the change that the option `change` names."""
         lines_log2 = 4
         if self.change == "mode":
             workers = self.randint(16, 64)
@@ -500,7 +516,10 @@ class ReshapeSequence(ForgedSequence):
 
 
 class RefusedTwiceSequence(ForgedSequence):
-    """A refused initialisation: the next commit of the same shape initialises again."""
+    """Commit of a region whose records memory refuses to write, then a commit of the same shape.
+
+    All lines are lost in the first epoch; the second commit initialises the records again.
+    """
 
     async def body(self) -> None:
         config = self.layout.region(self.choice(LOW_BIT), 3, 5)
@@ -517,7 +536,7 @@ class RefusedTwiceSequence(ForgedSequence):
 
 
 class RefusedFrontSequence(ForgedSequence):
-    """A refused first record: lines that the initialiser has not reached yet are lost, too.
+    """Initialisation whose first record memory refuses: lines not yet reached by it are lost, too.
 
     `last`: use the region with the highest number instead of a random one.
     """
@@ -540,9 +559,10 @@ class RefusedFrontSequence(ForgedSequence):
 
 
 class MovedSequence(ForgedSequence):
-    """A region that moves while it is initialised: all of its new area is overwritten as well.
+    """A commit that moves the state area while the old one is still being initialised.
 
-    A second region waits for the initialiser and becomes IDENTITY memory before its turn.
+    All of the new area, which holds forged records, must be initialised as well. A second region
+    waits for the initialiser and becomes IDENTITY memory before its turn.
     """
 
     async def body(self) -> None:
@@ -567,9 +587,9 @@ class MovedSequence(ForgedSequence):
 
 
 class InitialiserSequence(ForgedSequence):
-    """Forgeries of every record of a large area, and reads close to the initialiser's position.
+    """Reads close to the line that is being initialised, in a large area of forged records.
 
-    A second region waits for the initialiser; its lines are empty from the start.
+    A second region waits for the initialiser; its lines must be empty from the start.
     """
 
     lines_log2: int = 13
@@ -589,7 +609,7 @@ class InitialiserSequence(ForgedSequence):
         await self.empty(config, [line for line in ends if line < config.lines])
 
     async def front(self, config: RegionConfig) -> None:
-        """Read and contribute 8 lines before to 24 lines after the line being initialised."""
+        """Contribute to and read lines from 8 before to 24 after the one being initialised."""
         seen = self.env.mem.store.lines
         size = record_lines(config.workers, self.hw.cnt_w)
         place = 0
@@ -606,10 +626,10 @@ class InitialiserSequence(ForgedSequence):
 
 
 class BesideMarkSequence(ForgedSequence):
-    """Write-back of the last line of a region while the initialiser is far from it.
+    """Write-back of the last line of a region while the initialiser is far from its record.
 
-    Its neighbours share its mark, so they are fetched although their forged records are not
-    overwritten yet. Then the initialiser reaches them, and memory answers none of its writes: a
+    The neighbours of the line share its mark, so they are fetched although their forged records are
+    not overwritten yet. Then the initialiser reaches them, and memory answers none of its writes: a
     record that was sent is not yet in memory.
     """
 

@@ -16,7 +16,12 @@ from verif.sequences.pipeline_programs import APART, ParkedBase
 
 
 class EvictionSequence(NfSequence):
-    """More lines than slots, workers in the outer loop: every line is evicted between workers."""
+    """Contributions to more lines than slots, workers in the outer loop.
+
+    Every line is evicted between workers. `factor` is the number of lines as a multiple of the
+    slots, `reads` the probability of a read after a contribution, `shuffle` draws a new order per
+    worker.
+    """
 
     modes: tuple[Mode, ...] = (Mode.G_BINARY, Mode.G_TERNARY)
     factor: float = 1.25
@@ -44,7 +49,7 @@ class EvictionSequence(NfSequence):
 
 
 class AllInFlightSequence(NfSequence):
-    """The maximum number of write-backs in flight, with a memory that rarely answers.
+    """The maximum number of write-backs in flight, with a memory that answers 10 % of the cycles.
 
     Every line that is not in a slot is being written back, and is needed again.
     """
@@ -64,8 +69,8 @@ class AllInFlightSequence(NfSequence):
 class AgainAtOnceSequence(NfSequence):
     """Lines that are needed again 0 to 9 cycles after the miss that evicts them.
 
-    One to three of them leave in a row, whose marks may share a row. Slots are evicted in the order
-    in which they were filled.
+    One to three of them are evicted in consecutive cycles; their marks may share a row of the mark
+    table. Slots are evicted in the order in which they were filled.
     """
 
     async def body(self) -> None:
@@ -90,9 +95,9 @@ class AgainAtOnceSequence(NfSequence):
 
 
 class PinnedSlotSequence(NfSequence):
-    """A miss while the next victim slot is pinned by a sum: it evicts another slot without waiting.
+    """A miss while an FP32 sum in progress pins the next victim slot: another slot is evicted.
 
-    After a reset lines fill the slots in order, so the sum is placed into the last slot.
+    After a reset lines fill the slots in order, so the sum's line is placed into the last slot.
     """
 
     async def body(self) -> None:
@@ -113,7 +118,10 @@ class PinnedSlotSequence(NfSequence):
 
 
 class NeighbourRoundsSequence(NfSequence):
-    """Commits that clear the marks of exactly their region, not of one with adjacent marks."""
+    """Commits of regions with adjacent marks: each clears only the marks of the committed region.
+
+    Marks say which lines have a record of the epoch; after a commit lost or stale state would show.
+    """
 
     async def body(self) -> None:
         count = min(3, self.hw.regions)
@@ -131,7 +139,7 @@ class NeighbourRoundsSequence(NfSequence):
 
 
 class FetchedPlanesSequence(NfSequence):
-    """Records that are fetched with exactly the planes that their contributions can have reached.
+    """Number of memory beats per fetched record: bookkeeping and the planes that it can need.
 
     c contributions reach ceil(log2(c + 1)) planes, however many W needs. There are more lines than
     slots, no two lines share a mark, and there is one request at a time.
@@ -157,12 +165,12 @@ class FetchedPlanesSequence(NfSequence):
             assert fetches >= config.lines - self.slots, f"only {fetches} records were fetched"
 
     def beat(self, beat: MemBeat) -> None:
-        """Count a beat on the memory port; connect it to the monitor of the memory."""
+        """Count read beats on the memory port; the test connects it to the memory monitor."""
         self.read_beats += not beat.write
 
 
 class GarbageSequence(NfSequence):
-    """Garbage and forged records in the state area before a commit are never taken for state."""
+    """Garbage and forged records in a state area before its commit, which must not become state."""
 
     mode: Mode = Mode.G_BINARY
 
@@ -178,7 +186,10 @@ class GarbageSequence(NfSequence):
         await self.use(config)
 
     async def forge(self, config: RegionConfig, keep: float = 0.0) -> None:
-        """Overwrite the state area while it is ordinary memory, except for a share of lines."""
+        """Write garbage to the first 64 lines of a state area while it is ordinary memory.
+
+        `keep` is the share of lines that are left as they are.
+        """
         size = state_lines(config, self.hw.cnt_w)
         for line in range(min(size, 64)):
             if self.random() < keep:
@@ -188,7 +199,7 @@ class GarbageSequence(NfSequence):
         await self.drain()
 
     async def use(self, config: RegionConfig) -> None:
-        """Read early, contribute and read; with few slots, lines are evicted between."""
+        """Read all lines, send 80 % of the contributions, and read again."""
         await self.read_lines(config, None, (0, self.part_selector(config)))
         for worker, line in product(range(config.workers), range(config.lines)):
             if self.random() < 0.8:
@@ -198,11 +209,11 @@ class GarbageSequence(NfSequence):
 
 
 MISS_DEPTH, BUFFER = 64, 4
-"""Maximum number of evictions in flight by default, and of those whose data is buffered."""
+"""Maximum number of evictions in flight by default, and of those whose data is still buffered."""
 
 
 class EvictionBufferSequence(ParkedBase):
-    """Every level of the eviction buffer, every reason why a slot is no victim, and shared marks.
+    """Directed cases of the eviction buffer: fill levels, slots that are no victims, shared marks.
 
     Needs few slots: lines are evicted by reads of other lines.
     """
@@ -224,18 +235,18 @@ class EvictionBufferSequence(ParkedBase):
         await self.full_flight()
 
     async def dirty(self, first: int, count: int) -> None:
-        """Make slots dirty: contribute to lines `first` to `first` + `count` - 1."""
+        """Contribute to lines `first` to `first` + `count` - 1, whose slots become dirty."""
         lines = range(first, first + count)
         await self.fill_lines(self.low, lines, ANY, apart=APART, wait=False)
 
     async def all_dirty(self) -> None:
-        """Fill every slot with a dirty line."""
+        """Fill every slot with a line that has a contribution since its fetch (dirty)."""
         await self.leave()
         await self.dirty(0, self.slots)
         await self.drain()
 
     async def full_buffer(self) -> None:
-        """Write back a fifth line while four are unanswered."""
+        """Evict many dirty lines while memory answers none: more than four are unanswered."""
         await self.all_dirty()
         async with self.stalled("b"):
             await self.dirty(self.slots, self.slots)
@@ -243,7 +254,10 @@ class EvictionBufferSequence(ParkedBase):
             await self.cycles(3 * APART)
 
     async def answered(self, delay: int) -> None:
-        """Write back a line around the cycle in which memory answers three others."""
+        """Evict a dirty line around the cycle in which memory answers three write-backs.
+
+        `delay` is the number of cycles from that eviction to the first answer.
+        """
         await self.all_dirty()
         async with self.stalled("b"):
             await self.read_lines(self.low, range(8, 11), wait=False)
@@ -251,7 +265,7 @@ class EvictionBufferSequence(ParkedBase):
             await self.read_lines(self.low, 11, apart=delay, wait=False)
 
     async def back_at_once(self, gap: int) -> None:
-        """Use a line in the cycles in which it leaves its slot, and before memory accepts it."""
+        """Read a line `gap` cycles after the miss that evicts it; memory takes its data or not."""
         for stall in (0.0, 1.0):
             await self.all_dirty()
             async with self.stalled("w", level=stall):
@@ -260,17 +274,17 @@ class EvictionBufferSequence(ParkedBase):
                 await self.cycles(2 * APART)
 
     async def answered_at_once(self, *lines: int) -> bool:
-        """Read lines while memory is stalled; return True if all reads are answered."""
+        """Read lines while memory reads are stalled; return True if all reads are answered."""
         with self.memory(r_stall=1.0):
             reads = await self.read_lines(self.low, lines, wait=False)
             await self.cycles(2 * APART)
             return all(read.response is not None for read in reads)
 
     async def marks(self) -> None:
-        """Evict two neighbours that share a mark.
+        """Evict two neighbours that share a mark of evicted lines.
 
         The second one needs fewer planes than the first one, as many, or more. Lines with another
-        mark, and all lines at the start of a round, are read without memory.
+        mark, and all lines at the start of an epoch, are read without memory.
         """
         for counts in ((1, 1), (1, 3), (3, 1)):
             await self.commit(0)
@@ -287,7 +301,7 @@ class EvictionBufferSequence(ParkedBase):
     async def full_flight(self) -> None:
         """Reach the maximum number of write-backs in flight; lines in their slots do not wait.
 
-        The last ones are not even sent at first, then all wait for their responses.
+        At first memory does not even accept the last ones, then all wait for their responses.
         """
         many = await self.start_region(2, Mode.G_BINARY, 7, 1, ready=True)
         for more in range(3):
@@ -307,7 +321,12 @@ class EvictionBufferSequence(ParkedBase):
                 await self.cycles(2 * APART)
 
     async def busy_slot(self, store: bool, dirty: bool) -> None:
-        """Miss while a store or a sum of another slot is in flight."""
+        """Read a line that misses while a store or a sum of another slot is in progress.
+
+        Args:
+            store: let a store be in progress, else a sum.
+            dirty: make the other slots dirty first.
+        """
         for _ in range(3):
             await self.leave()
             await self.fill_lines(self.fp32, 0, 0)
@@ -324,7 +343,10 @@ class EvictionBufferSequence(ParkedBase):
                     await self.read_lines(self.low, 12, apart=2 * APART, wait=False)
 
     async def before_initialiser(self, mode: Mode) -> None:
-        """Evict lines with initialised records, and lines that the initialiser has not reached."""
+        """Evict lines with initialised records, and lines that the initialiser has not reached.
+
+        A commit of another region meanwhile waits for these evictions.
+        """
         config = self.layout.region(mode, 9, 2)
         with self.memory(w_stall=0.8):
             await self.commit(0, config)
@@ -345,11 +367,11 @@ class EvictionBufferSequence(ParkedBase):
 
 
 class EveryTallySequence(NfSequence):
-    """Every tally of a worker's lines, in every region.
+    """Contributions of every worker to every region, to use each counter of a worker's lines.
 
-    Random traffic leaves gaps in such tables; a table that is too short, or whose rows overlap,
-    gives the answer of another row. Each worker of each region contributes, the regions in random
-    order; half of the regions begin a new round; the end of the test compares every tally.
+    Random traffic leaves gaps in the table of these counters; a table that is too short, or whose
+    rows overlap, gives the value of another row. Each of 64 workers contributes to each region, in
+    random order; half of the regions start a new epoch; the end of the test compares every counter.
     """
 
     async def body(self) -> None:
@@ -369,14 +391,15 @@ class EveryTallySequence(NfSequence):
 
 
 class EveryMarkSequence(NfSequence):
-    """Every row of marks in every region: a line of each is evicted and fetched again.
+    """A line of every row of the mark table of every region, evicted and fetched again.
 
-    A commit of another region loses no contribution, and no state of an older epoch returns.
+    A mark says that a line was evicted in this epoch. A commit of another region must lose no
+    contribution, and no state of an older epoch may return.
     """
 
     rows: int = 128
     lines: int = 32
-    """Lines of a row, in a region of as many lines as marks."""
+    """Lines whose marks share a row, in a region of as many lines as marks."""
 
     async def body(self) -> None:
         regions = self.hw.regions
@@ -404,7 +427,10 @@ class EveryMarkSequence(NfSequence):
             await self.start_region(region, Mode.G_BINARY, 0, 1)
 
     async def unmarked(self, work: list[tuple[RegionConfig, int]]) -> None:
-        """Check that unused neighbours of evicted lines are read without memory."""
+        """Check that neighbours of evicted lines that were never used are read without memory.
+
+        `work` lists the (region, line) that were used.
+        """
         used = set(work)
         async with self.stalled("r"):
             reads = [
@@ -418,15 +444,16 @@ class EveryMarkSequence(NfSequence):
         assert all(at_once), "a line without a mark is fetched"
 
     async def each(self, work: list[tuple[RegionConfig, int]], worker: int) -> None:
-        """Contribute as a worker to each of these lines, in random order."""
+        """Contribute as `worker` to each (region, line) of `work`, in random order."""
         await self.contribute_each((config, worker, line) for config, line in self.shuffled(work))
 
 
 class EveryMissSequence(NfSequence):
-    """FP32 operations of every kind that wait for a record in every slot.
+    """FP32 operations of every kind that wait for the record of their line, in every slot.
 
-    Whole and partial stores, sums and raw reads. Memory answers stores before or after the records,
-    and refuses half of the stores in the second epoch.
+    Whole and partial stores, reads of sums and of single workers' lines. Memory answers stores
+    before or after the records, and refuses half of the stores in the second of two epochs of the
+    region.
     """
 
     async def body(self) -> None:
@@ -445,7 +472,7 @@ class EveryMissSequence(NfSequence):
                     await self.drain()
 
     async def one(self, config: RegionConfig, line: int) -> None:
-        """Issue an operation of a random kind."""
+        """Issue a store (45 %), partial store (15 %), read of the sum (20 %) or any read (20 %)."""
         kind = self.random()
         if kind < 0.6:
             be = byte_enables(self.rng) if kind < 0.15 else None
@@ -455,9 +482,9 @@ class EveryMissSequence(NfSequence):
 
 
 class EveryParkSequence(NfSequence):
-    """The maximum number of operations that wait for records.
+    """The maximum number of operations that wait for records to be fetched.
 
-    A host with all its credits sends contributions and reads of few or many lines, and memory
+    A host with all its credits sends contributions and INFO reads of few or many lines, and memory
     answers after all have arrived.
     """
 
@@ -483,7 +510,7 @@ class EveryParkSequence(NfSequence):
 
 
 class EveryFigureSequence(NfSequence):
-    """Every counter in STATUS of every region, up to 256.
+    """Every counter in STATUS of every region, counted up to 256.
 
     Complete and poisoned lines, refused accesses, and late contributions after CLOSE. The register
     predictor compares the values.
@@ -507,7 +534,7 @@ class EveryFigureSequence(NfSequence):
             await self.start_region(region, Mode.G_BINARY, 0, 1)
 
     async def figures(self, region: int, config: RegionConfig) -> None:
-        """Read the counters as registers and as views of the region."""
+        """Read a region's counters as registers and through its STATUS selectors."""
         await self.drain()
         await self.read_registers("STATUS", "COMPLETE_LINES", region=region)
         await self.read_lines(config, 0, VIEW_SELECTORS)

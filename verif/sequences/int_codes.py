@@ -36,34 +36,41 @@ from verif.sequences.round_views import most_workers
 INTS = (Mode.G_INT4, Mode.G_INT8)
 WORKERS = (1, 2, 7, 8, 15, 16, 17, 63, 64)
 SELECTORS = (0, 7, 15, 16, 17, 18, 19, 20, 31, 32, 33, 34, 48, 64, 80, 144, 160)
-"""First, middle and last selectors of each view, and selectors between and after them."""
+"""Read selectors of a region of integer codes: ends and middle of each view, and undefined ones."""
 SHAPES = ("smallest", "largest", "alternating", "one hot", "zeros", "random")
 
 
 class CodesSequence(NfSequence):
-    """Base of the sequences that sum codes exactly.
+    """Base of sequences that sum integer codes or vote (G_TERN5) and read by all selectors.
 
-    A subclass says how likely a line is poisoned, and evicted at the end.
+    Options: `poisoned` is the probability that one worker of a line sends poison, `evicted` that
+    the line is evicted before it is read.
     """
 
     poisoned: float
     evicted: float = 0.0
     crowded: bool = True
-    """Lines are evicted and fetched again (needs few slots)."""
+    """Evict lines between contributions, so that they are fetched again (needs few slots)."""
     other: str = ""
-    """Shape of a third of the contributions to a line; empty: any shape of G_TERN5."""
+    """Shape of a third of the contributions to a line; "" draws one of `TERN5_SHAPES`."""
 
     def line_of(self, config: RegionConfig, shape: str) -> bytes:
-        """Return a line of codes of a shape."""
+        """Return a 64-byte line of codes of the named shape."""
         raise NotImplementedError
 
     async def sum_line(
         self, config: RegionConfig, line: int, shape: str, crowd: RegionConfig
     ) -> None:
-        """Contribute as some or all workers in random order, then read all views.
+        """Contribute to a line as some or all workers in random order; read it by all selectors.
 
         Between the contributions there are duplicates with other codes, reads and evictions, and
         at most one of the workers sends poison.
+
+        Args:
+            config: descriptor of the region.
+            line: index of the line.
+            shape: shape of two thirds of the contributions, the others have `other`.
+            crowd: region whose lines evict those of this one.
         """
         tern5 = config.mode is Mode.G_TERN5
         senders = self.shuffled(range(config.workers))
@@ -91,22 +98,22 @@ class CodesSequence(NfSequence):
 
 
 class IntSequence(CodesSequence):
-    """Base of the sequences on regions of integer codes."""
+    """Base of the sequences on regions of G_INT4 and G_INT8."""
 
     poisoned = 0.15
     other = "random"
 
     @property
     def most(self) -> int:
-        """Maximum number of workers that the counters of this build can sum."""
+        """Maximum number of workers whose codes this build's counters add without saturation."""
         return min(MAX_WORKERS, self.hw.cnt_max)
 
     def workers(self) -> int:
-        """Draw a number of workers that the counters of this build can sum."""
+        """Draw a number of workers, at most `most`, mostly a corner value."""
         return min(self.choice((*WORKERS, self.randint(1, self.most))), self.most)
 
     def line_of(self, config: RegionConfig, shape: str) -> bytes:
-        """Return a line of codes of one of the `SHAPES`."""
+        """Return a 64-byte line of codes of one of `SHAPES`, in the mode and sign of the region."""
         count = elements_per_line(config.mode)
         low, high = code_range(config.mode, config.signed)
         line = [self.randint(low, high) for _ in range(count)]
@@ -120,7 +127,10 @@ class IntSequence(CodesSequence):
 
 
 class IntCodesSequence(IntSequence):
-    """Sums of integer codes: W from 1 to 64, corner codes, subsets of workers, disturbances."""
+    """Sums of integer codes: W from 1 to 64, corner codes, subsets of workers, and disturbances.
+
+    Duplicates, poison, evictions and commits of the other sign occur between contributions.
+    """
 
     async def body(self) -> None:
         crowd = self.crowd_layout()
@@ -144,7 +154,7 @@ class IntCodesSequence(IntSequence):
             await self.sum_line(other, 0, "random", crowd)
 
     async def extremes(self) -> None:
-        """Reach the largest and the smallest sum that the counters can hold."""
+        """Read the largest and the smallest sum of the counters: all codes at an extreme."""
         mode = self.choice(INTS)
         config = await self.start_region(0, mode, 1, self.most, signed=self.random() < 0.5)
         for line, shape in enumerate(("largest", "smallest")):
@@ -155,7 +165,7 @@ class IntCodesSequence(IntSequence):
 
 
 class NeighbourSumsSequence(IntSequence):
-    """Reads of regions of every mode and sign in consecutive cycles, by their views of sums."""
+    """Reads of sums in consecutive cycles: G_INT4 and G_INT8, signed or not, SUM8 and SUM16."""
 
     async def body(self) -> None:
         kinds = list(product(INTS, (False, True)))
@@ -177,9 +187,10 @@ class NeighbourSumsSequence(IntSequence):
 
 
 class SameAsVotesSequence(IntSequence):
-    """The same codes sent to a region of their mode and to a G_BINARY region.
+    """The same lines sent to a region of integer codes and to a G_BINARY region.
 
-    The sums of the device must equal the count planes of the votes, weighted by the host.
+    The sums of the device must equal the weighted sums of the G_BINARY count planes, which the host
+    computes.
     """
 
     rounds: int = 4
@@ -201,7 +212,13 @@ class SameAsVotesSequence(IntSequence):
             await self.compare(config, votes, len(senders))
 
     async def compare(self, config: RegionConfig, votes: RegionConfig, m: int) -> None:
-        """Compare the sums by planes of votes, by planes of codes, and by each view of sums."""
+        """Compare sums from the planes of both regions with each view of sums of the codes' region.
+
+        Args:
+            config: region of integer codes.
+            votes: G_BINARY region with the same contributions.
+            m: number of contributions.
+        """
         mode, signed = config.mode, config.signed
         planes = range(PLANE_SELECTOR, PLANE_SELECTOR + planes_kept(config.workers, self.hw.cnt_w))
         zeros = sums_of_planes(await self.views(votes, planes), mode, signed, zeros_of=m)[0]
@@ -216,7 +233,7 @@ class SameAsVotesSequence(IntSequence):
                 assert (got == zeros).all(), f"sums at {first} differ from the planes ({text})"
 
     async def views(self, config: RegionConfig, selectors: Sequence[int]) -> Any:
-        """Read line 0 by these selectors; return uint8[selectors, 1, 64]."""
+        """Read line 0 by these selectors; return uint8[len(selectors), 1, 64]."""
         data = [
             (await self.fetch(config.address(s, 0), ldid=self.ldid_for(config, 0))).data
             for s in selectors
@@ -225,7 +242,10 @@ class SameAsVotesSequence(IntSequence):
 
 
 class IntRefusalSequence(IntSequence):
-    """Undefined selectors, partial writes, and descriptors of integer codes that are refused."""
+    """Refused accesses and commits of regions of integer codes.
+
+    Undefined selectors, partial writes, reserved modes, and more workers than the counters can add.
+    """
 
     async def body(self) -> None:
         edges = set(product(INTS, (1, 15, 16, 17)))
@@ -244,7 +264,7 @@ class IntRefusalSequence(IntSequence):
         await self.commits(config)
 
     async def commits(self, config: RegionConfig) -> None:
-        """Commit reserved modes, alone and with other faults, and too many workers to sum."""
+        """Commit reserved modes (code MODE), and more workers than counters can add (PLANES)."""
         unused = self.hw.regions - 1
         for code in self.sample(range(6, 16), 10):
             bad = replace(config, mode=Mode(code))
@@ -268,10 +288,10 @@ class IntRefusalSequence(IntSequence):
 
 
 class EveryIntSequence(IntSequence):
-    """Every view of integer codes: each mode and sign, each class of W. Needs all count planes.
+    """Reads by every selector of regions of integer codes: each mode and sign, each class of W.
 
     Complete lines with codes of every shape, and lines with none or some workers, clean and
-    poisoned.
+    poisoned. Needs all count planes.
     """
 
     async def body(self) -> None:
@@ -284,7 +304,7 @@ class EveryIntSequence(IntSequence):
                     await self.incomplete(config)
 
     async def complete(self, config: RegionConfig) -> None:
-        """Contribute to line 0 as all workers and read it."""
+        """Contribute to line 0 as all workers, with shapes in turn; read it by all selectors."""
         for number, worker in enumerate(self.shuffled(range(config.workers))):
             data = self.line_of(config, SHAPES[number % len(SHAPES)])
             await self.contribute(config, worker, 0, data)
@@ -292,7 +312,10 @@ class EveryIntSequence(IntSequence):
         await self.read_views(config, 0)
 
     async def incomplete(self, config: RegionConfig) -> None:
-        """Read lines 1 and 2 (poisoned from the start) without workers, then with one."""
+        """Read lines 1 and 2 by all selectors, without clean contributions, then with one.
+
+        Line 2 has a poisoned contribution from the start.
+        """
         await self.fill_lines(config, 2, 0, poison=True)
         for _ in range(2):
             for line in (1, 2):
@@ -307,25 +330,28 @@ ELEMENTS = elements_per_line(Mode.G_TERN5)
 
 
 class Tern5Sequence(CodesSequence):
-    """Base of the sequences on G_TERN5 regions."""
+    """Base of the sequences on G_TERN5 regions (five trits a byte)."""
 
     poisoned = 0.2
     evicted = 0.5
 
     @property
     def most(self) -> int:
-        """Maximum number of workers that the counters of this build hold."""
+        """Maximum number of workers of a G_TERN5 region that the counters of this build hold."""
         return most_workers(Mode.G_TERN5, self.hw)
 
     def workers(self) -> int:
-        """Draw a number of workers that the counters of this build hold."""
+        """Draw a number of workers, at most `most`; half of the draws are corner values."""
         most = self.most
         return (
             min(self.choice(TERN5_WORKERS), most) if self.random() < 0.5 else self.randint(1, most)
         )
 
     def line(self, shape: str) -> bytes:
-        """Return a line of one of the `TERN5_SHAPES`: one sign, legal, any or illegal bytes."""
+        """Return a 64-byte line of one of `TERN5_SHAPES`: all trits alike, or random bytes.
+
+        "legal" bytes are below 243, "illegal" ones are 243 to 255.
+        """
         if shape in ("plus", "minus", "off"):
             trits = np.full(ELEMENTS, {"plus": 1, "minus": -1, "off": 0}[shape], np.int8)
             return bytes(trits_to_lines(trits).tobytes())
@@ -334,12 +360,15 @@ class Tern5Sequence(CodesSequence):
         return bytes(self.randint(low, high) for _ in range(LINE_BYTES))
 
     def line_of(self, config: RegionConfig, shape: str) -> bytes:
-        """Return a line of a shape; all regions have the same format."""
+        """Return `line(shape)`; all G_TERN5 regions have the same format."""
         return self.line(shape)
 
 
 class EveryByteSequence(Tern5Sequence):
-    """Each of the 256 bytes at each position modulo 4 of a line, of one and of two workers."""
+    """G_TERN5 lines with each of the 256 byte values at each position modulo 4.
+
+    They are sent to a region of one worker and to one of two workers, with different bytes.
+    """
 
     async def body(self) -> None:
         shifts = self.sample(range(256), 2)
@@ -356,7 +385,7 @@ class EveryByteSequence(Tern5Sequence):
 
 
 class EveryNetSequence(Tern5Sequence):
-    """Lines with every net from -W to W of all workers, and thresholds of each kind."""
+    """G_TERN5 lines with every net vote from -W to W, for eight W with eight kinds of THRESHOLD."""
 
     async def body(self) -> None:
         edges = self.shuffled(range(8))
@@ -374,7 +403,7 @@ class EveryNetSequence(Tern5Sequence):
             await self.read_views(config, 0)
 
     def votes(self, workers: int) -> list[bytes]:
-        """Return a line of each worker: the nets from -W to W, in random order.
+        """Return a line per worker whose net votes per element are all of -W to W, in random order.
 
         Each net n is the difference of minus + n votes of +1 and `minus` votes of -1, cast by
         random workers.
@@ -389,7 +418,10 @@ class EveryNetSequence(Tern5Sequence):
 
 
 class Tern5CodesSequence(Tern5Sequence):
-    """G_TERN5 regions: W from 1 to 64, subsets of workers, illegal bytes, other modes between."""
+    """Contributions to G_TERN5 regions: W from 1 to 64, subsets of workers, illegal bytes, poison.
+
+    Commits of other modes on the same area come between: no state of the last epoch may show.
+    """
 
     async def body(self) -> None:
         crowd = self.crowd_layout()
@@ -416,10 +448,7 @@ class Tern5CodesSequence(Tern5Sequence):
             await self.sum_line(config, 0, "legal", crowd)
 
     async def fetched(self, crowd: RegionConfig) -> None:
-        """Contribute to several evicted lines, so that each contribution is taken by a fill.
-
-        By then the others have passed the pipeline.
-        """
+        """Contribute to evicted lines: each contribution waits for the fetch of its record."""
         config = await self.start_region(0, Mode.G_TERN5, 1, min(3, self.most))
         for worker in range(config.workers):
             await self.fill_lines(
@@ -430,7 +459,7 @@ class Tern5CodesSequence(Tern5Sequence):
             await self.read_views(config, line)
 
     async def marks(self) -> None:
-        """Send 1, some and 64 illegal bytes: of a new worker, of a seen worker, with poison.
+        """Send lines with 1, some and 64 illegal bytes: by a new worker, as duplicate, poisoned.
 
         The last line gets nothing but poison.
         """
@@ -447,7 +476,10 @@ class Tern5CodesSequence(Tern5Sequence):
 
 
 class Tern5RefusalSequence(Tern5Sequence):
-    """Undefined selectors, partial writes, and more workers than the counters hold."""
+    """Refused accesses and commits of G_TERN5 regions.
+
+    Undefined selectors, partial writes, reserved modes, and more workers than the counters hold.
+    """
 
     async def body(self) -> None:
         unused = self.hw.regions - 1

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 
 
 class KeptSequence(RecordSequence):
-    """Base of sequences on a region with KEEP_SUM and a few more lines than slots."""
+    """Base of sequences on an FP32 region with KEEP_SUM and more lines than the engine has slots.
+
+    With KEEP_SUM the device stores the sum of the first complete gather of a line in the state
+    area, and serves reads from there until a store to the line or a new epoch (second edition
+    §3). `begin` draws 3 more lines than slots, so that lines are evicted and fetched again.
+    """
 
     mode = Mode.FP32
 
@@ -39,24 +44,24 @@ class KeptSequence(RecordSequence):
         self.seen: Counter[str] = Counter()
 
     def beat(self, beat: MemBeat) -> None:
-        """Count a read on the memory port by its kind of line; connect it to the memory monitor."""
+        """Count a memory read beat by its kind of line; a test connects it to the monitor."""
         if not beat.write:
             place = self.env.scoreboard.memory.located(beat)[1]
             self.seen[place] += 1
 
     def make(self) -> RegionConfig:
-        """Place the region; its state area may begin at an odd line."""
+        """Return a descriptor with KEEP_SUM; its state area may begin at an odd line."""
         lines_log2 = (self.slots + 3).bit_length()
         return self.layout.region(self.mode, lines_log2, self.workers, keep_sum=True)
 
     async def begin(self) -> tuple[RegionConfig, list[int]]:
-        """Start the region, wait for its records, and draw more of its lines than slots."""
+        """Commit the region, wait for its records, draw `slots` + 3 of its lines; return both."""
         config = self.make()
         await self.commit(self.region, config, ready=True)
         return config, self.sample(range(config.lines), self.slots + 3)
 
     async def complete(self, config: RegionConfig, lines: list[int]) -> None:
-        """Contribute as every worker to the lines, in random order."""
+        """Contribute as every worker to the lines, in random order, and wait for the responses."""
         work = [(worker, line) for line in lines for worker in range(config.workers)]
         self.rng.shuffle(work)
         await self.contribute_each(((config, worker, line) for worker, line in work), limit=2)
@@ -64,23 +69,23 @@ class KeptSequence(RecordSequence):
     async def sums(
         self, config: RegionConfig, lines: Sequence[int], times: int = 1
     ) -> Counter[str]:
-        """Read each sum `times` times; return the beats that were read from memory, by kind."""
+        """Read each sum `times` times; return how many memory lines the device read, by kind."""
         self.seen.clear()
         await self.read_lines(config, lines, [0] * times)
         return Counter(self.seen)
 
     def partial(self, share: float) -> int | None:
-        """Draw byte enables for a share of the stores, None for the others."""
+        """Draw byte enables with probability `share`, else return None (a whole store)."""
         return byte_enables(self.rng) if self.random() < share else None
 
 
 class ServedSequence(KeptSequence):
-    """Sums of complete lines: the first one reads each worker once, later ones read no worker."""
+    """Memory reads per FP32 sum: each worker's line once, then none while the sum is kept."""
 
     rounds: int = 3
 
     def make(self) -> RegionConfig:
-        """Place the region so that its data end at an odd line, followed by aligned records."""
+        """Return a descriptor whose data end at an odd line, with a gap before its records."""
         config = super().make()
         odd = (config.state_line + config.workers * config.lines) % 2
         return config if odd else replace(config, state_base=config.state_base + LINE_BYTES)
@@ -104,7 +109,7 @@ class ServedSequence(KeptSequence):
                 await self.expect(config, sorted(self.tainted), sorted(self.tainted))
 
     async def expect(self, config: RegionConfig, lines: list[int], gathered: list[int]) -> None:
-        """Check that only the sums of the lines in `gathered` read the lines of workers.
+        """Check that sums of the lines in `gathered` read each worker's line once, the others none.
 
         If no line is gathered, three reads of each line wait for its record together.
         """
@@ -115,7 +120,7 @@ class ServedSequence(KeptSequence):
 
     @property
     def tainted(self) -> set[int]:
-        """Lines that a store has poisoned in this epoch."""
+        """Indices of the lines that a store poisoned in the present epoch, from the model."""
         state = self.env.scoreboard.model.line_state
         config = self.env.scoreboard.model.config(self.region)
         assert config is not None, f"region {self.region} is not committed"
@@ -123,7 +128,7 @@ class ServedSequence(KeptSequence):
         return {line for line, seen in found if seen is not None and seen.poisoned}
 
     async def spoil(self, config: RegionConfig, line: int, poison: bool) -> None:
-        """Send a store that invalidates the kept sum of a line."""
+        """Store to a line (whole, partial or poisoned), which ends its kept sum (KEEP_SUM)."""
         kind = self.random()
         be = byte_enables(self.rng) if kind < 0.4 else None
         worker = self.randrange(config.workers)
@@ -132,7 +137,7 @@ class ServedSequence(KeptSequence):
 
 
 class StoreMissSequence(KeptSequence):
-    """Stores to lines whose kept sums are in memory: none of these sums may return with its record.
+    """Stores to lines whose kept sums (KEEP_SUM) were evicted: these must not be used again.
 
     The lines are used in turn, so that each has been evicted before its turn.
     """
@@ -152,7 +157,7 @@ class StoreMissSequence(KeptSequence):
 
 
 class MixedKeptSequence(KeptSequence):
-    """Stores, sums and raw reads in random order, on lines that are evicted and fetched."""
+    """FP32 stores, reads of sums and of workers' lines, randomly mixed, on evicted lines."""
 
     transactions: int = 240
 
@@ -177,7 +182,7 @@ class MixedKeptSequence(KeptSequence):
         await self.drain()
 
     async def parts(self, config: RegionConfig, lines: list[int]) -> None:
-        """Make the first store of the epoch to each line partial: its other bytes become zero."""
+        """Make the first store of the epoch to each line partial and read it: other bytes are 0."""
         for line in self.shuffled(lines):
             worker = self.randrange(config.workers)
             await self.contribute(config, worker, line, limit=4, be=byte_enables(self.rng))
@@ -185,7 +190,7 @@ class MixedKeptSequence(KeptSequence):
 
 
 class KeptFaultSequence(KeptSequence):
-    """Errors and poison on kept sums, and on the lines that they are made of.
+    """Memory errors and poison on sums kept by KEEP_SUM, and on the workers' lines that are added.
 
     A kept sum that cannot be read is gathered again. A sum with a poisoned worker is not kept.
     """
@@ -223,7 +228,7 @@ class KeptFaultSequence(KeptSequence):
         await self.sums(config, lines)
 
     def poison(self, config: RegionConfig, lines: list[int]) -> None:
-        """Poison the data of a random worker of each line in memory."""
+        """Poison, in memory and in the model, the data of a random worker of each line."""
         for line in lines:
             place = self.data_line(config, self.randrange(config.workers), line)
             self.env.mem.store.poison(place)
@@ -231,7 +236,7 @@ class KeptFaultSequence(KeptSequence):
 
 
 class RefusedStoreSequence(KeptSequence):
-    """First stores that memory refuses, before and after the record of their line has arrived."""
+    """First stores of workers that memory refuses, before or after their record is fetched."""
 
     rounds: int = 4
 
@@ -251,7 +256,7 @@ class RefusedStoreSequence(KeptSequence):
 
 
 class CommitSequence(KeptSequence):
-    """A commit that waits for a single sum: the new round must keep nothing of it."""
+    """A commit that waits for an FP32 sum (KEEP_SUM), which the new epoch must not keep."""
 
     rounds: int = 4
 
@@ -269,9 +274,9 @@ class CommitSequence(KeptSequence):
 
 
 class ReshapedSequence(KeptSequence):
-    """Ordinary memory after a state area becomes records when the region begins to keep sums.
+    """Commit that sets KEEP_SUM, by which memory after the old state area becomes records.
 
-    A host has written forged records of the coming epoch there.
+    A host has written forged records of the coming epoch to this memory; they must have no effect.
     """
 
     async def body(self) -> None:
@@ -298,12 +303,12 @@ LARGEST = 0x7F7F_FFFF
 
 
 def bits_of(sign: int, exponent: int, mantissa: int) -> int:
-    """Return a binary32 value from its fields (biased exponent)."""
+    """Return a binary32 word from its sign, biased exponent and mantissa."""
     return sign << 31 | exponent << 23 | mantissa
 
 
 def _tie(rng: random.Random) -> tuple[int, int]:
-    """Draw a value and about half a unit in its last place, of either sign: a (near) tie."""
+    """Draw binary32 words of a value and about half a unit in its last place, of either sign."""
     exponent = rng.randint(26, 254)
     value = bits_of(0, exponent, rng.getrandbits(23) if rng.random() < 0.7 else HIDDEN - 1)
     half = bits_of(rng.getrandbits(1), exponent - 24, 0)
@@ -311,13 +316,13 @@ def _tie(rng: random.Random) -> tuple[int, int]:
 
 
 def _cancel(rng: random.Random) -> tuple[int, int]:
-    """Draw x, and -x or a neighbour of -x."""
+    """Draw binary32 words of x, and of -x or a neighbour of -x."""
     value = rng.getrandbits(31) % (LARGEST + 1) | rng.getrandbits(1) << 31
     return value, max((value ^ SIGN) + rng.choice((0, 0, 1, -1)), 0) & 0xFFFF_FFFF
 
 
 def _carry(rng: random.Random) -> tuple[int, int]:
-    """Draw two values of similar exponent and one sign: the sum carries out and is rounded."""
+    """Draw binary32 words of one sign and similar exponents: the sum carries out and is rounded."""
     exponent, sign = rng.randint(1, 254), rng.getrandbits(1)
     near = rng.randint(0, min(3, exponent - 1))
     high = bits_of(sign, exponent, rng.getrandbits(23) | 1)
@@ -325,7 +330,7 @@ def _carry(rng: random.Random) -> tuple[int, int]:
 
 
 def _carry_sticky(rng: random.Random) -> tuple[int, int]:
-    """Draw operands whose sum carries out and is a tie except for one lower bit.
+    """Draw binary32 words whose sum carries out and is a tie except for one lower bit.
 
     The last bit is even, so only the sticky bit makes the result round up.
     """
@@ -342,21 +347,21 @@ def _carry_sticky(rng: random.Random) -> tuple[int, int]:
 
 
 def _overflow(rng: random.Random) -> tuple[int, int]:
-    """Draw a largest value and one that makes the sum overflow, or just not."""
+    """Draw binary32 words: one of the two largest, and one with which the sum may overflow."""
     sign = rng.getrandbits(1)
     small = bits_of(sign, rng.randint(228, 231), rng.choice((0, 0, 1, HIDDEN - 1)))
     return LARGEST - rng.choice((0, 0, 1)) | sign << 31, small
 
 
 def _subnormal(rng: random.Random) -> tuple[int, int]:
-    """Draw values whose sum or difference is close to the smallest normal value."""
+    """Draw binary32 words whose sum or difference is close to the smallest normal value."""
     high = bits_of(0, rng.choice((0, 1, 1, 2, 3, rng.randint(1, 28))), rng.getrandbits(23))
     low = bits_of(rng.getrandbits(1), rng.choice((0, 0, 1, 2)), rng.getrandbits(23))
     return high | rng.getrandbits(1) << 31, low
 
 
 def _near(rng: random.Random) -> tuple[int, int]:
-    """Draw values with exponents 0 to 30 apart, to hit every position of the sticky bit."""
+    """Draw binary32 words with exponents 0 to 30 apart, to hit every position of the sticky bit."""
     exponent = rng.randint(31, 254)
     other = exponent - rng.randint(0, 30)
     value = bits_of(rng.getrandbits(1), exponent, rng.choice((0, rng.getrandbits(23))))
@@ -364,7 +369,10 @@ def _near(rng: random.Random) -> tuple[int, int]:
 
 
 def _power(rng: random.Random) -> tuple[int, int]:
-    """Draw a power of two and a much smaller value of opposite sign: one more bit is needed."""
+    """Draw binary32 words of a power of two and a much smaller value of opposite sign.
+
+    The difference needs one more bit.
+    """
     exponent, sign = rng.randint(29, 254), rng.getrandbits(1)
     half = HIDDEN // 2
     low = rng.choice((0, 1, half - 1, half, half + 1, HIDDEN - 1, rng.getrandbits(23)))
@@ -375,7 +383,7 @@ KINDS = (_tie, _cancel, _carry, _carry_sticky, _overflow, _subnormal, _near, _po
 
 
 def pair(rng: random.Random) -> tuple[int, int]:
-    """Draw two operands of one of the kinds, in either order."""
+    """Draw two binary32 words by one of `KINDS`, in either order."""
     a, b = rng.choice(KINDS)(rng)
     return (a, b) if rng.random() < 0.5 else (b, a)
 
@@ -386,7 +394,7 @@ def _line(words: Sequence[int]) -> bytes:
 
 
 class PairSequence(NfSequence):
-    """Sums of many lines of 16 operand pairs: two workers give a pair, some lines have a third one.
+    """FP32 sums of many lines of 16 operand pairs, by two workers; some lines have a third one.
 
     Four pairs of each line are from the cross product of zeros, infinities, NaNs and other corners.
     """
@@ -411,7 +419,7 @@ class PairSequence(NfSequence):
 
 
 class LoneLineSequence(NfSequence):
-    """Sums of zero, one or few workers, and raw lines: bit-exact, NaNs included."""
+    """FP32 sums of no, one or few workers, and single workers' lines: bit-exact, also NaNs."""
 
     async def body(self) -> None:
         config = await self.start_region(None, Mode.FP32, 3, self.randint(33, 64))

@@ -11,7 +11,7 @@ from models.line_packing import LINE_BYTES, TERN5_CODES, Mode
 ZEROS = bytes(LINE_BYTES)
 ONES = b"\xff" * LINE_BYTES
 ILLEGAL = b"\x55" * LINE_BYTES
-"""256 ternary codes 01."""
+"""Line of 256 illegal ternary codes 01 (sign without gate)."""
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
 AGGREGATING = (*LOW_BIT, Mode.FP32)
 _GATE_BITS = int.from_bytes(b"\xaa" * LINE_BYTES, "little")
@@ -37,7 +37,7 @@ FP32_CORNERS = (
 
 
 def random_line(rng: random.Random) -> bytes:
-    """Draw random bytes; about one line in eight is all zeros or all ones."""
+    """Draw 64 random bytes; about one line in eight is all zeros or all ones."""
     kind = rng.random()
     if kind < 0.06:
         return ZEROS
@@ -47,7 +47,7 @@ def random_line(rng: random.Random) -> bytes:
 
 
 def ternary_line(rng: random.Random, illegal: float = 0.0) -> bytes:
-    """Draw 256 ternary codes; `illegal` is the share of lines with illegal codes (01).
+    """Draw a line of 256 ternary codes; with probability `illegal` codes may be illegal (01).
 
     A code is a sign bit and a gate bit. Without its gate the sign must be 0.
     """
@@ -59,13 +59,16 @@ def ternary_line(rng: random.Random, illegal: float = 0.0) -> bytes:
 
 
 def tern5_line(rng: random.Random, illegal: float = 0.0) -> bytes:
-    """Draw 64 bytes of five ternary digits; `illegal` is the share of lines with bytes >= 243."""
+    """Draw a line of 64 G_TERN5 bytes (five trits each).
+
+    `illegal` is the probability that bytes of 243 and above, which are illegal, may occur.
+    """
     top = 256 if rng.random() < illegal else TERN5_CODES
     return bytes(rng.randrange(top) for _ in range(LINE_BYTES))
 
 
 def fp32_line(rng: random.Random) -> bytes:
-    """Draw 16 binary32 values: corners, values of one scale, or scales that cancel or lose bits."""
+    """Draw a line of 16 binary32 values: corners, values in -1..1, or of exponents 2^-9 to 2^9."""
     kind = rng.random()
     if kind < 0.3:
         words = [rng.choice(FP32_CORNERS) for _ in range(16)]
@@ -80,7 +83,7 @@ def fp32_line(rng: random.Random) -> bytes:
 
 
 def line_for(mode: Mode, rng: random.Random, illegal: float = 0.0) -> bytes:
-    """Draw a contribution (or line) of a mode, legal unless `illegal` says otherwise."""
+    """Draw a line in the format of a mode; with probability `illegal`, codes may be illegal."""
     if mode is Mode.G_TERNARY:
         return ternary_line(rng, illegal)
     if mode is Mode.G_TERN5:
@@ -91,7 +94,7 @@ def line_for(mode: Mode, rng: random.Random, illegal: float = 0.0) -> bytes:
 
 
 def byte_enables(rng: random.Random) -> int:
-    """Draw byte enables: no byte, one byte, all bytes, or any mix of the 64 bytes."""
+    """Draw 64 byte enables: none, one, all, or a random mask (5 of 8 draws)."""
     kind = rng.randrange(8)
     if kind == 0:
         return 0

@@ -23,7 +23,10 @@ from verif.sequences.line_data import byte_enables, random_line
 
 
 class MemoryErrorSequence(NfSequence):
-    """Errors and poison on ordinary lines, on lines of an IDENTITY region and on FP32 data."""
+    """Memory errors and poison on ordinary memory, on an IDENTITY region and on FP32 data.
+
+    Reads and writes of some lines fail, other lines are poisoned, while random requests use them.
+    """
 
     async def body(self) -> None:
         fp32, identity = await self.start_regions((Mode.FP32, 1, 4), (Mode.IDENTITY, 0, 1))
@@ -48,9 +51,14 @@ class MemoryErrorSequence(NfSequence):
                 await self.drain()
 
     def mark(self, faults: ExitStack, pool: list[int], refuse: bool) -> None:
-        """Let reads of some lines fail, and writes of others if `refuse`; poison some lines.
+        """Let reads of a quarter of the lines fail, and writes if `refuse`; poison about as many.
 
         A line stays poisoned until it is written.
+
+        Args:
+            faults: stack whose exit ends the errors.
+            pool: memory line addresses to choose from.
+            refuse: let writes fail as well.
         """
         share = len(pool) // 4
         unreadable = self.sample(pool, share)
@@ -61,7 +69,10 @@ class MemoryErrorSequence(NfSequence):
             self.env.scoreboard.quiescence.poison(line)
 
     async def one(self, fp32: RegionConfig, identity: RegionConfig) -> None:
-        """Issue a random request. FP32: one at a time on a line, as a refused store loses it."""
+        """Issue a random request to one of both regions or to ordinary memory.
+
+        FP32: one at a time on a line, as a refused store poisons it.
+        """
         kind = self.random()
         be = byte_enables(self.rng) if self.random() < 0.4 else None
         if kind < 0.3:
@@ -80,19 +91,19 @@ class MemoryErrorSequence(NfSequence):
 
 
 class RecordSequence(NfSequence):
-    """Base of sequences on a region with more lines than slots: each access fetches a record."""
+    """Base of sequences on a region with more lines than slots, so that accesses fetch records."""
 
     mode: Mode = Mode.G_BINARY
     workers: int = 9
     region: int = 0
 
     def make(self) -> RegionConfig:
-        """Place the region."""
+        """Return a descriptor of a region with more than twice as many lines as slots."""
         lines_log2 = (2 * self.slots + 15).bit_length()
         return self.layout.region(self.mode, lines_log2, self.workers)
 
     def record(self, config: RegionConfig, line: int) -> list[int]:
-        """Return the memory lines that a fetch of a record reads, the bookkeeping first."""
+        """Return the memory line addresses that a fetch of a record reads, bookkeeping first."""
         cnt_w = self.hw.cnt_w
         distance = records(config, cnt_w)[1]
         planes = planes_kept(config.most, cnt_w) if config.mode.low_bit else distance - 1
@@ -100,7 +111,10 @@ class RecordSequence(NfSequence):
         return list(range(first, first + 1 + planes))
 
     async def each(self, config: RegionConfig, lines: list[int], worker: int | None) -> None:
-        """Contribute as `worker` to each line, or read it (None); one request at a time."""
+        """Contribute as `worker` to each line, or read it (None); one request at a time.
+
+        A read is of the result, of INFO, or of count plane 0 (FP32: worker 0's line).
+        """
         for line in lines:
             if worker is None:
                 selectors = (0, self.part_selector(config), INFO_SELECTOR)
@@ -109,12 +123,16 @@ class RecordSequence(NfSequence):
                 await self.fill_lines(config, line, worker)
 
     async def steps(self, config: RegionConfig, lines: list[int], *workers: int | None) -> None:
-        """Call `each` for each of the workers, in this order."""
+        """Contribute to each line as each worker of `workers` in order; None reads; see `each`."""
         for worker in workers:
             await self.each(config, lines, worker)
 
     async def used_lines(self, spare: int) -> tuple[RegionConfig, list[int]]:
-        """Start the region and contribute as worker 0 to `spare` more lines than slots."""
+        """Commit the region and contribute as worker 0 to `spare` more lines than slots.
+
+        Returns:
+            The descriptor and the indices of these lines.
+        """
         config = self.make()
         await self.commit(self.region, config, ready=True)
         lines = self.sample(range(config.lines), self.slots + spare)
@@ -122,15 +140,15 @@ class RecordSequence(NfSequence):
         return config, lines
 
     async def whole_epoch(self, config: RegionConfig, lines: list[int]) -> None:
-        """Run a new epoch without faults."""
+        """Start a new epoch, contribute as worker 2 and read each line, without faults."""
         await self.commit(self.region, ready=True)
         await self.steps(config, lines, 2, None)
 
 
 class RecordErrorSequence(RecordSequence):
-    """Records that are returned with an error or poison in one beat: the line is lost.
+    """Records whose fetch meets an error or poison in one beat: the line is lost (poisoned, empty).
 
-    A line without state is not lost: an earlier owner of the memory has left its planes.
+    A line without state in this epoch is not lost by bad planes, which an earlier owner has left.
     """
 
     async def body(self) -> None:
@@ -152,7 +170,8 @@ class RecordErrorSequence(RecordSequence):
     async def needless(self, config: RegionConfig) -> None:
         """Make planes unreadable that the record of a line does not need: nothing is lost.
 
-        Of two neighbours, which share a mark, only the other one has so many contributions.
+        The record's own contributions reach one plane; a neighbour, with which it shares a mark,
+        has more.
         """
         await self.commit(self.region)
         line = self.randrange(config.lines // 2) * 2
@@ -164,7 +183,17 @@ class RecordErrorSequence(RecordSequence):
             await self.each(config, [line + 1], None)
 
     def spoil(self, config: RegionConfig, line: int, number: int, first: int) -> int | None:
-        """Choose a beat of a record from beat `first` on; poison it or return it to be failed."""
+        """Choose a beat of a line's record; poison it, or return its address for an error.
+
+        Args:
+            config: descriptor of the region.
+            line: index of the line.
+            number: number of the call, which selects beat and kind of fault.
+            first: first beat to choose from; 1 leaves out the bookkeeping line.
+
+        Returns:
+            The memory line address whose reads shall fail; None if the beat was poisoned.
+        """
         beats = self.record(config, line)[first:] or self.record(config, line)
         # The bookkeeping, the lowest planes, which these records need, and any beat.
         last = len(beats) - 1
@@ -176,7 +205,10 @@ class RecordErrorSequence(RecordSequence):
 
 
 class RefusedWriteBackSequence(RecordSequence):
-    """Refused write-backs of some lines: poison until the next epoch, never a wrong answer."""
+    """Write-backs of some lines that memory refuses: poison until the next epoch, no wrong data.
+
+    A second region must not be affected.
+    """
 
     async def body(self) -> None:
         config = self.make()
@@ -195,7 +227,7 @@ class RefusedWriteBackSequence(RecordSequence):
 
 
 class RefusedMeanwhileSequence(RecordSequence):
-    """A refused write-back while a read of another record of its region waits for the port."""
+    """A write-back that memory refuses while the fetch of another record of the region waits."""
 
     async def body(self) -> None:
         config, lines = await self.used_lines(self.slots)
@@ -213,7 +245,7 @@ class RefusedMeanwhileSequence(RecordSequence):
 
 
 class RefusedInitialisationSequence(RecordSequence):
-    """Old records that could not be overwritten and must not be taken for state.
+    """Old records that memory refused to overwrite at the start of a region, not taken for state.
 
     The forgery is exact: region 0 has left records of its first epoch in the area, and region 1
     claims the area for its own first epoch.
@@ -233,10 +265,10 @@ class RefusedInitialisationSequence(RecordSequence):
 
 
 class RandomErrorSequence(RecordSequence):
-    """Random errors on all paths at once in mixed traffic, then an epoch without errors.
+    """Random memory errors on all paths in mixed traffic, and a part without errors after each.
 
-    The scoreboard learns of each error from the memory port. One request at a time is in flight on
-    a line, so that it is known which one hit the error.
+    The scoreboard sees each error at the memory port. One request at a time is in flight on
+    a line, so that it is known which one hit the error. After the last commit there are no errors.
     """
 
     rate: float = 0.04
@@ -265,7 +297,7 @@ class RandomErrorSequence(RecordSequence):
                 await self.cycles(10)
 
     async def one(self, config: RegionConfig) -> None:
-        """Issue a request to a region or to ordinary memory."""
+        """Issue a random request to the region (75 %) or to ordinary memory."""
         if self.random() < 0.25:
             addr = self.randrange(32) * LINE_BYTES
             if self.random() < 0.5:
@@ -290,13 +322,13 @@ class RandomErrorSequence(RecordSequence):
 
 
 PLACES = 16
-"""Lines of ordinary memory in use."""
+"""Number of lines of ordinary memory in use, from address 0."""
 
 
 class WaitingBeatsSequence(NfSequence):
-    """Beats of ordinary memory with an error or poison that wait because votes have priority.
+    """Memory responses with an error or poison that wait for a cycle because votes have priority.
 
-    Each such beat is counted once although it waits for a cycle or more.
+    Each such response is counted once although it waits. The kinds are those of `watch`.
     """
 
     async def body(self) -> None:
@@ -334,7 +366,7 @@ class WaitingBeatsSequence(NfSequence):
             await self.drain()
 
     async def watch(self) -> None:
-        """Record the kinds of beats that wait: poison (0), read error (1), refused write (2)."""
+        """Record kinds of waiting memory responses: 0 poison, 1 read error, 2 refused write."""
         dut = self.env.dut
         while True:
             await RisingEdge(dut.clk)
@@ -349,7 +381,7 @@ class WaitingBeatsSequence(NfSequence):
 
 
 class RefusedAgainSequence(NfSequence):
-    """A refused store of a worker that has stored before: the worker stays seen.
+    """An FP32 store that memory refuses: its worker, which stored before, stays a contributor.
 
     Its next store, which memory accepts, is thus not a new line of the worker, and the line does
     not become complete a second time.
@@ -372,16 +404,16 @@ class RefusedAgainSequence(NfSequence):
     async def store(
         self, region: int, config: RegionConfig, line: int, workers: int | Iterable[int]
     ) -> None:
-        """Store as each worker, then read INFO of the line and the counters of the region."""
+        """Store as each worker, then read INFO of the line and the region's counters."""
         await self.fill_lines(config, line, workers)
         await self.fetch(config.address(INFO_SELECTOR, line))
         await self.read_registers("COMPLETE_LINES", "STATUS", region=region)
 
 
 class LostLineSequence(RecordSequence):
-    """Unreadable records of some lines, then contributions of all workers with evictions between.
+    """Lines whose records cannot be read (lost), then contributions of all workers with evictions.
 
-    The lines stay poisoned and are never counted complete; their neighbours are.
+    Lost lines stay poisoned and are never counted complete; their neighbours are.
     """
 
     workers: int = 3
@@ -396,7 +428,10 @@ class LostLineSequence(RecordSequence):
 
 
 class BlameSequence(RecordSequence):
-    """Queued write-backs of two regions, those of one refused: the other stays trusted."""
+    """Write-backs of two regions in one queue, of which memory refuses those of one region.
+
+    Records of the other region stay trusted.
+    """
 
     async def body(self) -> None:
         regions = self.hw.regions

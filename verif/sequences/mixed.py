@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixed traffic: regions of all modes, interleaved workers, and ordinary memory."""
+"""Mixed traffic: regions of four modes, interleaved workers, and ordinary memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from verif.sequences.line_data import byte_enables, line_for, random_line
 
 
 class MixedRegionsSequence(NfSequence):
-    """Random requests to regions of every mode and to ordinary memory."""
+    """Random requests to regions of four modes (all but integer codes) and to ordinary memory."""
 
     transactions: int = 400
     reads: float = 0.3
@@ -22,7 +22,7 @@ class MixedRegionsSequence(NfSequence):
     scoreboard could not try all orders of more."""
 
     def make_regions(self) -> list[RegionConfig]:
-        """Return a descriptor for each region of the device; use every mode if possible."""
+        """Return a descriptor for each region of the device, with all four modes if possible."""
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY]
         count = self.hw.regions
         chosen = self.sample(modes, count) if count < 4 else modes * (count // 4)
@@ -44,7 +44,7 @@ class MixedRegionsSequence(NfSequence):
         await self.traffic(configs)
 
     async def traffic(self, configs: list[RegionConfig]) -> None:
-        """Send `transactions` requests, each to a random place."""
+        """Send `transactions` (times NF_SCALE) requests to random regions and memory lines."""
         for _ in range(self.cfg.count(self.transactions)):
             if self.random() < 0.1:
                 addr = self.randrange(16) * LINE_BYTES
@@ -61,7 +61,7 @@ class MixedRegionsSequence(NfSequence):
                 await self.random_write(config, line)
 
     async def random_write(self, config: RegionConfig, line: int) -> None:
-        """Issue a legal write: partial in some cases where the mode accepts it."""
+        """Issue a write to a line by a random worker; 20 % of FP32 and IDENTITY are partial."""
         selector = self.randrange(4 if config.mode is Mode.IDENTITY else config.workers)
         be = byte_enables(self.rng) if not config.mode.low_bit and self.random() < 0.2 else None
         data = line_for(config.mode, self.rng)
@@ -69,7 +69,7 @@ class MixedRegionsSequence(NfSequence):
 
 
 class InterleaveSequence(MixedRegionsSequence):
-    """Workers that arrive in random order, in bursts, on regions that share the slots."""
+    """Contributions of 8 workers in random order, in bursts, on regions that share the slots."""
 
     async def body(self) -> None:
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32][: self.hw.regions]
@@ -98,9 +98,10 @@ class InterleaveSequence(MixedRegionsSequence):
 
 
 class PlainMemorySequence(NfSequence):
-    """Full and partial writes, reads, poison and MemInv on `lines` lines of ordinary memory.
+    """Requests to ordinary memory: full, partial and poisoned writes, reads, MemInv and MemSpecRd.
 
-    The pool of lines includes the first and the last lines of the memory.
+    The options `writes`, `partial`, `poison` and `others` are probabilities. The `lines` addresses
+    in use include the first and the last line of the memory.
     """
 
     transactions: int = 250
@@ -129,7 +130,7 @@ class PlainMemorySequence(NfSequence):
 
 
 class CompletionsMeetSequence(NfSequence):
-    """Completions of memory writes and of contributions that hit, in the same cycle.
+    """Completions of memory writes and of contributions to lines in slots, in the same cycle.
 
     The completion of the memory write has to wait.
     """

@@ -22,36 +22,47 @@ LOW_KINDS = ("contribute", "vote", "plane")
 FP_KINDS = ("store", "sum", "raw")
 APART = 24
 """Cycles between two requests that must reach the engine in order: reads and writes use different
-channels of the link."""
+channels of the link.
+"""
 MOST_PARKED = 14
 """Maximum number of parked operations of a line that are answered in consecutive cycles."""
 LIST = 8
-"""Parked operations of a line in a program."""
+"""Number of parked operations of a line in a program of `PipelineSequence`."""
 WORKERS = 16
 
 
 class ParkedBase(RecordSequence):
-    """Base of sequences that park operations; lines of the region `crowd` occupy the slots."""
+    """Base of sequences that park operations: they wait for the record of their line.
+
+    Lines of the region `crowd` occupy the slots, so that other lines must be fetched.
+    """
 
     async def prepare(self, region: int | None = None) -> None:
-        """Commit the crowd as `region`, by default the one with the highest number."""
+        """Commit the region `crowd` as number `region`, by default the highest one."""
         self.crowd = self.crowd_layout()
         await self.commit(self.hw.regions - 1 if region is None else region, self.crowd, ready=True)
 
     async def leave(self) -> None:
-        """Evict every line: read twice as many lines of the crowd as there are slots."""
+        """Evict the lines of other regions: read twice as many lines of `crowd` as slots."""
         await self.drain()
         await self.read_lines(self.crowd, range(2 * self.slots))
 
     async def away(self, config: RegionConfig, *lines: int) -> None:
-        """Give lines and the crowd records in memory, and evict the lines."""
+        """Write records of `lines` (by the last worker) and lines of `crowd`; evict the lines."""
         await self.drain()
         await self.fill_lines(config, lines, config.workers - 1, wait=False)
         await self.fill_lines(self.crowd, range(self.slots - 1), 0)
         await self.read_lines(self.crowd, range(self.slots, 2 * self.slots))
 
     def message(self, config: RegionConfig, kind: str, line: int, worker: int = 0) -> M2SMessage:
-        """Return a request by the name of its operation; "poisoned store" has poisoned data."""
+        """Return a request for an operation on a line.
+
+        Args:
+            config: descriptor of the region.
+            kind: "contribute", "store", "poisoned store", "vote", "sum", "plane" or "raw".
+            line: index of the line.
+            worker: worker that contributes, stores, or whose line is read ("raw").
+        """
         if kind in ("contribute", "store", "poisoned store"):
             ldid, data = self.ldid_for(config, worker), line_for(config.mode, self.rng)
             address = config.address(worker, line)
@@ -67,7 +78,7 @@ class ParkedBase(RecordSequence):
 
 
 class PipelineSequence(ParkedBase):
-    """Every distance of two operations on one line, and every set of stages that hold it."""
+    """Operations on one line at every distance in cycles in the engine, in many sequences."""
 
     async def body(self) -> None:
         await self.prepare()
@@ -94,10 +105,11 @@ class PipelineSequence(ParkedBase):
             await self.program(self.fp32, ["sum", "sum", "raw", "sum", "raw", "raw", "sum"], gap)
 
     async def program(self, config: RegionConfig, kinds: Sequence[str], gap: int) -> None:
-        """Run operations on one line, `gap` cycles apart.
+        """Run the operations `kinds` on one line, `gap` cycles apart in the engine.
 
-        Operations of `gap` - 1 other lines issue in turn with them. These lines run out of
-        operations first, so that the last operations of the program follow each other closely.
+        They are parked until memory returns the record. Operations of `gap` - 1 other lines issue
+        in turn with them. These lines run out of operations first, so that the last operations of
+        the program follow each other closely.
         """
         line = self.randrange(config.lines)
         await self.away(config, line)
@@ -143,7 +155,10 @@ class HeldBackSequence(ParkedBase):
             await self.answers(fp32, gap)
 
     async def meet(self, config: RegionConfig, earlier: str, later: str, delay: int) -> None:
-        """Let six parked operations issue while three others of their line arrive."""
+        """Let six parked operations `earlier` issue while three `later` of the line arrive.
+
+        The latter arrive `delay` cycles before memory may return the record.
+        """
         line = self.randrange(config.lines)
         await self.away(config, line)
         async with self.stalled("r"):
@@ -153,7 +168,7 @@ class HeldBackSequence(ParkedBase):
             await self.cycles(delay)
 
     async def apart(self, config: RegionConfig, earlier: str, later: str) -> None:
-        """Send an operation 0 to 11 cycles after another one, on a line in its slot."""
+        """Send an operation 0 to 11 cycles after another one, on line 0, which is in its slot."""
         for delay in range(12):
             await self.read_lines(config, 0)
             await self.issue(self.message(config, earlier, 0))
@@ -170,7 +185,7 @@ class HeldBackSequence(ParkedBase):
             await self.cycles(delay)
 
     async def after_store(self, config: RegionConfig, kind: str, delay: int) -> None:
-        """Send an operation `delay` cycles (-8 to 15) before memory answers a store."""
+        """Send an operation `delay` cycles (-8 to 15) before memory answers a store to its line."""
         await self.read_lines(config, 0)
         async with self.stalled("b"):
             await self.in_order([self.message(config, "store", 0, 1)], 2 * APART)
@@ -191,7 +206,7 @@ class HeldBackSequence(ParkedBase):
                     await self.in_order([self.message(config, kind, line, 2)])
 
     async def answers(self, config: RegionConfig, gap: int) -> None:
-        """Let memory answer three stores of one line `gap` cycles apart."""
+        """Let memory answer three stores of line 0 `gap` cycles apart."""
         await self.read_lines(config, 0)
         async with self.stalled("b"):
             await self.in_order(
@@ -205,7 +220,11 @@ class HeldBackSequence(ParkedBase):
 
 
 class LookupSequence(ParkedBase):
-    """Every way in which a read and a write find their line, in each mode, for each class of W."""
+    """Reads and writes that find their line in each way, in each mode, for each class of W.
+
+    The ways: in its slot, in memory, being fetched, without a record, with its eviction in
+    progress, with the queue to memory full.
+    """
 
     async def body(self) -> None:
         await self.prepare()
@@ -218,7 +237,7 @@ class LookupSequence(ParkedBase):
                 await self.shape(self.layout.region(mode, 4, workers))
 
     async def shape(self, config: RegionConfig) -> None:
-        """Read and write lines of a region by every way of finding a line."""
+        """Read and write lines of a region by each way of finding a line."""
         result, write = ("sum", "store") if config.mode is Mode.FP32 else ("vote", "contribute")
         worker = self.randrange(config.workers)
         await self.commit(0, config, ready=True)
@@ -261,7 +280,7 @@ class LookupSequence(ParkedBase):
             await one(kind, 1)
 
     async def no_room(self, config: RegionConfig, worker: int) -> None:
-        """Fill the exit of stores, and of sums, with operations of another line."""
+        """Fill the queue of stores, and of sums, from another line, then send two more."""
         for region in (config, self.other):
             await self.fill_lines(region, 0, 0)
         for kind, channel in (("store", "aw"), ("sum", "ar")):
@@ -274,7 +293,7 @@ class LookupSequence(ParkedBase):
                 await self.cycles(APART)
 
     async def meet_list(self, config: RegionConfig, result: str) -> None:
-        """Send reads while parked reads of their line, which has arrived, still wait."""
+        """Send reads of a line while parked reads of it, whose record has arrived, still wait."""
         await self.away(config, 2)
         with self.memory(r_stall=1.0):
             await self.in_order([self.message(config, result, 2) for _ in range(30)], 0)
@@ -283,7 +302,7 @@ class LookupSequence(ParkedBase):
         await self.drain()
 
     async def under_store(self, config: RegionConfig, worker: int) -> None:
-        """Send a sum and a partial store while a store of the line is in flight."""
+        """Send a sum and a partial store of a line while a store to it is in progress."""
         await self.issue(self.message(config, "sum", 0), 1)
         await self.drain()
         data, ldid = line_for(config.mode, self.rng), self.ldid_for(config, worker)
@@ -310,10 +329,10 @@ class StateBase(ParkedBase):
     """
 
     async def region_of(self, mode: Mode, lines_log2: int, strict: bool = False) -> RegionConfig:
-        """Commit a region, wait for its records and return its descriptor.
+        """Commit a region of 2^(`lines_log2` + 1) lines, await its records; return its descriptor.
 
-        Its lower half has 2^`lines_log2` lines, of which the last one has a record: the others
-        share its mark, so each of them is fetched.
+        The last line of its lower half gets a record: the other lines of that half share its mark,
+        so each of them is fetched.
         """
         config = await self.start_region(
             self.region, mode, lines_log2 + 1, STATE_WORKERS, strict=strict, ready=True
@@ -322,7 +341,7 @@ class StateBase(ParkedBase):
         return config
 
     async def get(self, config: RegionConfig, line: int, part: bool, worker: int = 0) -> None:
-        """Read a line: its result, or a plane or a worker's data if `part`."""
+        """Read a line: its result, or if `part` count plane 0 (FP32: the data of `worker`)."""
         selector = 0 if not part else 8 if config.mode.low_bit else 64 + worker
         await self.read_lines(config, line, selector)
 
@@ -331,15 +350,22 @@ class StateBase(ParkedBase):
     ) -> None:
         """Run operations on an evicted line so that each finds the state that the last one writes.
 
-        Two reads of INFO precede them: the first one is taken along by the fill, the second one
-        issues cycles later, and from then on one operation issues per cycle.
+        Two reads of INFO precede them: the first one issues with the fill, the second one
+        cycles later, and from then on one operation issues per cycle.
         """
         info = self.read_msg(config.address(INFO_SELECTOR, line), self.ldid_for(config, 0))
         async with self.stalled("r"):
             await self.in_order([info, info, *messages])
 
     async def bring(self, config: RegionConfig, state: str, line: int, seen: int) -> None:
-        """Bring an untouched line into a state with contributions of workers 0 to `seen` - 1."""
+        """Bring an untouched line into a state, and contribute as workers 0 to `seen` - 1.
+
+        Args:
+            config: descriptor of the region.
+            state: "clean", "poisoned" (by the last worker) or "lost" (its record cannot be read).
+            line: index of the line.
+            seen: number of contributions.
+        """
         if state == "lost":  # its record cannot be read
             with self.failing(reads=[self.bookkeeping(config, line)]):
                 await self.get(config, line, part=False)
@@ -349,7 +375,10 @@ class StateBase(ParkedBase):
 
 
 class ReadStateSequence(StateBase):
-    """Reads of lines with 0, 3, all but one and all contributions; STRICT and not."""
+    """Reads of lines with 0, 3, all but one and all contributions, in each state; STRICT or not.
+
+    They find the state in the slot, fetch it, or follow each other in consecutive cycles.
+    """
 
     async def body(self) -> None:
         await self.prepare()
@@ -368,7 +397,10 @@ class ReadStateSequence(StateBase):
                 await self.in_a_row(config, line, self.kinds(config, line, part))
 
     def kinds(self, config: RegionConfig, line: int, part: bool) -> list[M2SMessage]:
-        """Return both reads of a line, the part first if `part`; FP32 also of the last worker."""
+        """Return reads of count plane 0 and vote, or (FP32) of worker 0's line and the sum.
+
+        The vote or sum comes first unless `part`. FP32: the last worker's line is read, too.
+        """
         kinds = ["plane", "vote"] if config.mode.low_bit else ["raw", "sum"]
         reads = [self.message(config, kind, line) for kind in kinds[:: 1 if part else -1]]
         if config.mode is Mode.FP32:
@@ -376,13 +408,13 @@ class ReadStateSequence(StateBase):
         return reads
 
     async def reads(self, config: RegionConfig, line: int, part: bool) -> None:
-        """Send the reads one at a time."""
+        """Send the reads of a line that `kinds` returns; wait for the response of each."""
         for message in self.kinds(config, line, part):
             await self.call(message)
 
 
 class OwnMarkSequence(StateBase):
-    """Lines that share their mark of nf_written with no other line.
+    """Lines whose mark ("was evicted", see nf_written) no other line shares.
 
     The record of such a line is fetched because of that line's mark alone, also if it holds nothing
     but poison or a loss.
@@ -403,7 +435,10 @@ class OwnMarkSequence(StateBase):
 
 
 class WriteStateSequence(StateBase):
-    """Writes of new workers and of workers already seen, clean and poisoned."""
+    """Writes of new workers and of workers already seen, clean or poisoned, to lines in each state.
+
+    The line is still in its slot, fetched by the write, fetched before, or in use one cycle before.
+    """
 
     async def body(self) -> None:
         await self.prepare()
@@ -425,7 +460,10 @@ class WriteStateSequence(StateBase):
     async def finish(
         self, config: RegionConfig, line: int, seen: bool, poison: bool, forwarded: bool = False
     ) -> None:
-        """Write the line, one cycle after another operation if `forwarded`, and read the result."""
+        """Write the line as worker 1 (`seen`) or 5, and read the result.
+
+        If `forwarded`, the write follows another operation on the line by one cycle.
+        """
         worker = 1 if seen else 5
         if forwarded:
             kind = "poisoned store" if poison else "store"
@@ -436,7 +474,10 @@ class WriteStateSequence(StateBase):
 
 
 class PipelineDuplicateSequence(StateBase):
-    """Second contributions with the same or other data, and illegal codes of every number."""
+    """Duplicates with the same or other data, clean or poisoned, in the slot or after a fetch.
+
+    Then G_TERNARY lines with 1, some and 256 illegal codes.
+    """
 
     async def body(self) -> None:
         await self.prepare()
@@ -458,12 +499,12 @@ class PipelineDuplicateSequence(StateBase):
     async def again(
         self, config: RegionConfig, line: int, data: bytes, same: bool, poison: bool
     ) -> None:
-        """Send a duplicate, which changes nothing."""
+        """Send a duplicate of worker 0, which changes nothing; unless `same`, of inverted data."""
         again = data if same else bytes(byte ^ 0xFF for byte in data)
         await self.fill_lines(config, line, 0, again, poison=poison)
 
     async def codes(self, config: RegionConfig) -> None:
-        """Send 1, some and 256 illegal codes: of a new worker, of a seen worker, with poison."""
+        """Send 1, some and 256 illegal codes: by a new worker, as its duplicate, and poisoned."""
         few = 1 << 2 * self.randrange(256)
         every = int.from_bytes(ILLEGAL, "little")
         for line, word in enumerate((few, few | every & (1 << 200) - 1, every)):
@@ -475,7 +516,7 @@ class PipelineDuplicateSequence(StateBase):
 
 
 class StoredStateSequence(StateBase):
-    """Memory responses to FP32 stores in consecutive cycles, OKAY and errors."""
+    """Memory responses to FP32 stores in consecutive cycles, OKAY or error, for each line state."""
 
     async def body(self) -> None:
         await self.prepare()
@@ -498,7 +539,7 @@ class StoredStateSequence(StateBase):
         await self.partial_stores(await self.region_of(Mode.FP32, 5))
 
     async def burst(self, config: RegionConfig, line: int, workers: dict[int, bool]) -> None:
-        """Send stores that memory answers back to back.
+        """Send stores that memory answers in consecutive cycles.
 
         Args:
             config: descriptor of the region.
@@ -515,7 +556,7 @@ class StoredStateSequence(StateBase):
                 await self.cycles(60 + 10 * len(workers))
 
     async def partial_stores(self, config: RegionConfig) -> None:
-        """Send whole and partial stores, clean and poisoned, as first and as second stores."""
+        """Send whole and partial stores, clean and poisoned, as first and second of a worker."""
         enables = (None, 0, 1 << self.randrange(64), (1 << 64) - 1, self.getrandbits(64) & ~1 | 6)
         shapes = product((False, True), enables, (False, True))
         for line, (again, be, poison) in enumerate(shapes):
@@ -530,7 +571,7 @@ class StoredStateSequence(StateBase):
 
 
 class BadBeatSequence(StateBase):
-    """An error of each kind, and poison, in each beat of a record of each mode, one at a time."""
+    """SLVERR, DECERR and poison in each beat of a record of each mode, one beat at a time."""
 
     async def body(self) -> None:
         await self.prepare()
@@ -559,7 +600,7 @@ class BadBeatSequence(StateBase):
             await self.untrusted(config)
 
     async def untrusted(self, config: RegionConfig) -> None:
-        """Refuse a write-back: all records of the region are distrusted until the next commit."""
+        """Refuse a write-back: all records of the region are untrusted until the next commit."""
         await self.commit(self.region)
         with self.failing(writes=[self.bookkeeping(config, 0)]):
             await self.fill_lines(config, range(4), 0, ZEROS, limit=1, wait=False)
@@ -570,13 +611,14 @@ class BadBeatSequence(StateBase):
 
 
 _BURST = 48
-"""Operations of a burst: it takes 8 cycles more than the first response takes to the host."""
+"""Number of operations of a burst: 8 cycles more than the first response takes to the host."""
 
 
 class BurstSequence(ParkedBase):
-    """Operations of one kind in every stage of the engine, one per cycle, when a reset arrives.
+    """A burst of one kind of operation, one per cycle, which a reset hits in the middle.
 
-    `kind`: the operation. They are parked on one line and issue when its record arrives.
+    `kind` is the operation, as in `message`. They are parked on one line and issue when its record
+    arrives.
     """
 
     kind: str = "vote"
@@ -590,7 +632,11 @@ class BurstSequence(ParkedBase):
         await self.drain()
 
     async def burst(self) -> None:
-        """Start a burst and return in the middle of it."""
+        """Start a burst and return 1 to 8 cycles after the first response.
+
+        Raises:
+            AssertionError: Fewer than half of the operations are unanswered, or all are.
+        """
         line = self.randrange(self.config.lines)
         await self.away(self.config, line)
         with self.memory(r_stall=1.0):

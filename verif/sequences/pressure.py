@@ -20,7 +20,7 @@ from verif.sequences.pipeline_programs import APART, MOST_PARKED, WORKERS, Parke
 
 
 class ParkedSequence(NfSequence):
-    """Back-to-back contributions of up to all workers to one line that is not on chip.
+    """Back-to-back contributions of up to all workers to one line that is in no slot.
 
     The first one misses; the others are parked until its record arrives, more than the queue of
     waiting operations holds. They commute: any order gives the same counts.
@@ -47,7 +47,7 @@ class ParkedSequence(NfSequence):
 
 
 class MissSequence(NfSequence):
-    """A burst of contributions, each to another line.
+    """Bursts of contributions, each to another line, with a memory that is slow to accept writes.
 
     With few slots each evicts a dirty line; with many each slot is filled, hit and reused.
     """
@@ -64,10 +64,11 @@ class MissSequence(NfSequence):
 
 
 class EverySlotSequence(NfSequence):
-    """FP32 stores and sums of a few more lines than slots, in bursts, without and with kept sums.
+    """FP32 stores and reads of sums of more lines than slots, in bursts, without and with KEEP_SUM.
 
-    Each slot is filled, stored to, summed from and given to another line; the next epoch claims all
-    slots at once. A slot with a kept sum answers without reads of the workers' lines.
+    Each slot is filled, stored to, summed from and given to another line; the next epoch of the
+    region claims all slots at once. With KEEP_SUM later sums are answered without reads of the
+    workers' lines.
     """
 
     async def body(self) -> None:
@@ -86,7 +87,7 @@ class EverySlotSequence(NfSequence):
 
 
 class ReadOnlySequence(NfSequence):
-    """Reads of many lines: no line changes, so none is written back."""
+    """Reads of more lines than slots: no line changes, so EVICTION must count no write-back."""
 
     async def body(self) -> None:
         config = await self.start_region(0, Mode.G_BINARY, 5, 3)
@@ -101,9 +102,9 @@ class ReadOnlySequence(NfSequence):
 
 
 class StoreSequence(NfSequence):
-    """FP32 stores, partial stores, sums and raw reads of more lines than slots.
+    """FP32 stores, partial stores, and reads of sums and of workers' lines, with slow memory.
 
-    Memory is slow: a slot is needed while its stores or sums are in flight.
+    7 lines are in use: with fewer slots, a slot is needed while its stores or sums are in progress.
     """
 
     async def body(self) -> None:
@@ -124,7 +125,7 @@ class StoreSequence(NfSequence):
                 await self.commit(region)
 
     async def stores(self, config: RegionConfig, worker: int, line: int) -> None:
-        """Issue one to three stores of a worker back to back, 2 % of them poisoned."""
+        """Issue one to three stores of a worker back to back: 2 % poisoned, half partial."""
         for _ in range(self.choice((1, 1, 2, 3))):
             be = self.getrandbits(64) if self.random() < 0.5 else None
             poison = self.random() < 0.02
@@ -133,7 +134,11 @@ class StoreSequence(NfSequence):
 
 
 class StoreBurstSequence(NfSequence):
-    """More stores of one line in flight than a small counter could count, then dense sums."""
+    """About 40 FP32 stores of one line in progress at once, then bursts of reads of it.
+
+    The stores are more than a small counter of them could count. The reads are of the sum and of
+    single workers' lines.
+    """
 
     async def body(self) -> None:
         config = await self.start_region(0, Mode.FP32, 2, 64)
@@ -157,10 +162,10 @@ class StoreBurstSequence(NfSequence):
 
 
 class HammerSequence(NfSequence):
-    """An endless stream of FP32 stores or reads that keeps every slot busy, and one vote.
+    """An endless stream of FP32 stores, then reads, that keeps every slot busy, and one vote.
 
-    There are as many FP32 lines as slots, and memory takes longer than one round of them, so each
-    slot always has an operation in flight. The vote is on another line and needs a slot;
+    There are as many FP32 lines as slots, and memory takes longer than one pass over them, so each
+    slot always has an operation in progress. The vote is on another line and needs a slot;
     AssertionError if it waits until the stream ends.
     """
 
@@ -191,7 +196,7 @@ class HammerSequence(NfSequence):
 
 
 class EvictedSumSequence(NfSequence):
-    """Two workers store again while a long sum is read and other lines compete for its slot.
+    """Two workers store again while a long FP32 sum is read and other lines compete for its slot.
 
     The second store is sent after the response of the first: a sum that holds only the second one
     is torn.
@@ -230,17 +235,17 @@ class EvictedSumSequence(NfSequence):
         )
 
     async def crowd_out(self, crowd: RegionConfig) -> None:
-        """Contribute to more other lines than there are slots, without waiting."""
+        """Contribute to twice as many other lines as there are slots, without waiting."""
         lines = self.sample(range(crowd.lines), 2 * self.slots)
         await self.fill_lines(crowd, lines, ANY, wait=False)
 
     def values(self) -> bytes:
-        """Draw values of one scale: no infinity or NaN that would hide all other workers."""
+        """Draw a line of binary32 values in -1..1: infinity or NaN would hide other workers."""
         return struct.pack("<16f", *(self.rng.uniform(-1, 1) for _ in range(16)))
 
 
 class PoisonedStoreSequence(NfSequence):
-    """Slots that are reused after nothing but a poisoned FP32 store."""
+    """Slots that are reused after nothing but a poisoned FP32 store, which marks the line only."""
 
     async def body(self) -> None:
         config = await self.start_region(None, Mode.FP32, 4, 3)
@@ -254,14 +259,14 @@ class PlainTraffic(NfSequence):
     """Base of the sequences that send reads and writes of ordinary memory."""
 
     async def plain(self, read: bool, line: int) -> Any:
-        """Issue a read or a write of a memory line and return its transaction."""
+        """Issue a read or a write of random data to a memory line; return its `Transaction`."""
         if read:
             return await self.read(line * LINE_BYTES)
         return await self.write(line * LINE_BYTES, self.randbytes(LINE_BYTES))
 
 
 class FlowSequence(PlainTraffic):
-    """A flood of requests of one kind, and single ones of the other kind that must not starve.
+    """A flood of plain reads or writes, and single requests of the other kind that must not starve.
 
     `reads_flood`: the flood consists of reads and writes must pass, or the other way round.
     """
@@ -282,12 +287,12 @@ class FlowSequence(PlainTraffic):
         await self.drain()
 
     async def one(self, read: bool) -> Any:
-        """Issue a read or a write; the two use different lines."""
+        """Issue a plain read or write; return its `Transaction`. The kinds use different lines."""
         return await self.plain(read, self.randrange(128) | read << 8)
 
 
 class HeldSequence(PlainTraffic):
-    """More requests of one kind wait for the host's credits than there are places for responses.
+    """More requests of one kind than places for responses, which wait for credits of the host.
 
     Requests of the other kind must pass, and so must a commit, which waits until all requests are
     served, but not until the host accepts their responses. MemSpecRd has no response and takes no
@@ -320,7 +325,7 @@ PATIENCE = 256
 
 
 class FullExitSequence(ParkedBase):
-    """Stores and sums find their queues full, whether parked, fetched or hitting.
+    """FP32 stores and sums that find the queue to memory full: parked, fetched, or in their slot.
 
     Memory stalls until a queue is full, then continues: nothing is lost, repeated or reordered.
     Operations that find no slot are deferred.
@@ -346,17 +351,20 @@ class FullExitSequence(ParkedBase):
             await self.no_turn(kind)
 
     def exit_stalled(self, kind: str) -> AbstractAsyncContextManager[None]:
-        """Stall the address channel that operations of this kind need."""
+        """Return a context that stalls AW for kind "store", else AR."""
         return self.stalled("aw" if kind == "store" else "ar")
 
     async def full_exit(self, kind: str) -> None:
-        """Send more stores or sums of line 0, which is in its slot, than their queue holds."""
+        """Send more stores or sums of line 0, which is in a slot, than their queue holds."""
         for worker in range(WORKERS):
             await self.issue(self.message(self.fp32, kind, 0, worker))
         await self.cycles(3 * APART)
 
     async def no_room(self, kind: str) -> None:
-        """Fill the exit queue while an operation waits that a fill would take along, and hits."""
+        """Fill the queue to memory while a parked operation of `kind` waits to issue with a fill.
+
+        Reads of another region must still be answered.
+        """
         await self.away(self.fp32, 1)
         await self.read_lines(self.fp32, 0, RAW_SELECTOR)
         with self.memory(r_stall=1.0):
@@ -404,7 +412,7 @@ class FullExitSequence(ParkedBase):
         await self.fill_lines(self.fp32, 1, 1, be=1 << self.randrange(64))
 
     async def overtaken(self) -> None:
-        """Alternate reads of a line on chip with parked reads of a line that is not."""
+        """Alternate reads of a line in its slot with parked reads of a line that is not."""
         await self.away(self.many, 0)
         await self.read_lines(self.many, 1)
         async with self.stalled("r"):
@@ -429,7 +437,7 @@ class FullExitSequence(ParkedBase):
             await self.cycles(APART)
 
     async def no_turn(self, kind: str) -> None:
-        """Defer an operation without a record whose exit is full, until the exit has room.
+        """Defer an operation without a record because the queue to memory is full.
 
         Later reads are queued after it although they have room, except reads that hit: they use
         nothing that it waits for, however long it waits.
@@ -450,9 +458,9 @@ class FullExitSequence(ParkedBase):
 
 
 class FullFillSequence(ParkedBase):
-    """More missing lines than the queue of fills holds, and more records than may be in flight.
+    """More lines that miss than the queue of fills holds, and more records than may be in flight.
 
-    Then none is any more. Needs 16 slots for the queue.
+    Then lines that miss one at a time. Needs 16 slots for the queue.
     """
 
     async def body(self) -> None:
@@ -476,7 +484,7 @@ class FullFillSequence(ParkedBase):
 
 
 class BetweenBeatsSequence(ParkedBase):
-    """Data of ordinary memory and of sums between the beats of a record."""
+    """Read data of ordinary memory and of FP32 sums between the beats of a record's burst."""
 
     async def body(self) -> None:
         await self.prepare()
@@ -498,29 +506,29 @@ class BetweenBeatsSequence(ParkedBase):
 
 
 PORT = 2
-"""Requests of all clients that the memory port holds, for each direction."""
+"""Number of requests of all clients that the memory port holds, for each direction."""
 FILLS = 14
-"""Records that wait to be requested: the queue has 16 places, 2 of them for those in transit."""
+"""Number of records that wait to be requested: the queue has 16 places, 2 for those in transit."""
 EVICTIONS = 4
-"""Lines whose data waits to be sent."""
+"""Number of lines whose data waits to be sent to memory."""
 BUILT_MISS_DEPTH = build_parameters().get("BUILT_MISS_DEPTH", 64)
 """Maximum number of records requested from memory, and of records sent to it."""
 EXITS = 8
-"""FP32 stores or reads that keep the memory port busy for a while."""
+"""Number of FP32 stores or reads that keep the memory port busy for a while."""
 ADMITTED = 64
-"""Maximum number of requests of each class of response inside the device."""
+"""Maximum number of requests of each class of response (NDR, DRS) inside the device."""
 RECORDS, PLAIN = 0, 1
 """AXI IDs of records and of ordinary memory."""
 NEAR, COVER = 12, 12
-"""A latency, and the number of records of two beats in flight that cover it."""
+"""A memory latency in cycles, and the number of records of two beats in flight that cover it."""
 MISS = 17
 """Cycles that a read that misses takes in addition to the memory latency."""
 FAR, CALM = 24, 4
-"""A latency that needs more records, and the rounds after which their number has dropped again."""
+"""A latency that needs more records, and the passes after which their number has dropped."""
 MORE = 6
-"""Requests beyond the capacity of a queue."""
+"""Number of requests beyond the capacity of a queue."""
 FIRST = 1
-"""Addresses that an idle memory accepts before it stalls: READY was high already."""
+"""Number of addresses that an idle memory accepts before it stalls: READY was high already."""
 
 
 class StandstillSequence(ParkedBase):
@@ -547,9 +555,9 @@ class StandstillSequence(ParkedBase):
         await self.turns()
 
     async def new_epoch(self) -> None:
-        """Check that a commit without a change of the area writes no records again.
+        """Check that a commit without a change of the state area does not initialise records again.
 
-        KEEP_SUM has no effect on counts.
+        KEEP_SUM has no effect on the area of a region of counts.
         """
         for config in (None, replace(self.low, keep_sum=True), self.low):
             await self.commit(0, config)
@@ -557,7 +565,7 @@ class StandstillSequence(ParkedBase):
             assert not busy, "the initialiser writes records again after a commit"
 
     async def victims(self) -> None:
-        """Check that the line that has been longest in its slot is evicted first."""
+        """Check that the line that has been in its slot for the longest time is evicted first."""
         new = self.randrange(1, self.slots)
         await self.leave()
         await self.read_lines(self.low, range(self.slots + new))
@@ -567,7 +575,7 @@ class StandstillSequence(ParkedBase):
         assert not missed, f"{missed} lines left their slots before older ones"
 
     async def lone_misses(self) -> None:
-        """Check the latency of a single miss whose victim is clean, and dirty."""
+        """Check that single misses, with clean or dirty victim, take at most NEAR + MISS cycles."""
         lines = await self.recorded(16)
         took = []
         with self.memory(latency=(NEAR, NEAR)):
@@ -580,14 +588,14 @@ class StandstillSequence(ParkedBase):
         assert max(took) <= NEAR + MISS, f"misses take {took} cycles at a latency of {NEAR}"
 
     async def recorded(self, lines: int) -> list[int]:
-        """Return lines that have a record of this epoch in memory and are in no slot."""
+        """Return the last `lines` lines of the region; they get a record and are in no slot."""
         found = range(self.low.lines - lines, self.low.lines)
         await self.fill_lines(self.low, found, 0)
         await self.leave()
         return list(found)
 
     async def busy_channel(self) -> None:
-        """Check that only as many records are requested as cover the memory latency.
+        """Check that only as many records are requested at a time as cover the memory latency.
 
         Reads of other clients then wait for no more than these, also if memory was slower a few
         hundred records earlier.
@@ -606,7 +614,7 @@ class StandstillSequence(ParkedBase):
         assert most <= COVER, f"{most} records requested, {COVER} cover a latency of {NEAR}"
 
     async def gathers(self) -> None:
-        """Check that a kept sum is answered from its slot while the memory port stalls.
+        """Check that a kept sum (KEEP_SUM) is answered from its slot while memory stalls.
 
         First with any number of reads of workers' lines that wait for AR, then with a store to
         another line whose response is stalled: the sum takes no more cycles.
@@ -635,7 +643,7 @@ class StandstillSequence(ParkedBase):
         assert took <= alone, f"{took} cycles with a store to another line, {alone} without"
 
     async def fills(self) -> None:
-        """Count lines that miss while memory accepts no address, and while it returns no data."""
+        """Check how many lines miss while memory accepts no read address or returns no data."""
         asked = min(self.slots, BUILT_MISS_DEPTH + FILLS, ADMITTED)
         for channel, room in (("ar", FILLS + PORT + FIRST), ("r", asked)):
             lines = await self.recorded(room + MORE)
@@ -648,7 +656,7 @@ class StandstillSequence(ParkedBase):
             assert found == room, f"{found} lines wait for their records, expected {room}"
 
     async def evictions(self) -> None:
-        """Count evictions while memory accepts no write address, and while it sends no response.
+        """Check how many lines are evicted while memory takes no address or sends no response.
 
         An operation that needs the slot of a clean line does not wait.
         """
@@ -674,7 +682,7 @@ class StandstillSequence(ParkedBase):
                 assert done == served, f"{channel}: {done} others answered, {served} need no wait"
 
     async def admission(self) -> None:
-        """Count admitted reads and writes of ordinary memory that memory does not answer."""
+        """Check how many plain reads and writes the device admits while memory answers none."""
         async with self.stalled("b", "r"):
             for number in range(ADMITTED + MORE):
                 await self.read(number * LINE_BYTES)
@@ -684,7 +692,7 @@ class StandstillSequence(ParkedBase):
         assert found == [ADMITTED] * 2, f"{found} reads and writes admitted, not {ADMITTED}"
 
     async def turns(self) -> None:
-        """Check that clients of the memory port that wait at once are served round-robin."""
+        """Check that clients of the memory port that wait together are served round-robin."""
         recorded = await self.recorded(EVICTIONS)
         await self.fill_lines(self.low, range(self.slots - 1), 0, wait=False)
         await self.fill_lines(self.fp32, 0, range(EXITS))
@@ -713,7 +721,7 @@ class StandstillSequence(ParkedBase):
 
 
 HOLD = 40
-"""Cycles for which a channel is stalled."""
+"""Number of cycles for which a channel is stalled."""
 REPEATS = 2
 
 
@@ -721,13 +729,13 @@ class TwoRegionBase(ParkedBase):
     """Base of sequences with a low-bit region 0 of 16 lines and an FP32 region 1."""
 
     async def two_regions(self, mode: Mode, fp32_lines_log2: int) -> None:
-        """Commit both regions."""
+        """Commit region 0 of `mode` (16 lines) and FP32 region 1 of 2^`fp32_lines_log2` lines."""
         shapes = ((mode, 4, WORKERS), (Mode.FP32, fp32_lines_log2, WORKERS))
         self.low, self.fp32 = await self.start_regions(*shapes)
 
 
 class HeldChannelSequence(TwoRegionBase):
-    """Long waits for READY on the memory port, for every client that sends or receives."""
+    """Long waits of VALID for READY on the memory port, for every client that sends or receives."""
 
     async def body(self) -> None:
         await self.prepare()
@@ -740,9 +748,10 @@ class HeldChannelSequence(TwoRegionBase):
             await self.fills_not_taken(delay)
 
     async def memory_not_ready(self, stall: float) -> None:
-        """Stall the requests and data of each client.
+        """Stall each request channel (AW, W, AR) while each client of the memory port sends.
 
-        The first one finds a memory that was ready before it arrived.
+        The first one finds a memory that was ready before it arrived. `stall` is the probability of
+        a stalled cycle.
         """
         await self.fill_lines(self.fp32, 0, range(4))
         for name in ("aw", "w", "ar"):
@@ -763,7 +772,7 @@ class HeldChannelSequence(TwoRegionBase):
                 await self.drain()
 
     async def request(self, kind: str, number: int) -> None:
-        """Issue a request that makes one client use the memory port."""
+        """Issue a request that makes the client `kind` use the memory port."""
         if kind == "record":
             await self.read_region(self.low, self.slots + number, 0)
         elif kind == "plain write":
@@ -776,7 +785,10 @@ class HeldChannelSequence(TwoRegionBase):
             await self.read_region(self.fp32, 0, 64)
 
     async def device_not_ready(self, delay: int) -> None:
-        """Let engine responses, one per cycle, precede those of ordinary memory and of sums."""
+        """Let engine responses, one per cycle, precede those of ordinary memory and of sums.
+
+        `delay` changes the cycle in which the responses of memory arrive.
+        """
         for kind in ("contribute", "vote", "plane"):
             line = self.randrange(self.low.lines)
             await self.away(self.low, line)
@@ -799,7 +811,7 @@ class HeldChannelSequence(TwoRegionBase):
                     await self.cycles(2 * APART + delay)
 
     async def fills_not_taken(self, delay: int) -> None:
-        """Let responses to stores, one per cycle, precede fetched records."""
+        """Let memory responses to stores, one per cycle, precede fetched records in the engine."""
         lines = self.sample(range(self.low.lines), 3)
         await self.away(self.low, *lines)
         await self.read_lines(self.fp32, 1)
@@ -814,7 +826,7 @@ class HeldChannelSequence(TwoRegionBase):
 
 
 class LatencySequence(ParkedBase):
-    """Every path to memory with a short, a medium and a long latency."""
+    """Accesses on each path to memory at latencies of 1, 8, 30 and 80 cycles."""
 
     async def body(self) -> None:
         await self.prepare()
@@ -828,7 +840,7 @@ class LatencySequence(ParkedBase):
             await self.paths(low, fp32, identity)
 
     async def paths(self, low: RegionConfig, fp32: RegionConfig, identity: RegionConfig) -> None:
-        """Use every path with one request at a time."""
+        """Use each path to memory with one request at a time."""
         for config in (low, fp32):
             for line in range(2):
                 await self.fill_lines(config, line, line, limit=1)
@@ -851,7 +863,7 @@ class LatencySequence(ParkedBase):
 
 
 class BusyCommitSequence(TwoRegionBase):
-    """Commits of every mode while evictions, stores, sums and fills of others are in flight."""
+    """Commits of one region while operations of other regions wait for memory, in each mode."""
 
     async def body(self) -> None:
         await self.prepare()
@@ -875,7 +887,7 @@ class BusyCommitSequence(TwoRegionBase):
         await self.drain()
 
     async def meet(self, kind: str) -> None:
-        """Commit region 2 while memory does not answer an operation of this kind."""
+        """Commit region 2 while memory does not answer an operation of this kind (see `begin`)."""
         await self.fill_lines(self.fp32, 0, 0, wait=False)
         await self.fill_lines(self.low, range(3 * self.slots), 0)
         if kind != "eviction":
@@ -892,7 +904,7 @@ class BusyCommitSequence(TwoRegionBase):
         await self.initialised()
 
     async def begin(self, kind: str) -> None:
-        """Start an operation that a commit has to wait for."""
+        """Start an operation that a commit meets; `kind` "nothing" starts none."""
         if kind == "eviction":
             await self.read_lines(self.low, range(8, 10), wait=False)
         elif kind == "store":

@@ -27,7 +27,10 @@ _NOT_WRITES = tuple(code for code in range(16) if code not in tuple(RwdOp))
 
 
 class ProtectionSequence(NfSequence):
-    """Regions with LD_MASK or BIND; about half of the requests break a rule."""
+    """Random requests to regions with LD_MASK or BIND, of which about half break a rule.
+
+    The scoreboard checks that refused requests have no effect, and ERR_* their cause.
+    """
 
     async def body(self) -> None:
         modes = [Mode.G_BINARY, Mode.FP32, Mode.IDENTITY, Mode.G_TERNARY, Mode.FP32]
@@ -51,7 +54,7 @@ class ProtectionSequence(NfSequence):
         await self.capture()
 
     async def answers_together(self) -> None:
-        """Mix plain reads with sums and votes, so that some responses coincide."""
+        """Mix plain reads with sums and votes: some responses are ready in the same cycle."""
         for config in self.configs:
             ldid = self.ldid_for(config, 0)
             for _ in range(24):
@@ -62,7 +65,7 @@ class ProtectionSequence(NfSequence):
         await self.drain()
 
     def at_the_edges(self, config: RegionConfig) -> Iterator[M2SMessage]:
-        """Yield requests that just keep or break each rule: W - 1 and W, bound, no bytes."""
+        """Yield requests that just keep or break a rule: workers W - 1 and W, owner, no bytes."""
         ldids = [ldid for ldid in range(16) if config.ld_mask >> ldid & 1]
         w = config.workers
         for selector in sorted({0, w - 1, w, 63 + w, 64 + w}):
@@ -75,7 +78,7 @@ class ProtectionSequence(NfSequence):
                     yield M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be)
 
     def one(self) -> M2SMessage:
-        """Return a random request to a place of any kind, with any LD-ID."""
+        """Return a random request, with any LD-ID, to an address that `place` draws."""
         config = self.choice(self.configs)
         addr = self.place(config)
         # Often the owner by the low bits of the selector, or an alias of it.
@@ -95,7 +98,7 @@ class ProtectionSequence(NfSequence):
         return M2SRwD(self.choice(_NOT_WRITES), 0, addr, ldid=ldid, data=data)
 
     def place(self, config: RegionConfig) -> int:
-        """Draw an address in a region, at its state area, beyond the memory, or in memory."""
+        """Draw a byte address in the region, at its state area, beyond the memory, or in memory."""
         kind = self.random()
         if kind < 0.55:
             return config.address(self.selector(config), self.randrange(config.lines))
@@ -109,14 +112,14 @@ class ProtectionSequence(NfSequence):
         return self.randrange(8) * LINE_BYTES
 
     def selector(self, config: RegionConfig) -> int:
-        """Draw a selector: edges of the modes' ranges, their aliases 128 higher, or any."""
+        """Draw a selector: an edge of a mode's ranges, one with bit 7 inverted, or any."""
         w = config.workers
         edges = (0, 1, w - 1, w, 7, 8, 15, 16, 63, 64, 63 + w, 64 + w, 127, 255)
         selector = self.choice((*edges, self.randrange(256)))
         return selector ^ 128 if self.random() < 0.1 else selector
 
     async def capture(self) -> None:
-        """Check that ERR_* hold the first refused access until they are re-armed."""
+        """Check that the ERR_* registers hold the first refused access until they are re-armed."""
         for _ in range(3):
             await self.registers.write("ERR_INFO.VALID", 1)
             assert not await self.registers.read("ERR_INFO.VALID"), "ERR_INFO.VALID was not cleared"
@@ -145,9 +148,10 @@ class ProtectionSequence(NfSequence):
 
 
 class CombinedCausesSequence(NfSequence):
-    """Every set of rules that one request can break, each the first one since ERR_INFO was armed.
+    """Requests that break each possible set of rules, each alone after ERR_INFO was armed.
 
-    The set is computed from the request alone; the model decides which of its rules is the cause.
+    The set is computed from the request alone; the model decides which of its rules is the cause,
+    and the register predictor compares ERR_INFO.
     """
 
     async def body(self) -> None:
@@ -174,11 +178,11 @@ class CombinedCausesSequence(NfSequence):
             await self.read_registers("ERR_INFO")  # the register predictor compares it
 
     def place(self, config: RegionConfig) -> tuple[int | None, int, str]:
-        """Draw a place.
+        """Draw a place for a request.
 
         Returns:
             The selector inside the window (None: the LD-ID of the request), the address of another
-            place, and the kind of place.
+            place, and the kind of place: "window", "state area" or "nothing".
         """
         kind = self.random()
         if kind < 0.8:
@@ -190,7 +194,7 @@ class CombinedCausesSequence(NfSequence):
         return 0, self.layout.params.mem_lines + self.getrandbits(20) << 6, "nothing"
 
     def request(self, addr: int, ldid: int) -> M2SMessage:
-        """Draw a read, a write, a request without effect or an unsupported one."""
+        """Return a random read, write, request without effect (MemInv) or unsupported one."""
         if self.random() < 0.4:
             known = (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA, ReqOp.MEM_INV, ReqOp.MEM_INV_NT)
             opcode = self.choice((*known, self.choice(_NOT_SUPPORTED)))
@@ -202,7 +206,10 @@ class CombinedCausesSequence(NfSequence):
         )
 
     def broken(self, config: RegionConfig, message: M2SMessage, place: str) -> tuple[object, ...]:
-        """Return the place and the opcode of a request, and the rules that it breaks."""
+        """Return a key of the rules that a request breaks: write, opcode, state of each rule.
+
+        Outside the window: the kind of place, write, and opcode.
+        """
         write = isinstance(message, M2SRwD)
         if place != "window":
             return place, write, int(message.opcode)
@@ -215,9 +222,9 @@ class CombinedCausesSequence(NfSequence):
 
 
 class BindShiftSequence(NfSequence):
-    """Every BIND_SHIFT in each kind of region.
+    """Writes to regions with BIND and each BIND_SHIFT, in each kind of region.
 
-    Writes come from the LD-ID that owns the selector, from the one that would own it without the
+    They come from the LD-ID that owns the selector, from the one that would own it without the
     shift, and from another one; then everything is read.
     """
 
@@ -239,7 +246,7 @@ class BindShiftSequence(NfSequence):
 
 
 class NeighbourSequence(NfSequence):
-    """Refused writes to a line that must keep its value, and to the line that backs it."""
+    """Refused writes to a line of an IDENTITY region and to its memory line: it keeps its value."""
 
     async def body(self) -> None:
         config = await self.start_region(0, Mode.IDENTITY, 1, 1, ld_mask=0x0002)
@@ -261,7 +268,7 @@ MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_INT4, Mode.G_INT8, Mod
 
 
 class StrangersSequence(NfSequence):
-    """Every access that a region knows, from admitted hosts and from others, which are refused.
+    """Every kind of access to a region, from LD-IDs that LD_MASK admits and from others.
 
     LD_MASK is drawn. The scoreboard checks the responses, this sequence the cause of each refusal.
     """
@@ -275,7 +282,7 @@ class StrangersSequence(NfSequence):
             await self.each(config)
 
     async def each(self, config: RegionConfig) -> None:
-        """Send every kind of read and a write from one host of each sort, in random order.
+        """Send reads of each selector and a write, as an admitted and as a refused LD-ID.
 
         Poison in a refused write is not counted as received.
         """
@@ -298,7 +305,7 @@ class StrangersSequence(NfSequence):
             await self.check(not known)
 
     async def check(self, refused: bool) -> None:
-        """Check that the access was refused because of its LD-ID, or was not refused."""
+        """Check by ERR_INFO that the access was refused with cause LD_MASK, or was not refused."""
         info = await self.registers.read("ERR_INFO.VALID")
         assert info == refused, f"ERR_INFO.VALID is {info}, expected {int(refused)}"
         if refused:
@@ -310,12 +317,12 @@ READS = (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA)
 WRITES = (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL)
 NO_DATA = (ReqOp.MEM_INV, ReqOp.MEM_INV_NT, ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 15)
 BOUND = 3
-"""A worker with an LD-ID in a region with BIND."""
+"""Worker that an LD-ID owns in a region with BIND."""
 REPEATS = 3
 
 
 class EveryAccessSequence(NfSequence):
-    """Every selector at which the meaning changes, with every opcode, mode and kind of LD-ID."""
+    """Accesses to edge selectors with each opcode, mode and LD-ID: owner, other or refused."""
 
     async def body(self) -> None:
         for region, mode in enumerate(FIRST_EDITION):
@@ -332,7 +339,7 @@ class EveryAccessSequence(NfSequence):
         await self.drain()
 
     async def selectors(self, config: RegionConfig) -> None:
-        """Send each opcode to each selector."""
+        """Send reads and writes of each opcode to each selector at which the meaning changes."""
         w = config.workers
         edges = {0, w - 1, w, 7, 8, 15, 16, 63, 64, 63 + w, 64 + w, 255, 200}
         work = list(product(edges, (*READS, *WRITES)))
@@ -343,7 +350,7 @@ class EveryAccessSequence(NfSequence):
         await self.drain()
 
     async def devices(self, config: RegionConfig) -> None:
-        """Send each opcode from the owner, from a refused LD-ID and from another worker's LD-ID."""
+        """Send each opcode as the owner, as a refused LD-ID and as the LD-ID of another worker."""
         for opcode in (*READS, *WRITES):
             address = config.address(BOUND if opcode in WRITES else 0, 0)
             for ldid in (BOUND, 12, BOUND + 1):
@@ -351,7 +358,7 @@ class EveryAccessSequence(NfSequence):
         await self.drain()
 
     async def other_opcodes(self, config: RegionConfig) -> None:
-        """Send opcodes without data to memory, window, state area and beyond the memory."""
+        """Send opcodes without data, and a reserved one, to memory, window, state area, beyond."""
         beyond = self.hw.mem_lines * LINE_BYTES + LINE_BYTES * self.randrange(64)
         for address in (0, config.base, config.state_base, beyond):
             for opcode in NO_DATA:
@@ -361,7 +368,7 @@ class EveryAccessSequence(NfSequence):
         await self.drain()
 
     async def edges(self, config: RegionConfig) -> None:
-        """Access the lines at both ends of the state area as ordinary memory."""
+        """Write and read the lines at both ends of the state area by their memory addresses."""
         first = config.state_line
         end = first + state_lines(config, self.hw.cnt_w)
         for line in (first - 1, first, end - 1, end):
@@ -370,13 +377,13 @@ class EveryAccessSequence(NfSequence):
         await self.drain()
 
     async def missed(self, config: RegionConfig) -> None:
-        """Read addresses that miss the window in a single bit."""
+        """Read addresses that differ from one in the window in a single bit above it."""
         shift = LINE_BYTES.bit_length() - 1 + config.lines_log2 + SELECTOR_BITS
         address = config.address(8, 0)
         await self.read_addresses((address ^ 1 << bit for bit in range(shift, 52)), limit=1)
 
     def message(self, opcode: int, address: int, mode: Mode, ldid: int = 7) -> M2SMessage:
-        """Return a request with an opcode."""
+        """Return a request with this opcode: a read, or a write of data for `mode`."""
         if opcode in READS and isinstance(opcode, ReqOp):
             return M2SReq(opcode, 0, address, ldid=ldid)
         data = line_for(mode, self.rng)

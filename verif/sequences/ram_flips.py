@@ -23,50 +23,50 @@ IRQ_STATUS = REG_MAP.expand()["IRQ_STATUS"]
 
 
 class FlipSequence(NfSequence):
-    """Base of sequences that flip stored bits and check the error counters."""
+    """Base of sequences that flip bits in the device's RAMs by RAS_INJECT, and check counters."""
 
     @property
     def secded(self) -> bool:
-        """True if the RAMs have SECDED, which corrects a single flip."""
+        """True if the RAMs of this build have SECDED, which corrects a single flip."""
         return self.hw.ecc == SECDED
 
     def size_of(self, name: str) -> Ram:
-        """Return the size of a RAM of this build."""
+        """Return rows and widths of a RAM of this build."""
         return rams(self.hw)[name]
 
     async def inject(self, ram: str, row: int, place: int) -> None:
-        """Flip a stored bit."""
+        """Flip a stored bit: write RAM, row and bit number to RAS_INJECT."""
         word = INJECT.pack(PLACE=place, ROW=row, RAM=RAMS[ram], GO=1)
         await self.registers.write("RAS_INJECT", word)
 
     def draw_flips(self, ram: str, double: bool, place: int | None = None) -> list[int]:
-        """Return bits of a word: `place` or a random one, and if `double` a second one."""
+        """Return bit numbers of a word: `place` or a random one, and if `double` a second one."""
         size = self.size_of(ram)
         if place is None:
             place = self.randrange(size.bits(self.hw.ecc))
         return [place, size.beside(place, self.rng)] if double else [place]
 
     async def flip(self, ram: str, row: int, places: Iterable[int]) -> None:
-        """Flip bits of a row."""
+        """Flip these bits of a row of a RAM."""
         for place in places:
             await self.inject(ram, row, place)
 
     def outcome(self, flips: int) -> tuple[int, int]:
-        """Return RAM_PARITY and RAM_CORRECTED after one use of a word with 1 or 2 flipped bits."""
+        """Return the rise of (RAM_PARITY, RAM_CORRECTED) by one use of a word with 1 or 2 flips."""
         if self.hw.ecc == NONE:
             return 0, 0
         return (0, 1) if self.secded and flips == 1 else (1, 0)
 
     def losses(self) -> int:
-        """Return the number of unexpectedly poisoned responses since the last call."""
+        """Return the number of responses since the last call that were poisoned unexpectedly."""
         board = self.env.scoreboard
         assert isinstance(board, LenientScoreboard), "flips need the lenient scoreboard"
         return board.take_losses()
 
     async def drains(self) -> None:
-        """Wait inside the device until all requests are answered, as a commit does.
+        """Write CTRL_WINDOW_LO, which waits in the device for all requests, as a commit does.
 
-        The control window, which is disabled, is moved to the disabled address again.
+        The control window, which is disabled, is moved to address 0 (disabled) again.
         """
         await self.registers.write("CTRL_WINDOW_LO", 0)
 
@@ -97,10 +97,10 @@ class FlipSequence(NfSequence):
         await self.drain()
 
     async def counted(self) -> tuple[int, int]:
-        """Return RAM_PARITY and RAM_CORRECTED, clear them and re-arm capture and interrupt.
+        """Return (RAM_PARITY, RAM_CORRECTED); clear them, re-arm RAS_ERROR and its interrupt.
 
         Raises:
-            AssertionError: the capture register or the interrupt disagrees with the counters.
+            AssertionError: RAS_ERROR or the interrupt disagrees with the counters.
         """
         bad = await self.registers.read("RAM_PARITY")
         corrected = await self.registers.read("RAM_CORRECTED")
@@ -115,16 +115,16 @@ class FlipSequence(NfSequence):
         return bad, corrected
 
     async def expect(self, wanted: tuple[int, int], what: object) -> None:
-        """Check both counters (RAM_PARITY, RAM_CORRECTED) and clear them."""
+        """Check that (RAM_PARITY, RAM_CORRECTED) equal `wanted`, and clear them."""
         found = await self.counted()
         assert found == wanted, f"{what}: {found} errors and corrections, expected {wanted}"
 
 
 class DamagedMarksSequence(FlipSequence):
-    """Flipped marks of nf_written: counted once, and nothing is lost.
+    """Flips in the RAM of the marks of evicted lines (nf_written): counted once, nothing is lost.
 
     Lines are evicted, so that they have marks; a bit of the row flips; then everything is read. In
-    some rounds nothing is left to be evicted by then, so that the row is not written; in others
+    some passes nothing is left to be evicted by then, so that the row is not written; in others
     another region evicts the other lines first, into the damaged row.
     """
 
@@ -142,11 +142,17 @@ class DamagedMarksSequence(FlipSequence):
             await self.between_marks(other, marked, place)
 
     def row(self, region: int) -> int:
-        """Return the first row of the marks of a region."""
+        """Return the first row of a region in the RAM of marks."""
         return region * self.size_of("MARKS").rows // self.hw.regions
 
     async def damaged_round(self, other: RegionConfig, marked: RegionConfig, way: str) -> None:
-        """Flip one or two bits of a row of region 1, then read everything."""
+        """Flip one or two bits of a row of marks of region 1, then read all its lines.
+
+        Args:
+            other: region 0.
+            marked: region 1.
+            way: "fetched" (no eviction is left), "evicted" (by the other region) or "read".
+        """
         await self.commit_all(other, marked)
         await self.fill_lines(marked, None, range(self.randrange(self.workers - 2, self.workers)))
         if way == "fetched":
@@ -166,7 +172,7 @@ class DamagedMarksSequence(FlipSequence):
         assert found in wanted, f"bit {place}: {found} errors and corrections, expected {wanted}"
 
     async def together(self, regions: dict[int, RegionConfig]) -> None:
-        """Damage a row of each of two regions and use both in consecutive cycles."""
+        """Damage a row of marks of each of two regions and use both in consecutive cycles."""
         for region, config in regions.items():
             await self.commit(region, config)
             await self.fill_lines(config, None, 0, wait=False)
@@ -180,7 +186,7 @@ class DamagedMarksSequence(FlipSequence):
         await self.expect((0, 2) if self.secded else (2, 0), "two rows used at once")
 
     async def between_marks(self, other: RegionConfig, marked: RegionConfig, place: int) -> None:
-        """Let one of several misses in a row find the damaged row.
+        """Let the miss number `place` of several misses in consecutive cycles find the damaged row.
 
         Each miss marks the line that it evicts: the row is repaired right after these marks, while
         others are looked up.
@@ -196,10 +202,10 @@ class DamagedMarksSequence(FlipSequence):
 
 
 class LastMarksSequence(FlipSequence):
-    """A flipped mark in the last row of a region.
+    """A flip in the last row of marks of a region; the repair uses the region's number of workers.
 
-    Its repair must use the number of workers of that region, not of the next one, which has too few
-    planes for the other lines of the row.
+    The next region, whose number must not be used, has too few planes for the other lines of the
+    row.
     """
 
     async def body(self) -> None:
@@ -226,7 +232,7 @@ class FlipTrafficSequence(FlipSequence):
     """Flips in any RAM at any time in mixed traffic, one request at a time on a line.
 
     `double`: two bits of the same word. The counters must not exceed the number of flips; the
-    scoreboard checks the responses. Each round ends with a read of everything: a flip that is not
+    scoreboard checks the responses. Each pass ends with a read of everything: a flip that is not
     counted by then was in an unused row or was overwritten before it was read (UsedIsCounted_A of
     nf_ram_guard fails if it was read).
     """
@@ -254,7 +260,7 @@ class FlipTrafficSequence(FlipSequence):
             left -= len(drawn)
 
     async def round(self, drawn: list[str]) -> None:
-        """Flip a bit in each of these RAMs, read everything, check the counters, and commit."""
+        """Flip a bit in each of these RAMs under traffic, read all, check counters, commit."""
         half = len(drawn) // 2
         for ram in drawn[:half]:
             await self.burst(self.randint(1, 5))
@@ -305,9 +311,9 @@ class FlipTrafficSequence(FlipSequence):
         await self.drain()
 
     async def draw(self, ram: str) -> None:
-        """Flip one or two bits of a random word; every second row is one of the lowest four.
+        """Flip one or two bits of a random word of a RAM; in half of the cases in rows 0 to 3.
 
-        The lowest rows are used first.
+        The lowest rows are used first after a reset.
         """
         size = self.sizes[ram]
         rows = min(size.rows, self.choice((4, size.rows)))
@@ -317,7 +323,7 @@ class FlipTrafficSequence(FlipSequence):
         await self.flip(ram, row, self.draw_flips(ram, self.double))
 
     async def burst(self, count: int) -> None:
-        """Issue random requests."""
+        """Issue `count` random requests to regions and ordinary memory."""
         for _ in range(count):
             if self.random() < 0.2:
                 await self.ordinary(self.choice(self.plain))
@@ -326,7 +332,7 @@ class FlipTrafficSequence(FlipSequence):
                 await self.access(config, self.randrange(config.lines))
 
     async def ordinary(self, line: int) -> None:
-        """Issue a write or a read of ordinary memory."""
+        """Issue a write or a read of a line of ordinary memory."""
         if self.random() < 0.5:
             await self.write(line * LINE_BYTES, self.randbytes(LINE_BYTES), 1)
         else:
@@ -341,23 +347,24 @@ class FlipTrafficSequence(FlipSequence):
 
 
 _OF_SLOTS = ("PLANES", "MARKS")
-"""RAMs with data of lines that are evicted for the deferred ones."""
+"""RAMs with data of lines that are evicted to make room for deferred operations."""
 
 
 class HeldDataSequence(FlipSequence):
     """Flips in a RAM in which data waits because memory is stalled; then everything is read.
 
-    After a reset a RAM is filled from row 0; later rounds use the rows in order.
+    `ram` names the RAM. After a reset a RAM is filled from row 0; later passes use the rows in
+    order.
     """
 
     ram: str = "PARKED"
     workers: int = 4
     reads: int = 0
-    """Reads so far: each response with data takes the next row of ANSWERS."""
+    """Number of reads so far: each response with data takes the next row of ANSWERS."""
     reads_before: int = 0
-    """Reads before this round."""
+    """Number of reads before this pass."""
     evictions: int = 0
-    """Evictions so far: each takes the next row of EVICT."""
+    """Number of evictions so far: each takes the next row of EVICT."""
 
     async def body(self) -> None:
         lines_log2 = self.slots.bit_length() + 1
@@ -373,7 +380,7 @@ class HeldDataSequence(FlipSequence):
         assert total, f"no damaged row of {self.ram} was ever used"
 
     async def one_round(self, low: RegionConfig, fp32: RegionConfig, number: int) -> int:
-        """Fill the RAM, damage rows, read everything; return the errors that prove their use."""
+        """Fill the RAM, damage rows, read everything; return how many errors prove their use."""
         self.reads_before = self.reads
         await self.hold_data(low, fp32, number)
         evicted = await self.registers.read("EVICTION")
@@ -413,7 +420,12 @@ class HeldDataSequence(FlipSequence):
     async def damage(self, row: int, number: int, begun: bool) -> None:
         """Flip bits of a row: one, or two if SECDED must not correct them.
 
-        Rounds alternate between any bit and the lowest line of the row, whose bits are all used.
+        Passes alternate between any bit and the lowest line of the row, whose bits are all used.
+
+        Args:
+            row: row of the RAM.
+            number: number of the pass.
+            begun: whether the burst that reads the row has begun (RAM EVICT).
         """
         size = self.size_of(self.ram)
         whole = number % 2 or self.ram == "MARKS"  # rows of MARKS are short
@@ -429,7 +441,7 @@ class HeldDataSequence(FlipSequence):
         await self.flip(self.ram, row, self.draw_flips(self.ram, double, place))
 
     def rows(self, number: int) -> Sequence[int]:
-        """Return two rows to damage that are in use with few slots, evictions and credits."""
+        """Return two rows to damage that hold data in pass `number`, for few slots and credits."""
         if self.ram == "PARKED":
             return ((1, 4), (0, 2), (0, 3))[number % 3]
         first = {
@@ -444,12 +456,12 @@ class HeldDataSequence(FlipSequence):
         return first, first + 1
 
     async def read(self, addr: int, limit: int | None = None, **fields: Any) -> Any:
-        """Issue a read and count it."""
+        """Issue a read as the base class does, and count it."""
         self.reads += 1
         return await super().read(addr, limit, **fields)
 
     async def hold_data(self, low: RegionConfig, fp32: RegionConfig, number: int) -> None:
-        """Stall memory and send requests that leave data in the RAM."""
+        """Stall memory and send requests whose data then waits in the RAM."""
         lines, ram = list(range(low.lines)), self.ram
         self.plain = self.sample(range(self.layout.plain_lines), 30)
         if ram in ("EVICT", "PARKED", "DEFERRED", *_OF_SLOTS):
@@ -488,10 +500,10 @@ class HeldDataSequence(FlipSequence):
         Args:
             low: the low-bit region.
             fp32: the FP32 region.
-            asked: memory has accepted the requests for their lines. The store is in row 3 then, as
-                the device may have read the first operation already, whose row is damaged later.
-            reads: park a read of the last line in row 4, which has no data to lose. Nothing else
-                of that line may be damaged then.
+            asked: memory has accepted the requests for their records. The store is in row 3 then,
+                as the device may have read the first operation already, whose row is damaged later.
+            reads: park a read of the last line in row 4, which has no data to lose. Nothing else of
+                that line may be damaged then.
         """
         if not asked:
             await self.contribute(fp32, 1, 0)
@@ -517,16 +529,16 @@ class HeldDataSequence(FlipSequence):
 
 
 class LostSlotSequence(FlipSequence):
-    """A flip in the state of a slot, or one in each of its RAMs: the line is lost.
+    """Flips in the state of a slot (RAMs BOOK, PLANES): the line is lost, each word counted once.
 
-    Each damaged word is counted exactly once. After a reset line i fills slot i.
+    A lost line is poisoned for the epoch. After a reset line i fills slot i.
     """
 
     mode: Mode = Mode.G_BINARY
     workers: int = 3
     rams: tuple[str, ...] = ("BOOK", "PLANES")
     flipped: int = 0
-    """Lines damaged so far."""
+    """Number of lines damaged so far."""
 
     async def body(self) -> None:
         lines = range(self.slots)
@@ -567,7 +579,7 @@ class LostSlotSequence(FlipSequence):
     async def lose(
         self, config: RegionConfig, line: int, damaged: tuple[str, ...], reads: bool
     ) -> None:
-        """Damage the slot of a line and use it.
+        """Damage the slot of a line, use it, and check the counters.
 
         Args:
             config: descriptor of the region.
@@ -609,7 +621,7 @@ class LostSlotSequence(FlipSequence):
             await self.counted()
 
     async def use(self, config: RegionConfig, line: int, what: str) -> None:
-        """Issue an operation that reads the slot."""
+        """Issue an operation that reads the slot: `what` is "write", "read" or "info"."""
         if what == "write":
             await self.contribute(config, self.randrange(self.workers), line)
         else:
@@ -621,7 +633,7 @@ class SlotFlipSequence(FlipSequence):
     """Base of sequences that damage one slot after another; after a reset line i fills slot i."""
 
     async def slots_of(self, mode: Mode, workers: int, **options: Any) -> RegionConfig:
-        """Start region 0 with more lines than slots and wait for its records."""
+        """Commit region 0 with more lines than slots, await its records; return its descriptor."""
         return await self.start_region(
             0, mode, self.slots.bit_length(), workers, ready=True, **options
         )
@@ -629,7 +641,18 @@ class SlotFlipSequence(FlipSequence):
     async def damage_slot(
         self, ram: str, line: int, double: bool, place: int | None = None, written: bool = False
     ) -> tuple[int, int]:
-        """Flip bits of a slot and announce the loss; return the counters after its next use."""
+        """Flip bits of the slot of a line, and tell the scoreboard of the loss.
+
+        Args:
+            ram: "BOOK" or "PLANES".
+            line: index of the line, which is also the row.
+            double: flip two bits.
+            place: first bit; None draws it.
+            written: for `Quiescence.lose`: a request in flight may see the line before its loss.
+
+        Returns:
+            The rise of (RAM_PARITY, RAM_CORRECTED) that the next use of the slot must cause.
+        """
         places = self.draw_flips(ram, double, place)
         await self.flip(ram, line, places)
         bad, corrected = self.outcome(len(places))
@@ -639,7 +662,7 @@ class SlotFlipSequence(FlipSequence):
 
 
 class MendedSequence(SlotFlipSequence):
-    """SECDED writes a corrected word back: the next flip of the same word is a single one again."""
+    """Single flips of a word, one after another: SECDED writes each corrected word back."""
 
     async def body(self) -> None:
         config = await self.start_region(0, Mode.G_BINARY, 2, 3, ready=True)
@@ -655,9 +678,9 @@ class MendedSequence(SlotFlipSequence):
 
 
 class LossAtOnceSequence(SlotFlipSequence):
-    """Operations in the cycles in which a loss is written: they find the line lost.
+    """Operations on a line in the cycles in which it becomes lost, because its slot was damaged.
 
-    The loss is counted once.
+    They find the line lost (empty and poisoned). The loss is counted once.
     """
 
     async def body(self) -> None:
@@ -670,7 +693,7 @@ class LossAtOnceSequence(SlotFlipSequence):
 
 
 class ForwardedSequence(SlotFlipSequence):
-    """Damage between operations that take the state of a slot by forwarding.
+    """Flips between operations that get the state of a slot by forwarding and do not read the RAM.
 
     These operations are right. The next one that reads the RAM finds the line lost, or corrects it,
     once. With SECDED two lines alternate: the stage that corrects precedes the one that forwards.
@@ -695,7 +718,7 @@ class ForwardedSequence(SlotFlipSequence):
 
 
 class LostKeptSequence(SlotFlipSequence):
-    """Damage of a slot with a kept sum that an eviction finds: line and sum are lost."""
+    """Flips in a slot with a kept sum (KEEP_SUM), found when it is evicted: both are lost."""
 
     async def body(self) -> None:
         slots = range(self.slots)
@@ -713,7 +736,7 @@ class LostKeptSequence(SlotFlipSequence):
 
 
 class KeptOverDamageSequence(SlotFlipSequence):
-    """Damage of a slot while the sum of its line is gathered.
+    """Flips in a slot while the FP32 sum of its line, which is to be kept (KEEP_SUM), is gathered.
 
     The sum that returns to be kept finds the line lost and leaves nothing of its operation to the
     read right after it. The distance of that read varies over the lines, from some cycles before to

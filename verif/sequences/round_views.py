@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds that are closed under traffic, and reads of INFO and STATUS in every state."""
+"""Epochs that are closed under traffic, and reads of INFO and STATUS in every state."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from verif.sequences.line_data import ZEROS, byte_enables, line_for
 from verif.sequences.pipeline_programs import ParkedBase
 
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_INT4, Mode.G_INT8)
-"""The modes that every device has."""
+"""The aggregating modes that every device has."""
 HOSTS = 8
 FEW_SLOTS = 16
 """Number of slots up to which lines are evicted quickly enough for a test."""
 COUNTED = ("CONTRIBUTION", "DUPLICATE", "POISON_RECEIVED", "LATE")
-"""Each contribution that is not refused is counted in exactly one of them."""
+"""Counters of contributions: each one that is not refused is counted in exactly one of them."""
 
 
 def aggregating(hw: DeviceParams) -> tuple[Mode, ...]:
-    """Return the aggregating modes of a device."""
+    """Return the aggregating modes of a device: `AGGREGATING`, and G_TERN5 if it has that."""
     return (*AGGREGATING, Mode.G_TERN5) if hw.tern5 else AGGREGATING
 
 
 def most_workers(mode: Mode, hw: DeviceParams) -> int:
-    """Return the maximum number of workers: a commit refuses more than exact sums can count."""
+    """Return the highest W that a commit accepts in a mode: exact sums must fit the counters."""
     return min(MAX_WORKERS, hw.cnt_max // mode.counts_to(1)) if mode.exact else MAX_WORKERS
 
 
 class CloseSequence(NfSequence):
-    """Rounds with contributions, reads of eight hosts, and CLOSE at any time.
+    """Epochs with contributions, reads of eight hosts, and CLOSE at a random time.
 
     The reads after the response of CLOSE are the same for all hosts, do not change whatever arrives
     late, and account for every contribution together with LATE.
@@ -71,7 +71,7 @@ class CloseSequence(NfSequence):
         await self.drain()
 
     def draw(self, mode: Mode) -> RegionConfig:
-        """Place a region with few lines, so that each has many events."""
+        """Place a region of a mode with few lines, so that each has many events."""
         workers = self.choice((1, 2, 3, 5, 8, self.randint(4, 16), self.randint(1, 64)))
         strict = self.random() < 0.5
         log2 = self.randint(0, 2)
@@ -79,7 +79,10 @@ class CloseSequence(NfSequence):
         return self.layout.region(mode, log2, workers, strict=strict)
 
     async def one_round(self, region: int, config: RegionConfig) -> None:
-        """Commit, send traffic and CLOSE, and compare reads of everything by all hosts."""
+        """Commit, send traffic and CLOSE, and compare reads of everything by all hosts.
+
+        The counters of contributions, STATUS and INFO must agree with each other.
+        """
         await self.commit(region, config)
         before = [await self.registers.read(name) for name in COUNTED]
         work = list(product(range(config.workers), range(config.lines)))
@@ -110,11 +113,11 @@ class CloseSequence(NfSequence):
         assert seen == wanted, f"STATUS counts {seen} lines of each worker, INFO {wanted}"
 
     async def view(self, config: RegionConfig, selector: int) -> bytes:
-        """Read a line of STATUS."""
+        """Return the 64 bytes of a read of the region's status by a selector (2 to 6)."""
         return (await self.fetch(config.address(selector, 0))).data
 
     async def writer(self, config: RegionConfig, work: list[tuple[int, int]]) -> None:
-        """Send the contributions, 6 % poisoned, 20 % of FP32 partial, with pauses."""
+        """Send the contributions of `work` with pauses: 6 % poisoned, 20 % of FP32 partial."""
         rng = random.Random(self.getrandbits(32))
         for worker, line in work:
             poison = rng.random() < 0.06
@@ -127,7 +130,7 @@ class CloseSequence(NfSequence):
                 await self.cycles(rng.randint(1, 40))
 
     async def reader(self, config: RegionConfig, host: int) -> None:
-        """Send one to four reads of a host at random times."""
+        """Send one to four reads as one host (LD-ID) at random times."""
         rng = random.Random(self.getrandbits(32))
         for _ in range(rng.randint(1, 4)):
             await self.cycles(rng.randint(1, 60))
@@ -141,10 +144,14 @@ class CloseSequence(NfSequence):
     async def everything(
         self, config: RegionConfig, hosts: list[int]
     ) -> dict[tuple[int, int], S2MDRS]:
-        """Read result, INFO and one part of each line from some hosts.
+        """Read each line's result, INFO and count plane 0 (FP32: worker 0's line) as each host.
+
+        Args:
+            config: descriptor of the region.
+            hosts: LD-IDs to read as.
 
         Returns:
-            The responses by selector and line, without their tags.
+            The responses by (selector, line), with tag and LD-ID 0.
 
         Raises:
             AssertionError: two hosts read different data.
@@ -171,8 +178,8 @@ class HeldCloseSequence(NfSequence):
     """CLOSE after reads whose responses the host does not accept: it is answered after them.
 
     A few responses wait inside the link, more also inside the core. A read that arrives later must
-    see the closed round, which is never early (checked by the scoreboard). `retrain`: the physical
-    layer is down when CLOSE is written.
+    see the region closed, so that it is not early (checked by the scoreboard). `retrain`: the
+    physical layer is down when CLOSE is written.
     """
 
     retrain: bool = False
@@ -196,7 +203,10 @@ class HeldCloseSequence(NfSequence):
 
 
 class InfoSequence(NfSequence):
-    """INFO of lines in every state: racing with contributions and commits, evicted, saturated."""
+    """Reads of INFO (bookkeeping) of lines: in use, during commits, evicted, saturated.
+
+    With few slots also of lines whose record could not be read (lost).
+    """
 
     mode: Mode = Mode.G_BINARY
 
@@ -238,7 +248,7 @@ class InfoSequence(NfSequence):
                 errors.discard(self.bookkeeping(config, line))
 
     async def traffic(self, config: RegionConfig, lines: list[int]) -> None:
-        """Contribute to and read INFO of more lines than there are slots."""
+        """Contribute to more lines than there are slots, and read their INFO."""
         rng = random.Random(self.getrandbits(32))
         for line in rng.sample(lines, len(lines)):
             for _ in range(rng.randint(1, 3)):
@@ -251,11 +261,11 @@ class InfoSequence(NfSequence):
 
 
 class StatusSequence(NfSequence):
-    """STATUS of two regions while they are written, refused, marked, completed and closed."""
+    """Reads of STATUS of two regions under contributions, refusals, poison, commits and CLOSE."""
 
     steps: int = 160
     many: int = 0
-    """Lines that one worker contributes to at the end: more than a byte counts."""
+    """Number of lines that one worker contributes to at the end: more than a byte counts."""
 
     async def body(self) -> None:
         regions = min(2, self.hw.regions)
@@ -289,7 +299,7 @@ class StatusSequence(NfSequence):
             await self.many_lines()
 
     async def many_lines(self) -> None:
-        """Count `many` lines of one worker in each line of STATUS."""
+        """Let one worker of each 16 contribute to `many` lines, and read its count of lines."""
         config = self.layout.region(Mode.G_BINARY, (self.many - 1).bit_length(), 64)
         self.configs[0] = config
         for first in range(0, 64, 16):
@@ -318,7 +328,12 @@ class StatusSequence(NfSequence):
             await self.read(config.address(selector, line), 1, ldid=ldid)
 
     async def fallback(self) -> None:
-        """Raise FALLBACK by a single contribution to an untouched line."""
+        """Make region 0 set its FALLBACK flag with one slot miss, and read STATUS of all regions.
+
+        The commit starts a new epoch, so that the contribution to line 0 misses. CAP_WINDOW = 1 and
+        CAP_THRESHOLD = 0 let a single miss exceed the limit; they stay set. SLOT_MISS is read
+        before and after the contribution.
+        """
         await self.commit(0)
         await self.set_registers(CAP_THRESHOLD=0, CAP_WINDOW=1)
         await self.read_registers("SLOT_MISS")
@@ -327,7 +342,11 @@ class StatusSequence(NfSequence):
         await self.look()
 
     async def last_word(self) -> None:
-        """Use the highest worker of the highest region: its counter is read for each increment."""
+        """Contribute as workers 63, 62 and 0 to lines of the last region, and read STATUS.
+
+        STATUS has the number of lines of each worker. Worker 63 of the last region has the last
+        word of the device's counts.
+        """
         last = self.hw.regions - 1
         config = await self.start_region(last, Mode.G_BINARY, 3, 64)
         self.configs[last : last + 1] = [config]
@@ -337,7 +356,7 @@ class StatusSequence(NfSequence):
         await self.look()
 
     async def look(self) -> None:
-        """Read all of STATUS with nothing in flight, so that every word is known."""
+        """Read all of STATUS (selectors 2 to 6) with nothing in flight: every word is known."""
         await self.drain()
         for config in self.configs:
             await self.read_lines(config, 0, VIEW_SELECTORS, wait=False)
@@ -345,13 +364,13 @@ class StatusSequence(NfSequence):
 
 
 UNTOUCHED, SOME, COMPLETE = range(3)
-"""Lines, by the workers that they have when the round is closed."""
+"""Line indices, by the workers that have contributed when the epoch is closed: none, one, all."""
 
 
 class EveryCloseSequence(ParkedBase):
-    """Every late write and every read of a closed round, on lines in each state, in every mode.
+    """Late writes and reads of a closed epoch, on lines in each state, in every mode.
 
-    With STRICT and without, on lines on chip and on evicted lines. Operations after CLOSE change
+    With STRICT and without, on lines in slots and on evicted lines. Operations after CLOSE change
     nothing, so one line serves all of them. The closed region is the last of the device, while the
     first one is open.
     """
@@ -374,7 +393,7 @@ class EveryCloseSequence(ParkedBase):
             await self.reads(config)
 
     async def reads(self, config: RegionConfig) -> None:
-        """Read the result, a part and INFO of every line."""
+        """Read the result, count plane 0 (FP32: worker 0's line) and INFO of every line."""
         result = sum_selectors(config)[0] if config.mode.bits else 0
         selectors = (result, self.part_selector(config), INFO_SELECTOR)
         for line in (UNTOUCHED, SOME, COMPLETE):
@@ -382,7 +401,7 @@ class EveryCloseSequence(ParkedBase):
 
 
 class EveryStatusSequence(NfSequence):
-    """DONE, FALLBACK and the interrupts from event to clear, and every edge of the limits.
+    """DONE, FALLBACK and the interrupts from event to clear, and edges of capacity and load limits.
 
     The registers are read after every step, and the register predictor compares them.
     """
@@ -398,7 +417,7 @@ class EveryStatusSequence(NfSequence):
         await self.apart()
 
     async def complete(self, config: RegionConfig) -> None:
-        """Contribute as every worker and read the status."""
+        """Contribute as every worker to all lines, and read DONE, FALLBACK and IRQ_STATUS."""
         for line in range(config.lines):
             await self.fill_lines(config, line, wait=False)
         await self.drain()
@@ -429,7 +448,7 @@ class EveryStatusSequence(NfSequence):
                 await self.commit(region)
 
     async def limits(self) -> None:
-        """Set every class of the capacity limits and DevLoad thresholds, with traffic."""
+        """Set every class of the capacity limits (CAP_*) and DevLoad thresholds, with traffic."""
         config = await self.start_region(2, Mode.G_TERNARY, 3, 5)
         pairs = []
         for window in (0, 1, 2, self.randint(8, 255), 256, self.randint(257, 511)):
@@ -451,7 +470,7 @@ class EveryStatusSequence(NfSequence):
         await self.registers.write("FALLBACK", 7)
 
     async def loads(self) -> None:
-        """Change the reported load of a busy device from every level to every other one."""
+        """Read while `thresholds` runs: DevLoad changes from every level to every other one."""
         config = await self.start_region(2, Mode.G_BINARY, 3, 5)
         writer = cocotb.start_soon(self.thresholds())
         while not writer.done():
@@ -459,7 +478,7 @@ class EveryStatusSequence(NfSequence):
         await self.drain()
 
     async def thresholds(self) -> None:
-        """Make the device report one level at a time: light, optimal, moderate or severe."""
+        """Make the device report one DevLoad level after another: light, optimal and so on."""
         names = ("OPTIMAL", "MODERATE", "SEVERE")
         register = REG_MAP.expand()["DEVLOAD_THRESHOLD"]
         steps = "LOLMLSOMOSMSL"  # each level after each other one
@@ -470,7 +489,7 @@ class EveryStatusSequence(NfSequence):
         await self.registers.write("DEVLOAD_THRESHOLD", 0)
 
     async def interrupts(self, enabled: bool) -> None:
-        """Raise DONE, a refused access, a memory error and poison, masked or enabled."""
+        """Raise DONE, a refused access, memory error and poison; all interrupts enabled or none."""
         every = sum(field.mask for field in REG_MAP.expand()["IRQ_STATUS"].fields)
         await self.set_registers(IRQ_STATUS=every, IRQ_ENABLE=enabled * every)
         await self.complete(await self.start_region(0, Mode.G_BINARY, 0, 2))
@@ -484,9 +503,9 @@ class EveryStatusSequence(NfSequence):
         await self.read_registers("IRQ_STATUS")
 
     async def apart(self) -> None:
-        """Contribute to two regions in consecutive cycles: the lines are counted separately.
+        """Contribute to two regions in consecutive cycles: their lines are counted separately.
 
-        CLOSE of a region that is done, and of a closed one, is no event.
+        CLOSE of a region that is done, and of a closed one, raises no DONE.
         """
         pair = await self.start_regions(*[(Mode.G_BINARY, 1, 16)] * 2)
         await self.contribute_each(
@@ -502,7 +521,7 @@ class EveryStatusSequence(NfSequence):
             await self.read_registers("IRQ_STATUS")
 
     async def some(self, config: RegionConfig) -> None:
-        """Issue a few contributions and reads."""
+        """Issue three contributions, each followed by a read of selector 0, to random lines."""
         for _ in range(3):
             await self.contribute(config, self.randrange(5), self.randrange(8), limit=2)
             await self.read_region(config, self.randrange(8), 0, limit=2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server in a thread of the test, ranks in other threads, and random buckets."""
+"""Reducer server in a thread of the test, ranks in other threads, and random buckets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from neuron_fabric.codec import U8, Route, add_codes, count
 from neuron_fabric.hook.payload import ordered_sum
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Part
-from neuron_fabric.reducers.server_session import ServerSession, Ticket
+from neuron_fabric.reducers.server_client import ServerSession, Ticket
 from neuron_fabric.reducers.server_wire import Hello, ServerError
 from verif.serve.reducer_server import Listener, ReducerServer
 from verif.serve.served_device import ModelDevice, ServedDevice
@@ -29,7 +29,7 @@ LINES = 400
 
 @dataclass
 class Served:
-    """Running server, and the lines of its log."""
+    """Running server: path of its socket, and the lines of its log so far."""
 
     path: Path
     said: list[str] = field(default_factory=list)
@@ -43,7 +43,18 @@ def serving(
     path: Path | None = None,
     allowed: Collection[int] = (),
 ) -> Iterator[Served]:
-    """Run a server in another thread; raise its exceptions at the end."""
+    """Run a server in another thread for a `with` block; yield its socket and log.
+
+    Args:
+        workers: number of ranks of the job.
+        device: device that reduces; None for the reference reducers.
+        timeout_s: time-out of the server for a late rank, in seconds.
+        path: path of the socket; None for one in a temporary folder.
+        allowed: numbers of other users that may connect.
+
+    Raises:
+        AssertionError: The server raised an exception, or did not end within 30 s.
+    """
     with tempfile.TemporaryDirectory(prefix="nf-") as folder:
         served = Served(path or Path(folder, "s"))
         listener = Listener(served.path, others=bool(allowed))
@@ -69,21 +80,24 @@ def serving(
 
 
 def rank_of(path: Path, rank: int, workers: int, **other: object) -> ServerSession:
-    """Return a rank that has not joined; ``other`` are fields of its HELLO."""
+    """Return the session of a rank that has not joined yet; ``other`` are fields of its HELLO."""
     said: dict[str, object] = {"fingerprint": "f", "lines": LINES, "job": "job", **other}
     hello = Hello(rank=rank, **{"world": workers, **said})  # type: ignore[arg-type]
     return ServerSession(path, hello, timeout_s=20.0)
 
 
 def on_every_rank(workers: int, do: Callable[[int], T]) -> Sequence[T]:
-    """Call a function for each rank at the same time; return the results."""
+    """Call ``do(rank)`` for each rank, each in its own thread; return the results by rank."""
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(do, range(workers)))
 
 
 @contextmanager
 def joined(path: Path, workers: int, **other: object) -> Iterator[list[ServerSession]]:
-    """Join all ranks of a job; they say BYE at the end."""
+    """Join all ranks of a job for a `with` block; yield their sessions, and close them.
+
+    ``other`` are fields of HELLO, the same for all ranks.
+    """
 
     def join(rank: int) -> ServerSession:
         one = rank_of(path, rank, workers, **other)
@@ -101,7 +115,12 @@ def joined(path: Path, workers: int, **other: object) -> Iterator[list[ServerSes
 
 @dataclass(frozen=True)
 class Drawn:
-    """Bucket of every rank: parts and sidecars."""
+    """Bucket of gradients of every rank.
+
+    Attributes:
+        parts: Parts (lines of one route and decoding) of each rank.
+        sides: Scale and presence of each tensor, f32[ranks, 2, tensors].
+    """
 
     parts: Sequence[Sequence[Part]]
     sides: F32
@@ -121,8 +140,18 @@ def drawn(
     ordered: bool = True,
     routes: Sequence[Route] = VOTES,
 ) -> Drawn:
-    """Draw tensors of each route and decoding. Some are absent on some ranks, one is not finite on
-    one rank; ``ordered`` adds FP32 lines."""
+    """Draw a bucket: tensors of each route, decoded as vote or (votes only) as net count.
+
+    Args:
+        seed: seed of the draws.
+        workers: number of ranks.
+        absent: probability that a tensor is absent on a rank.
+        ordered: add five lines of FP32.
+        routes: routes to draw tensors of.
+
+    Returns:
+        The bucket; one scale of one rank is NaN.
+    """
     rng = np.random.default_rng(seed)
     parts: list[list[Part]] = [[] for _ in range(workers)]
     column = 0
@@ -151,7 +180,7 @@ def drawn(
 
 
 def want(bucket: Drawn) -> Outcome:
-    """Return the result of torch's reducer."""
+    """Return the outcome of a bucket that torch's reducer would give."""
     out = []
     for n, part in enumerate(bucket.parts[0]):
         lines: U8 = np.stack([own[n].lines for own in bucket.parts])
@@ -176,7 +205,10 @@ def _present(bucket: Drawn, part: Part) -> NDArray[np.bool_]:
 
 
 def differences(got: Outcome, wanted: Outcome, bucket: Drawn) -> list[str]:
-    """Return the parts that are not bit-identical. Votes without any contributor are ignored."""
+    """Return descriptions of the parts, scales and presence that are not bit-identical.
+
+    Votes without any contributor are ignored.
+    """
     out = []
     for n, (one, other) in enumerate(zip(got.parts, wanted.parts, strict=True)):
         part = bucket.parts[0][n]
@@ -194,12 +226,12 @@ def differences(got: Outcome, wanted: Outcome, bucket: Drawn) -> list[str]:
 
 
 def submitted(ranks: Sequence[ServerSession], bucket: Drawn, step: int = 0) -> list[Ticket]:
-    """Submit a bucket from every rank."""
+    """Submit a bucket from every rank; return the ticket of each rank."""
     return [rank.submit(step, 0, bucket.parts[n], bucket.sides[n]) for n, rank in enumerate(ranks)]
 
 
 def outcome(rank: ServerSession, ticket: Ticket) -> str:
-    """Return the outcome that a rank gets: done, lost: reason, or refused: reason."""
+    """Return the outcome of a ticket: "done", "lost: REASON" or "refused: REASON"."""
     try:
         rank.wait(ticket)
     except BucketLost as lost:
@@ -210,5 +242,5 @@ def outcome(rank: ServerSession, ticket: Ticket) -> str:
 
 
 def outcomes(ranks: Sequence[ServerSession], bucket: Drawn, step: int = 0) -> list[str]:
-    """Submit a bucket from every rank; return the outcome on each."""
+    """Submit a bucket from every rank; return the outcome (as of `outcome`) on each."""
     return [outcome(*one) for one in zip(ranks, submitted(ranks, bucket, step), strict=True)]

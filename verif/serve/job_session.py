@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of one job at the server: ranks, submitted buckets and their outcomes.
 
-It uses no sockets and no clock: ``tell`` sends messages, and callers pass the time.
+It uses no sockets and no clock: callers pass a function that sends messages to a rank, and the time
+in seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from models.line_packing import Mode
-from neuron_fabric.reducers.server_session import IN_TURN, WORDS, SharedLines, Word, bytes_of
+from neuron_fabric.reducers.server_client import IN_TURN, WORDS, SharedLines, Word, bytes_of
 from neuron_fabric.reducers.server_wire import (
     Ask,
     Done,
@@ -33,28 +34,44 @@ from verif.serve.served_bucket import (
 )
 
 MOST_LINES = 1 << 28
-"""Most lines per worker in a bucket: 16 GiB."""
+"""Maximum number of lines of 64 bytes per worker in a bucket: 16 GiB."""
 Tell = Callable[[int, Message, Sequence[int]], None]
-"""(rank, message, files): send it if the rank is connected."""
+"""Function of (rank, message, file descriptors) that sends the message if the rank is connected."""
 
 
 class RefusedOne(Exception):
-    """Request of one rank that is refused; the other ranks are not told. One line."""
+    """Request of one rank that is refused, which other ranks do not notice; a text of one line."""
 
 
 @dataclass
 class _Open:
-    """Bucket that not all ranks have submitted: time of the first, and submissions by rank."""
+    """Bucket that some ranks have not submitted yet.
+
+    Attributes:
+        since: Time of the first submission, in seconds.
+        said: Submissions by rank.
+    """
 
     since: float
     said: dict[int, Submit] = field(default_factory=dict)
 
 
 class JobSession:
-    """Job of some ranks; the protocol is in `server_wire`."""
+    """Job of a training: its ranks, from HELLO to BYE, and its buckets.
+
+    Each bucket gets one outcome (DONE, LOST or REFUSED) in the shared memory; the protocol is in
+    `server_wire`.
+    """
 
     def __init__(self, first: Hello, welcome: Welcome, timeout_s: float, now: float) -> None:
-        """Open a job for the first rank. Ranks wait ``timeout_s`` for ranks that have not come."""
+        """Open a job for the first rank, which must still `join`.
+
+        Args:
+            first: HELLO of this rank, with which all ranks must agree.
+            welcome: Message to all ranks once all have joined.
+            timeout_s: Seconds that ranks wait for a late rank, to join or to submit a bucket.
+            now: Present time in seconds.
+        """
         self.first, self.timeout_s = first, timeout_s
         self.ended = ""
         """Reason why the job has ended; empty before."""
@@ -71,22 +88,26 @@ class JobSession:
     # -- who is there -----------------------------------------------------------------------------
     @property
     def whole(self) -> bool:
-        """Return whether all ranks have joined."""
+        """True once all ranks have joined."""
         return self._shared is not None
 
     @property
     def idle(self) -> bool:
-        """Return whether the device has no bucket of this job."""
+        """True if the device has no bucket of this job."""
         return not self._at_work
 
     @property
     def missing(self) -> list[int]:
-        """Return the ranks that have not joined."""
+        """Ranks that have not joined."""
         return [rank for rank in range(self.first.world) if rank not in self._ranks]
 
     def join(self, hello: Hello, tell: Tell) -> None:
-        """Add a rank. Raise RefusedOne, or Refusal (for all ranks) if it differs from the first
-        rank."""
+        """Add a rank; when it is the last one, create the shared memory and send WELCOME to all.
+
+        Raises:
+            RefusedOne: The rank has joined already.
+            Refusal: For all ranks: it differs from the first rank, or there is no memory.
+        """
         if hello.rank in self._ranks:
             raise RefusedOne(f"rank {hello.rank} is here already; start each rank once")
         for name in ("world", "fingerprint", "lines", "routes"):
@@ -119,7 +140,13 @@ class JobSession:
             self._tell(rank, self._welcome, [self._shared.file])
 
     def leave(self, rank: int, *, bye: bool) -> None:
-        """Remove a rank: with BYE, or because its connection ended, which ends the session."""
+        """Remove a rank.
+
+        Args:
+            rank: Rank that leaves; buckets that wait for it are LOST.
+            bye: It said BYE, which ends the session with the last rank; else its connection ended,
+                which ends the session at once.
+        """
         self._gone.add(rank)
         who = f"rank {rank} has {'said BYE' if bye else 'ended'}"
         if not bye or len(self._gone) == self.first.world:
@@ -129,7 +156,7 @@ class JobSession:
                 self._decide(seq, Word.LOST, who)
 
     def end(self, why: str) -> None:
-        """End the job; buckets that the device has are finished."""
+        """End the job with a reason: open buckets are LOST; those at the device are completed."""
         self.ended = self.ended or why
         for seq in list(self._open):
             self._decide(seq, Word.LOST, why)
@@ -141,10 +168,21 @@ class JobSession:
 
     # -- buckets ----------------------------------------------------------------------------------
     def submit(self, rank: int, said: Submit, now: float) -> ServedBucket | None:
-        """Take a submission; return the bucket once all ranks have submitted it.
+        """Store a rank's submission of a bucket; return the bucket if it was the last one missing.
 
         Buckets that the rank skips, and one that another rank has skipped, are LOST; a submission
         of a bucket at or before the rank's last is ignored.
+
+        Args:
+            rank: Rank that submits.
+            said: Its message.
+            now: Present time in seconds.
+
+        Returns:
+            The bucket for the device, or None.
+
+        Raises:
+            RefusedOne: Not all ranks have joined, or too many buckets are open.
         """
         if self._shared is None:
             raise RefusedOne("SUBMIT before WELCOME")
@@ -170,7 +208,7 @@ class JobSession:
         return None
 
     def skip(self, rank: int, upto: int) -> None:
-        """Skip buckets up to ``upto``: those that wait for this rank are LOST."""
+        """Note that a rank skips buckets up to number `upto`; those that wait for it are LOST."""
         self._last[rank] = max(self._last[rank], upto)
         for seq, one in list(self._open.items()):
             if seq <= upto and rank not in one.said:
@@ -195,19 +233,26 @@ class JobSession:
     def finished(
         self, seq: int, word: Word, why: str = "", counters: Mapping[str, int] | None = None
     ) -> None:
-        """Store the outcome of the device."""
+        """Store the outcome of a bucket from the device; REFUSED ends the job.
+
+        Args:
+            seq: Number of the bucket.
+            word: Outcome.
+            why: Reason in one line, "" for DONE.
+            counters: Counters of the device for this bucket.
+        """
         self._at_work.discard(seq)
         decided = self._decide(seq, word, why, counters or {})
         if decided == Word.REFUSED:
             self.end(why)
 
     def overdue(self, why: str) -> None:
-        """Declare all buckets at the device LOST."""
+        """Declare all buckets at the device LOST with a reason."""
         for seq in self._at_work:
             self._decide(seq, Word.LOST, why)
 
     def ask(self, rank: int, asked: Ask) -> None:
-        """Answer a rank that has waited long for a bucket."""
+        """Answer a rank that has waited long for a bucket: DONE, or PENDING with the reason."""
         if self._shared is None or self._shared.outcome(asked.seq) != Word.NONE:
             self._tell(rank, Done(asked.seq))
         elif asked.seq in self._at_work:
@@ -219,13 +264,16 @@ class JobSession:
 
     # -- time -------------------------------------------------------------------------------------
     def deadline(self) -> float:
-        """Return when `expire` must be called."""
+        """Return the time, in seconds, at which `expire` must be called; infinity for never."""
         waits = [one.since for one in self._open.values()] if self.whole else [self._since]
         return min(waits, default=math.inf) + self.timeout_s
 
     def expire(self, now: float) -> None:
         """Declare buckets LOST that waited too long for a rank; they are never reduced without it.
-        Raise Refusal if ranks did not join in time."""
+
+        Raises:
+            Refusal: Ranks did not join in time.
+        """
         if not self.whole:
             if now >= self._since + self.timeout_s:
                 ranks = ", ".join(map(str, self.missing))
@@ -241,7 +289,7 @@ class JobSession:
 
     # -- for people -------------------------------------------------------------------------------
     def told(self) -> list[str]:
-        """Return the lines of a status report."""
+        """Return lines of text with the state of the job, for `nf serve --status`."""
         first, tally = self.first, self.tally
         came = [str(rank) for rank in sorted(self._ranks)]
         lines = [

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric.lock import Busy, Lock
-from neuron_fabric.reducers.server_session import Word
+from neuron_fabric.reducers.server_client import Word
 from neuron_fabric.reducers.server_wire import (
     Ask,
     Bye,
@@ -61,7 +61,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class _Peer:
-    """Connection, and the rank that said HELLO on it."""
+    """Connection to a process, and the session and rank of its HELLO (none before it)."""
 
     sock: socket.socket
     who: str
@@ -70,11 +70,17 @@ class _Peer:
 
 
 class Listener:
-    """Socket of a server; the file of a dead server is replaced."""
+    """Listening Unix socket of a server, with a lock; the file of a dead server is replaced."""
 
     def __init__(self, path: Path, *, others: bool = False) -> None:
-        """Open the socket. With ``others`` other users can connect, and get an answer if they may
-        not join. Raise ServerError if no socket can be made, or another server has it.
+        """Create the socket and listen.
+
+        Args:
+            path: Path of the socket.
+            others: Let other users connect; they get an answer if they may not join.
+
+        Raises:
+            ServerError: No socket can be made, another server has it, or another file is there.
         """
         check_path(path)
         self.path, other = path, "choose another --socket"
@@ -99,7 +105,7 @@ class Listener:
             undo.pop_all()
 
     def _clear(self, other: str) -> None:
-        """Remove the socket of a dead server; the lock is held."""
+        """Remove the socket file of a dead server, if there is one; the caller holds the lock."""
         try:
             mode = self.path.lstat().st_mode
         except FileNotFoundError:
@@ -109,7 +115,7 @@ class Listener:
         self.path.unlink()
 
     def close(self) -> None:
-        """Close and remove the socket."""
+        """Close the socket, remove its file and release the lock."""
         self.sock.close()
         self.path.unlink(missing_ok=True)
         self._lock.release()
@@ -117,7 +123,15 @@ class Listener:
 
 @dataclass(frozen=True)
 class Finished:
-    """Outcome of a bucket; ``owner`` as passed to `put`."""
+    """Outcome of a bucket from the device.
+
+    Attributes:
+        owner: Session of the bucket, as passed to `DeviceThread.put`.
+        seq: Number of the bucket in its job.
+        word: Outcome: DONE, LOST or REFUSED.
+        why: Reason in one line, "" for DONE.
+        counters: Counters of the device.
+    """
 
     owner: Any
     seq: int
@@ -127,11 +141,19 @@ class Finished:
 
 
 class DeviceThread:
-    """Thread of the device of a server: buckets in, outcomes out, one at a time. ``wake`` is a file
-    descriptor that becomes readable when a bucket is finished."""
+    """Thread in which the device of a server reduces buckets, one at a time.
+
+    `put` queues buckets, `finished` returns outcomes. `wake` is a file descriptor that becomes
+    readable when a bucket is finished.
+    """
 
     def __init__(self, device: ServedDevice, timeout_s: float) -> None:
-        """Start the thread. A bucket is abandoned ``timeout_s`` after the limit of the device."""
+        """Start the thread.
+
+        Args:
+            device: Device, closed by `close`.
+            timeout_s: Seconds beyond the device's own limit after which a bucket is abandoned.
+        """
         self.device, self._timeout_s = device, timeout_s
         self.wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._todo: queue.SimpleQueue[tuple[Any, ServedBucket] | None] = queue.SimpleQueue()
@@ -144,11 +166,11 @@ class DeviceThread:
         self._thread.start()
 
     def put(self, owner: Any, bucket: ServedBucket) -> None:
-        """Queue a bucket."""
+        """Queue a bucket; `owner` is returned with its outcome."""
         self._todo.put((owner, bucket))
 
     def finished(self) -> Iterator[Finished]:
-        """Iterate over the outcomes since the last call."""
+        """Yield the outcomes since the last call; never wait."""
         try:
             os.eventfd_read(self.wake)
         except BlockingIOError:
@@ -160,12 +182,15 @@ class DeviceThread:
                 return
 
     def deadline(self) -> float | None:
-        """Return when the bucket in progress exceeds its limit."""
+        """Return the time at which the bucket in progress exceeds its limit; None for no bucket."""
         return self._until
 
     def expire(self, now: float) -> bool:
-        """Return whether the bucket in progress has just exceeded its limit; if so, interrupt the
-        device."""
+        """Interrupt the device if the bucket in progress has exceeded its limit.
+
+        Returns:
+            True if the limit was exceeded since the last call.
+        """
         if self._until is None or now < self._until:
             return False
         self._until, self.stuck = None, True
@@ -173,7 +198,10 @@ class DeviceThread:
         return True
 
     def close(self, wait_s: float = 10.0) -> None:
-        """End the thread and close the device."""
+        """End the thread and close the device; interrupt a device that is still at work.
+
+        A device that does not end within `wait_s` seconds is left.
+        """
         self._todo.put(None)
         self._thread.join(0.2)
         if self._thread.is_alive():
@@ -205,7 +233,7 @@ class DeviceThread:
 
 
 class ReducerServer:
-    """Server of jobs of ``workers`` ranks."""
+    """Server that reduces the buckets of one job of ``workers`` ranks at a time."""
 
     def __init__(
         self,
@@ -216,15 +244,15 @@ class ReducerServer:
         say: Say,
         allowed: Collection[int] = (),
     ) -> None:
-        """Prepare the loop.
+        """Prepare the event loop and start the thread of the device.
 
         Args:
-            listener: Open socket.
-            workers: Ranks of a job.
+            listener: Open socket, closed at the end.
+            workers: Number of ranks of a job.
             device: Device, closed at the end.
-            timeout_s: How long ranks wait for a rank.
-            say: Prints a line of the log.
-            allowed: Other users that may join.
+            timeout_s: Seconds that ranks wait for a late rank.
+            say: Function that prints a line of the log.
+            allowed: Numbers of other users that may join.
         """
         self._users = {os.getuid(), *allowed}
         self._deaf_until = 0.0
@@ -244,7 +272,7 @@ class ReducerServer:
         self._select.register(self._device.wake, selectors.EVENT_READ)
 
     def run(self) -> None:
-        """Serve until `stop` or an exception."""
+        """Serve until `stop` or an exception; then release all resources."""
         try:
             while not self._stopped:
                 try:
@@ -266,11 +294,11 @@ class ReducerServer:
         self._expire()
 
     def stop(self) -> None:
-        """End `run` soon; callable from any thread or signal handler."""
+        """Make `run` return soon; callable from any thread or signal handler."""
         self._stopped = True
 
     def report(self) -> list[str]:
-        """Return the lines of a status report."""
+        """Return lines of text on the state of the server and its jobs, for `nf serve --status`."""
         up = time.monotonic() - self._start
         lines = [
             f"{self._name} for {self._workers} workers at {self._listener.path}, up {up:,.0f} s, "
@@ -391,7 +419,7 @@ class ReducerServer:
         self._drop(peer)
 
     def _drop(self, peer: _Peer, *, bye: bool = False) -> None:
-        """Close a connection."""
+        """Close a connection, and let its rank leave its session."""
         self._forget(peer)
         session = peer.session
         if session is None:
@@ -440,7 +468,7 @@ class ReducerServer:
             self._end(session, session.ended)
 
     def _end(self, session: JobSession, why: str) -> None:
-        """End a session for all its peers."""
+        """End a session for all its ranks; wait for the device if it has a bucket of it."""
         session.end(why)
         if not session.idle:
             return  # wait for the device
@@ -452,7 +480,10 @@ class ReducerServer:
             self._before.update(session.tally)
 
     def _abandon(self, error: Exception) -> None:
-        """End a session after a fault of the server, without calling it again."""
+        """End the session after an exception in the server; of its methods call only `close`.
+
+        Without a session, raise the exception again.
+        """
         session, self._session = self._session, None
         if session is None:
             raise error
@@ -462,7 +493,10 @@ class ReducerServer:
         session.close()
 
     def _dismiss(self, session: JobSession, why: str, told: bool = False) -> None:
-        """Refuse all peers of a session; ``told``: write a line of the log for each."""
+        """Send REFUSED to all ranks of a session and close their connections.
+
+        ``told``: write a line of the log for each.
+        """
         for peer in [one for one in self._peers.values() if one.session is session]:
             if told:
                 self._say(f"refused {peer.who}: {why}")

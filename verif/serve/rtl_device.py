@@ -28,8 +28,8 @@ from neuron_fabric.errors import CaptureError
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel
 from verif.host.c_interface import Block, Kind, register_ops
 from verif.replay.bulk.epoch_block import EpochBlock, LinePlaces
-from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
+from verif.replay.line_check import judge
 from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
 from verif.replay.plan import Extent, Placement, Plan, RegionUse, log2_up, one_size, selectors
 from verif.serve.served_bucket import OF_VOTES, Counts, ServedBucket, Stretch
@@ -39,9 +39,10 @@ IN_TURN = 2
 OPEN_S, ROUND_S = 20.0, 10.0
 """Seconds on a busy machine to start a simulator, and for commits and registers of a round in a
 separate process. Without this allowance a slow simulator is killed for every bucket and never
-starts."""
+starts.
+"""
 CAP_MOST = 256
-"""Most contributions among which the device counts misses."""
+"""Largest window of the device's capacity check: contributions among which it counts misses."""
 SEVERE = 3
 """DevLoad code of severe overload."""
 _ADDRESS = {name: REG_MAP.expand()[name].address for name in ("CAP_WINDOW", "CAP_THRESHOLD")}
@@ -50,14 +51,17 @@ _FALLBACK = REG_MAP.expand()["FALLBACK"].address
 
 @dataclass(frozen=True)
 class FallbackLimit:
-    """Limit above which a region raises FALLBACK: ``misses`` among its last ``window``
-    contributions."""
+    """Limit of the device's capacity check (`nf serve --capacity MISSES/WINDOW`).
+
+    A region raises FALLBACK at more than ``misses`` slot misses among its last ``window``
+    contributions.
+    """
 
     misses: int
     window: int
 
     def __post_init__(self) -> None:
-        """Raise ValueError for values that disable the check."""
+        """Raise ValueError unless 0 <= misses < window <= CAP_MOST."""
         if not 0 <= self.misses < self.window <= CAP_MOST:
             what = f"{self.misses} misses of {self.window} contributions"
             raise ValueError(f"{what}: there are 1 to {CAP_MOST}, and fewer misses")
@@ -65,8 +69,14 @@ class FallbackLimit:
 
 @dataclass(frozen=True)
 class Round:
-    """Lines that go through the device together. By mode: their places among a worker's lines, and
-    the contributors int64[m, n]: worker w of the region is worker who[w] of the job."""
+    """Lines of a bucket that one epoch of the device reduces.
+
+    Attributes:
+        workers: Number of workers that contribute to each line.
+        lines: By mode, indices of the lines among a worker's lines of the bucket, int64[n].
+        who: By mode, the contributors int64[workers, n]: worker w of the region is worker who[w, i]
+            of the job for line i.
+    """
 
     workers: int
     lines: dict[Mode, NDArray[np.int64]]
@@ -76,8 +86,16 @@ class Round:
 def place(
     params: DeviceParams, workers: int, of_job: tuple[Mode, ...] = OF_VOTES
 ) -> dict[Mode, tuple[RegionConfig, ...]]:
-    """Return two regions per mode, as large as possible. Raise DeviceError if one line per mode
-    does not fit."""
+    """Return two regions per mode of a job, as large as the device's memory allows.
+
+    Args:
+        params: Parameters of the device.
+        workers: Number of workers of the job.
+        of_job: Modes of the job.
+
+    Raises:
+        DeviceError: Too many workers or modes, or one line per mode does not fit.
+    """
     placement = Placement(params, workers, Tie.PLUS, 1)
     modes = [mode for mode in of_job for _ in range(IN_TURN)]
     if workers > min(MAX_WORKERS, params.cnt_max):
@@ -100,8 +118,10 @@ def place(
 
 
 def rounds(bucket: ServedBucket, size: int) -> Iterator[Round]:
-    """Split a bucket into rounds of at most ``size`` lines per mode; lines without any vote are
-    skipped."""
+    """Split a bucket into rounds of at most ``size`` lines per mode.
+
+    Lines of a round have equally many contributors; lines without any are left out.
+    """
     split = {stretch.mode: _by_number(stretch, len(bucket.sent)) for stretch in bucket.stretches}
     for workers in sorted({m for groups in split.values() for m in groups if m}, reverse=True):
         groups = {mode: own[workers] for mode, own in split.items() if workers in own}
@@ -119,7 +139,11 @@ def rounds(bucket: ServedBucket, size: int) -> Iterator[Round]:
 def _by_number(
     stretch: Stretch, workers: int
 ) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Group the lines of a stretch by the number of their contributors."""
+    """Group the lines of a stretch by the number m of their contributors.
+
+    Returns:
+        By m, the indices of the lines int64[n] and their contributors int64[m, n].
+    """
     if stretch.present is None:
         who = np.repeat(np.arange(workers)[:, None], len(stretch.lines), axis=1)
         return {workers: (stretch.lines, who)}
@@ -133,14 +157,17 @@ def _by_number(
 
 
 def _places(bucket: ServedBucket, one: Round) -> LinePlaces:
-    """Return the places in shared memory, for a device that reads it directly."""
+    """Return the indices of a round's lines in the shared memory, for a device that reads it."""
     room = bucket.sent.shape[1]
     at = [(one.who[mode] * room + lines).reshape(-1) for mode, lines in one.lines.items()]
     return LinePlaces(bucket.sent.reshape(-1, LINE_BYTES), np.concatenate(at))
 
 
 class RtlDevice:
-    """RTL device of a server."""
+    """Device of a server that reduces by the RTL in a simulator, and checks every result.
+
+    The driver, the reducers and the counters must agree; see `ServedDevice`.
+    """
 
     def __init__(
         self,
@@ -152,19 +179,19 @@ class RtlDevice:
         capacity: FallbackLimit | None = None,
         apart: bool = False,
     ) -> None:
-        """Open the device.
+        """Start the simulator.
 
         Args:
             model: Design, built for bulk replay with the parameters of ``options``.
             folder: Folder for files of the simulator.
             simulator: Name of the simulator.
-            workers: Workers of a job.
-            options: Parameters, seed and memory timing.
-            capacity: When regions raise FALLBACK; None: never.
-            apart: See `EpochBlock.of`.
+            workers: Number of workers of a job.
+            options: Parameters of the device, seed and memory timing.
+            capacity: Limit above which regions raise FALLBACK; None: never.
+            apart: Send all lines of a worker before those of the next one; see `EpochBlock.of`.
 
         Raises:
-            DeviceError: if the device does not start, or has no room.
+            DeviceError: The device does not start, or has no room.
         """
         self._options = options or ReplayOptions()
         self.params, self._simulator = self._options.device, simulator
@@ -188,11 +215,14 @@ class RtlDevice:
 
     @property
     def name(self) -> str:
-        """Return the printed name."""
+        """Kind of the device with its simulator, for example "rtl (verilator)", for messages."""
         return f"rtl ({self._simulator})"
 
     def reduce(self, bucket: ServedBucket) -> Counts:
-        """Reduce a bucket; see `ServedDevice`."""
+        """Reduce a bucket in rounds and return the device's counters; see `ServedDevice`.
+
+        A bucket with modes that the regions lack restarts the device with other regions.
+        """
         counts = Counts()
         for stretch in bucket.stretches:
             bucket.got[:, stretch.lines] = 0
@@ -218,7 +248,7 @@ class RtlDevice:
         return counts
 
     def seconds(self, bucket: ServedBucket) -> float:
-        """Return the time limit; see `ServedDevice`."""
+        """Return the time limit of a bucket in seconds, with a start of the device if needed."""
         rest = 0.0 if self._device is not None and self._has(bucket) else OPEN_S
         return rest + (
             ROUND_S + bucket.contributions / 20 if self._piped else bucket.contributions / 2000
@@ -230,17 +260,22 @@ class RtlDevice:
             self._device.interrupt()
 
     def close(self) -> None:
-        """Close the device; see `ServedDevice`."""
+        """Close the simulator, if it runs; see `ServedDevice`."""
         device, self._device = self._device, None
         if device is not None:
             device.close()
 
     def _has(self, bucket: ServedBucket) -> bool:
-        """Return whether its regions serve the bucket's job."""
+        """Return True if the present regions have the modes of the bucket's job."""
         return set(bucket.modes) <= set(self._modes)
 
     def _opened(self) -> BulkDevice:
-        """Return the device; open a new one if the last died. Raise DeviceGone or DeviceError."""
+        """Return the running device; start a simulator if there is none or the last one died.
+
+        Raises:
+            DeviceGone: The simulator ended during its start.
+            DeviceError: It failed in another way.
+        """
         if self._device is None:
             log2, seed = self.params.mem_lines_log2, self._options.seed
             try:
@@ -256,7 +291,7 @@ class RtlDevice:
         return self._device
 
     def _fallen(self) -> int:
-        """Return 1 if a region raised FALLBACK since the last call, else 0."""
+        """Return 1 if a region raised FALLBACK since the last call, else 0; clear the flags."""
         if self._capacity is None:
             return 0
         device, poll = self._opened(), Block.of(register_ops(Kind.REG_READ, [(_FALLBACK, 0)]))
@@ -267,7 +302,11 @@ class RtlDevice:
         return int(regions != 0)
 
     def _drive(self, bucket: ServedBucket, one: Round) -> None:
-        """Drive a round, check the results, and store them."""
+        """Drive a round through the device, check its results, and store them in the bucket.
+
+        Raises:
+            DeviceError: A line differs from the reducers, or a counter is wrong.
+        """
         device = self._opened()
         work = self._work(bucket, one)
         places = None if self._piped else _places(bucket, one)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from models.line_packing import U8, Mode
 from neuron_fabric.capacity.cost_model import MOST_ROUTES
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.reducers.server_session import BucketShape, row_of
+from neuron_fabric.reducers.server_client import BucketShape, row_of
 from neuron_fabric.reducers.server_wire import Submit
 
 MODES = {
@@ -23,18 +23,21 @@ MODES = {
     Route.G_INT8: Mode.G_INT8,
     Route.FP32: Mode.FP32,
 }
-"""Routes that the server accepts, in the order of its regions."""
+"""Device mode of each route that the server accepts, in the order of its regions."""
 OF_VOTES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
-"""Modes of a job of votes; a job may have as many."""
+"""Modes of a job whose low-bit routes are votes, the default; a job has at most three."""
 
 
 class Refusal(Exception):
-    """Request that cannot be served; one line for all ranks."""
+    """Request that cannot be served, with a text of one line for all ranks."""
 
 
 def modes_of(routes: Sequence[Route]) -> tuple[Mode, ...]:
-    """Return the modes of a job with these routes; FP32 carries the sidecars. Raise Refusal for
-    more than a device holds at a time."""
+    """Return the device modes of a job with these routes, and FP32, which carries the sidecars.
+
+    Raises:
+        Refusal: There are more than `MOST_ROUTES`.
+    """
     wanted = [route for route in MODES if route in routes or route == Route.FP32]
     if len(wanted) > MOST_ROUTES:
         raise Refusal(
@@ -46,8 +49,13 @@ def modes_of(routes: Sequence[Route]) -> tuple[Mode, ...]:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Lines of one mode: their places among a worker's lines, and the contributors bool[W, n];
-    None: all."""
+    """Lines of one mode of a bucket.
+
+    Attributes:
+        mode: Mode of the device.
+        lines: Indices of the lines among a worker's lines of the bucket, int64[n].
+        present: Contributors of each line, bool[W, n]; None: all workers.
+    """
 
     mode: Mode
     lines: NDArray[np.int64]
@@ -56,8 +64,18 @@ class Stretch:
 
 @dataclass(frozen=True)
 class ServedBucket:
-    """Bucket of all workers. ``sent`` uint8[W, lines, 64]; ``got`` uint8[1 + P, lines, 64] holds
-    votes or sums and count planes at the places of their lines; ``modes`` of its job."""
+    """Bucket that all workers have submitted, with its lines in the shared memory.
+
+    Attributes:
+        seq: Number of the bucket in the job.
+        step: Training step.
+        bucket: Number of the bucket in the step.
+        stretches: Lines to reduce, one stretch per mode.
+        sent: Lines of the workers, uint8[W, lines, 64].
+        got: Results, uint8[1 + P, lines, 64], at the indices of their lines: votes or sums, then up
+            to P count planes.
+        modes: Modes of the job.
+    """
 
     seq: int
     step: int
@@ -69,12 +87,12 @@ class ServedBucket:
 
     @property
     def lines(self) -> int:
-        """Return the reduced lines per worker."""
+        """Number of lines to reduce, per worker."""
         return sum(len(one.lines) for one in self.stretches)
 
     @property
     def contributions(self) -> int:
-        """Return the contributions of all workers."""
+        """Number of contributions of all workers; absent workers do not count."""
         return sum(
             int(one.present.sum()) if one.present is not None else len(one.lines) * len(self.sent)
             for one in self.stretches
@@ -83,8 +101,15 @@ class ServedBucket:
 
 @dataclass
 class Counts:
-    """Counters of a device for a bucket; ``cycles`` is 0 without a clock, ``fallback`` 1 if a
-    region raised FALLBACK."""
+    """Counters of a device for one bucket.
+
+    Attributes:
+        cycles: Clock cycles; 0 without a clock.
+        rounds: Epochs that the bucket took.
+        answers: Responses of the device.
+        severe: Responses with DevLoad severe.
+        fallback: 1 if a region raised FALLBACK, else 0.
+    """
 
     cycles: int = 0
     rounds: int = 0
@@ -94,8 +119,14 @@ class Counts:
 
 
 def check_alike(said: Mapping[int, Submit]) -> None:
-    """Raise Refusal with the first difference, and both values, if ranks submitted different
-    buckets."""
+    """Check that all ranks submitted the same bucket: step, number, parts and columns.
+
+    Args:
+        said: Submission of each rank.
+
+    Raises:
+        Refusal: With the first difference, and both values.
+    """
     first, *others = sorted(said)
     for rank in others:
         for name in ("step", "bucket", "parts", "columns"):
@@ -108,8 +139,18 @@ def check_alike(said: Mapping[int, Submit]) -> None:
 
 
 def bucket_of(said: Submit, sent: U8, got: U8, modes: tuple[Mode, ...] = OF_VOTES) -> ServedBucket:
-    """Return the bucket to reduce in a job of these ``modes``. Raise Refusal for another mode, for
-    more lines than agreed, and for tables of tensors that are malformed or differ."""
+    """Return the bucket to reduce, from a submission and the tables in the shared memory.
+
+    Args:
+        said: Submission of any rank; all are alike.
+        sent: Lines of the workers, uint8[W, lines, 64].
+        got: Memory for results, uint8[1 + P, lines, 64].
+        modes: Modes of the job.
+
+    Raises:
+        Refusal: A part has another mode, there are more lines than agreed, or tables of tensors are
+            malformed or differ between ranks.
+    """
     shape = BucketShape(said.parts, said.columns)
     if shape.lines > sent.shape[1]:
         raise Refusal(
@@ -141,8 +182,10 @@ def bucket_of(said: Submit, sent: U8, got: U8, modes: tuple[Mode, ...] = OF_VOTE
 
 
 def _table(shape: BucketShape, sent: U8) -> NDArray[np.int64]:
-    """Return the first line and column of each voted tensor, int64[n, 2], equal on all ranks. 64
-    bits, because differences of 32-bit values need 33 bits."""
+    """Return (first line, column) of each voted tensor, int64[n, 2], the same on all ranks.
+
+    64 bits, because differences of 32-bit values need 33 bits. Raise Refusal if ranks differ.
+    """
     first, entries = shape.table
     flat = sent[:, first : shape.lines].reshape(len(sent), -1)[:, : 8 * entries]
     for rank in range(1, len(flat)):
@@ -155,7 +198,7 @@ def _table(shape: BucketShape, sent: U8) -> NDArray[np.int64]:
 
 
 def _present(shape: BucketShape, sent: U8) -> NDArray[np.bool_]:
-    """Return bool[W, columns]: which workers have a vote on which tensor."""
+    """Return bool[W, columns]: True where a worker has a vote on a tensor."""
     first, row = shape.side
     with np.errstate(invalid="ignore"):  # signalling NaN
         return np.asarray(row_of(sent, first + row, shape.columns) > 0)
@@ -164,7 +207,16 @@ def _present(shape: BucketShape, sent: U8) -> NDArray[np.bool_]:
 def _of_lines(
     table: NDArray[np.int64], lines: NDArray[np.int64], here: NDArray[np.bool_]
 ) -> NDArray[np.bool_] | None:
-    """Return the contributors of each line; None: all."""
+    """Return the contributors of each line, bool[W, n]; None if all contribute to all lines.
+
+    Args:
+        table: (first line, column) of each tensor, see `_table`.
+        lines: Indices of the lines.
+        here: Workers with a vote on each column, see `_present`.
+
+    Raises:
+        Refusal: The first lines of the tensors are not ascending from that of their part.
+    """
     starts, columns = table[:, 0], table[:, 1]
     if len(lines) and (starts[0] != lines[0] or (np.diff(starts) <= 0).any()):
         raise Refusal("the first lines of tensors do not go up from that of their part")
@@ -175,7 +227,7 @@ def _of_lines(
 
 
 def _joined(some: list[Stretch], workers: int) -> Stretch:
-    """Join stretches of one mode."""
+    """Join the stretches of one mode to one, in their order."""
     lines = np.concatenate([one.lines for one in some])
     if all(one.present is None for one in some):
         return Stretch(some[0].mode, lines)

@@ -14,36 +14,41 @@ from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.codec import Route, sum_kind
 from neuron_fabric.errors import LineError
-from verif.replay.check import expected_lines
+from verif.replay.line_check import expected_lines
 from verif.replay.plan import Lines, RegionUse, selectors
 from verif.serve.served_bucket import Counts, ServedBucket
 
 
 class DeviceError(LineError):
-    """The device cannot serve the job or returned a wrong line: the training ends."""
+    """Device that cannot serve the job or returned a wrong line: the training ends."""
 
 
 class DeviceLost(Exception):
-    """The device died; a new one serves the next bucket. One line."""
+    """Death of the device, with a reason of one line; a new one serves the next bucket."""
 
 
 class ServedDevice(Protocol):
-    """Device that reduces buckets, one at a time, in a separate thread."""
+    """Interface of a device that reduces buckets, one at a time, in its own thread."""
 
     params: DeviceParams
 
     @property
     def name(self) -> str:
-        """Return the printed name."""
+        """Kind of the device, for messages and reports."""
 
     def reduce(self, bucket: ServedBucket) -> Counts:
-        """Fill ``bucket.got``. Raise DeviceLost or DeviceError."""
+        """Reduce a bucket: fill ``bucket.got``, and return the counters.
+
+        Raises:
+            DeviceLost: The device died; the bucket is LOST.
+            DeviceError: The device cannot serve the bucket, or returned a wrong line.
+        """
 
     def seconds(self, bucket: ServedBucket) -> float:
-        """Return an upper bound of the seconds for a bucket on a busy machine."""
+        """Return an upper bound of the seconds that the bucket takes on a busy machine."""
 
     def interrupt(self) -> None:
-        """Abort the bucket in progress, from another thread."""
+        """Abort the bucket in progress; called from another thread."""
 
     def close(self) -> None:
         """Release all resources."""
@@ -51,13 +56,13 @@ class ServedDevice(Protocol):
 
 @dataclass
 class ModelDevice:
-    """Reference reducers, without simulator and clock."""
+    """Device of the reference reducers in this process, without simulator and clock."""
 
     params: DeviceParams = field(default_factory=DeviceParams)
     name: str = "model"
 
     def reduce(self, bucket: ServedBucket) -> Counts:
-        """Reduce a bucket; see `ServedDevice`."""
+        """Reduce a bucket by the reference reducers; see `ServedDevice`."""
         for one in bucket.stretches:
             sent, mode = bucket.sent[:, one.lines], one.mode
             config = RegionConfig(0, 0, 0, len(sent), mode)
@@ -67,7 +72,7 @@ class ModelDevice:
         return Counts(answers=bucket.contributions)
 
     def seconds(self, bucket: ServedBucket) -> float:
-        """Return the time limit; see `ServedDevice`."""
+        """Return the time limit of a bucket in seconds; see `ServedDevice`."""
         return bucket.contributions / 1e4
 
     def interrupt(self) -> None:
@@ -78,8 +83,17 @@ class ModelDevice:
 
 
 def put(bucket: ServedBucket, at: NDArray[np.int64], mode: Mode, lines: Lines) -> None:
-    """Store returned lines at their places: results and count planes, or for integer codes the sums
-    in the view that a job of this many workers reads."""
+    """Store the lines that a device returned in ``bucket.got``.
+
+    Results and count planes are stored, or for integer codes the sums in the view (SUM8 or SUM16)
+    that a job of this many workers reads.
+
+    Args:
+        bucket: Bucket of the lines.
+        at: Indices of the lines in the bucket.
+        mode: Mode of the lines.
+        lines: Lines by view.
+    """
     if mode.bits:
         _, kind = sum_kind(Route(mode.name), len(bucket.sent))
         sums = lines.sum8 if kind == "<i1" else lines.sum16

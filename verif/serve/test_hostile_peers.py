@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile peers: a server ends them with one line and serves the next job; a rank refuses a hostile
-server; no gradient goes to another user."""
+"""Hostile peers of the reducer server and of a rank.
+
+A server ends hostile peers with one line and serves the next job; a rank refuses a hostile server;
+no gradient is sent to another user.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route
-from neuron_fabric.reducers import server_session, server_wire
-from neuron_fabric.reducers.server_session import ServerSession, SharedLines, Word
+from neuron_fabric.reducers import server_client, server_wire
+from neuron_fabric.reducers.server_client import ServerSession, SharedLines, Word
 from neuron_fabric.reducers.server_wire import (
     Hello,
     ServerError,
@@ -64,7 +67,7 @@ SUBMIT = {
 
 
 def answer(sock: socket.socket, message: dict[str, Any]) -> dict[str, Any]:
-    """Return the first answer of the server to a message."""
+    """Send a message as JSON; return the server's first answer, {"say": "nothing"} if it closes."""
     sock.send(json.dumps(message, ensure_ascii=False).encode())
     assert readable(sock, 20), "the server does not answer"
     return dict(json.loads(sock.recv(4096) or b'{"say": "nothing"}'))
@@ -79,14 +82,14 @@ def join(rank: ServerSession) -> None:
 
 
 def serves(path: Path) -> None:
-    """Check that a job of two honest ranks is done."""
+    """Check that a job of two honest ranks gets its bucket done."""
     with joined(path, 2, job="honest") as ranks:
         assert outcomes(ranks, BUCKET) == ["done"] * 2
 
 
 @contextmanager
 def welcomed(path: Path) -> Iterator[list[socket.socket]]:
-    """Return two raw connections whose job is complete."""
+    """Yield two raw connections that have joined as ranks 0 and 1 of one job."""
     socks = [connect(path) for _ in range(2)]
     try:
         for rank, sock in enumerate(socks):
@@ -128,7 +131,7 @@ BAD_SUBMIT: list[tuple[dict[str, Any], str]] = [
 
 
 def test_numbers_and_texts_out_of_range() -> None:
-    """Such values end the rank and its session, as its death would."""
+    """Check that numbers and texts out of range end the rank with a reason, and its session."""
     with serving(2) as served:
         for change, line in BAD_HELLO:
             with connect(served.path) as sock:
@@ -141,7 +144,10 @@ def test_numbers_and_texts_out_of_range() -> None:
 
 
 def test_parts_of_more_lines_than_agreed_make_nothing_of_their_size() -> None:
-    """Regression: 10^9 and -10^9 lines had a sum of 0, and a list of 10^9 places was made."""
+    """Check that parts of more lines than HELLO agreed are refused without memory of their size.
+
+    Regression: 10^9 and -10^9 lines had a sum of 0, and a list of 10^9 places was made.
+    """
     parts = [{**PART, "lines": 10**9}]
     with serving(2) as served:
         with welcomed(served.path) as socks:
@@ -157,7 +163,10 @@ def test_parts_of_more_lines_than_agreed_make_nothing_of_their_size() -> None:
 
 
 def test_a_job_named_by_emoji_is_told() -> None:
-    """Regression: a status with 400 emoji ended the server; lines are now cut by bytes."""
+    """Check that a job name of emoji is shown in the status, and that long lines are cut by bytes.
+
+    Regression: a status with 400 emoji ended the server.
+    """
     with serving(2) as served, connect(served.path) as sock:
         sock.send(json.dumps({**HELLO, "job": EMOJI * 16}).encode())
         assert any(EMOJI * 16 in line for line in serve.status(served.path))
@@ -197,7 +206,7 @@ time.sleep(60)
 
 @contextmanager
 def held(file: int) -> Iterator[None]:
-    """Hold the lock of the shared memory in another process."""
+    """Hold the lock of the shared memory (`file`) in another process for a `with` block."""
     command = [sys.executable, "-c", HOLDER, str(file)]
     with subprocess.Popen(command, pass_fds=[file], stdout=subprocess.PIPE) as holder:
         try:
@@ -209,7 +218,7 @@ def held(file: int) -> Iterator[None]:
 
 
 def test_a_rank_that_holds_the_lock() -> None:
-    """The server does not wait for the lock: buckets are LOST, a status is answered."""
+    """Check that buckets are LOST, and a status is answered, while a rank holds the lock."""
     with serving(2) as served, joined(served.path, 2) as ranks:
         session = ranks[0]._session
         assert session is not None
@@ -222,7 +231,7 @@ def test_a_rank_that_holds_the_lock() -> None:
 
 
 def test_a_rank_does_not_wait_for_the_lock_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_session, "LOCK_S", 0.2)
+    monkeypatch.setattr(server_client, "LOCK_S", 0.2)
     with closing(SharedLines.create(1, 1)) as shared:
         with held(shared.file):
             with pytest.raises(ServerError, match=r"another process has held its lock for 0\.2 s"):
@@ -232,7 +241,7 @@ def test_a_rank_does_not_wait_for_the_lock_for_ever(monkeypatch: pytest.MonkeyPa
 
 
 def test_no_files_are_left(tmp_path: Path) -> None:
-    """The server pauses, and serves again when file descriptors are free."""
+    """Check that a server without free file descriptors pauses, and serves again later."""
     path = tmp_path / "s"
     command = [sys.executable, "-m", "scripts.cli.main", "serve", "--device", "model"]
     with (tmp_path / "said").open("wb") as said:
@@ -298,7 +307,7 @@ def test_a_fault_of_the_server_ends_the_session_alone(
 # -- other users ----------------------------------------------------------------------------------
 @pytest.fixture
 def _of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the other end appear to be of user 4711."""
+    """Make the peer of every connection of this process appear to be of user 4711."""
     monkeypatch.setattr(server_wire, "peer_of", lambda _: (1, 4711))
 
 
@@ -326,7 +335,7 @@ def test_a_server_of_another_user_gets_nothing(
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 def test_a_real_server_of_another_user() -> None:
-    """The kernel identifies the server, whatever the mode of the socket's file."""
+    """Check that a server of another user is recognised by the kernel's word, not by file modes."""
     with serving(2) as served:
         served.path.chmod(0o666)
         served.path.parent.chmod(0o755)
@@ -345,7 +354,10 @@ def test_a_real_server_of_another_user() -> None:
 
 
 def test_users_that_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the listed users may connect."""
+    """Check that only this user and those of `allowed` (`--allow-uid`) may join.
+
+    Lists of users that are no numbers are refused, and so is the default socket with `--allow-uid`.
+    """
     monkeypatch.setattr(reducer_server, "peer_of", lambda _: (1, 4711))
     with serving(2) as served:
         assert served.path.stat().st_mode & 0o777 == 0o600
@@ -385,7 +397,10 @@ def test_the_default_socket_is_private(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("what", ["a file", "no seals", "another size"])
 def test_memory_that_its_sender_could_change_is_not_mapped(tmp_path: Path, what: str) -> None:
-    """A server that truncated the memory would end the training by SIGBUS."""
+    """Check that a rank maps no memory that is a file, unsealed or of another size than agreed.
+
+    A server that truncated the memory would end the training by SIGBUS.
+    """
     with new_socket() as listener:
         listener.bind(os.fspath(tmp_path / "s"))
         listener.listen(5)
@@ -393,7 +408,7 @@ def test_memory_that_its_sender_could_change_is_not_mapped(tmp_path: Path, what:
         rank.join()
         sock, _ = listener.accept()
         with sock, closing(rank):
-            size = server_session.bytes_of(1, 20)
+            size = server_client.bytes_of(1, 20)
             if what == "a file":
                 file = os.open(tmp_path / "f", os.O_RDWR | os.O_CREAT)
                 os.ftruncate(file, size)
@@ -440,7 +455,7 @@ _FIELDS: dict[str, tuple[st.SearchStrategy[Any], st.SearchStrategy[Any]]] = {
     "present": (st.just(0), _NUMBERS),
     "poison": (st.just(0), _NUMBERS),
 }
-"""Strategies of each field: usual values, and others."""
+"""Hypothesis strategies of each field of a message: usual values, and any others."""
 _OF = {
     "HELLO": ("job", "rank", "world", "fingerprint", "lines", "routes"),
     "SUBMIT": ("seq", "step", "bucket", "parts", "columns", "present", "poison"),
@@ -454,7 +469,7 @@ _OF = {
 
 @st.composite
 def messages(draw: st.DrawFn) -> bytes:
-    """Draw a message: fields in range or not, or arbitrary bytes."""
+    """Draw the bytes of a message: JSON with fields in range, or one out of range, or any bytes."""
     if draw(st.integers(0, 19)) == 19:
         return draw(st.binary(max_size=200) | st.text(max_size=80).map(str.encode))
     say = draw(st.sampled_from(["SUBMIT"] * 9 + ["SKIP", "ASK", *_OF]))
@@ -466,8 +481,15 @@ def messages(draw: st.DrawFn) -> bytes:
 
 
 def flood(examples: int, each: int) -> None:
-    """Send messages of three peers, some of whom share a job and write to the shared memory. The
-    server must answer after each example, and serve at the end."""
+    """Send random messages of three peers to a server, two of which may share a job.
+
+    They also write to the shared memory. The server must answer after each example, and serve at
+    the end.
+
+    Args:
+        examples: Number of examples of hypothesis.
+        each: Messages of an example.
+    """
     number = itertools.count()
     with serving(2, timeout_s=0.2) as served:
 
@@ -516,7 +538,7 @@ def flood(examples: int, each: int) -> None:
 
 
 def scribble(sock: socket.socket, noise: random.Random) -> None:
-    """Read what the server sends, and write random bytes to the memory that comes with it."""
+    """Read all that the server sent, and write random bytes to the memory that comes with it."""
     while select.select([sock], [], [], 0)[0]:
         try:
             data, files, *_ = socket.recv_fds(sock, 4096, 4)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law L13 with real processes: after any kill or stop a training of four ranks continues with equal
-weights, and no bucket has two outcomes."""
+"""Law L13 with real processes: kills and stops at random moments of a training of four ranks.
+
+It continues with equal weights on all ranks, and no bucket has two outcomes.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ BAND = 0.02  # of the loss above FP32's
 
 
 class Keeper:
-    """`nf serve`, restarted whenever it dies."""
+    """`nf serve` for four workers as a process that is started again whenever it ends."""
 
     def __init__(self, path: Path, *words: str) -> None:
         self.path, self.starts, self._ending = path, 0, False
@@ -63,7 +65,7 @@ class Keeper:
                     self._start()
 
     def status(self) -> list[str]:
-        """Return its status; wait until it runs."""
+        """Return the lines of the server's status; wait until it runs."""
         end = time.monotonic() + START_S
         while True:
             try:
@@ -97,7 +99,10 @@ def kept(folder: Path, *words: str) -> Iterator[Keeper]:
 
 
 def training(keeper: Keeper, folder: Path) -> subprocess.Popen[str]:
-    """Start a training that ends when `UNTIL` exists; wait until the server has its job."""
+    """Start a training that ends when the file `UNTIL` exists in `folder`; return its process.
+
+    Wait until the server has its job.
+    """
     words = ["--socket", str(keeper.path), "--alone", "--steps", "100000"]
     words += ["--until", str(folder / UNTIL), "--timeout", str(TIMEOUT_S), "--out", str(folder)]
     process = subprocess.Popen(
@@ -121,7 +126,7 @@ def training(keeper: Keeper, folder: Path) -> subprocess.Popen[str]:
 
 @contextmanager
 def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """Kill a process and its ranks at the end."""
+    """Yield a process; at the end of the `with` block kill it and its ranks if it still runs."""
     try:
         yield process
     finally:
@@ -134,13 +139,13 @@ def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def done(keeper: Keeper) -> int:
-    """Return the buckets that the server has done."""
+    """Return the number of buckets done in the server's present job."""
     found = re.search(r"buckets: (\d+) done", "\n".join(keeper.status()))
     return int(found[1]) if found else 0
 
 
 def device(simulator: str) -> tuple[str, ...]:
-    """Return options of `nf serve`: the RTL in a simulator, built now, or the models."""
+    """Return options of `nf serve`: the RTL in this simulator, built now, or the models for ""."""
     if not simulator:
         return ("--device", "model")
     Simulators().bulk(simulator, {})
@@ -153,7 +158,15 @@ def signalled(pid: int, number: signal.Signals) -> None:
 
 
 def harm(kind: str, keeper: Keeper, ranks: list[int], draw: random.Random) -> None:
-    """Kill or stop a process."""
+    """Kill or stop a process.
+
+    Args:
+        kind: "kill", "stop" or "long-stop", a space, and "server", "simulator" or "rank"; a stop
+            lasts up to half the time-out, a long one up to twice the time-out and 8 s more.
+        keeper: Server.
+        ranks: Process numbers of the ranks.
+        draw: Source of random choices.
+    """
     name, _, of = kind.partition(" ")
     found = {"server": [keeper.process.pid], "simulator": keeper.simulators(), "rank": ranks}[of]
     if not found:
@@ -168,9 +181,12 @@ def harm(kind: str, keeper: Keeper, ranks: list[int], draw: random.Random) -> No
 
 
 def lost_as_one(folder: Path) -> int:
-    """Return the number of steps that lost a bucket. Each of them, if low-bit was in use, must be
-    answered by one decision for FALLBACK by the signal of the reducer: at once, or, after a recent
-    transition, at the next permitted step. There must be no other such decision."""
+    """Return the number of training steps that lost a bucket; check the monitor's decisions.
+
+    Each of them, if low-bit was in use, must be answered by one decision for FALLBACK with the
+    signal of the reducer: at once, or, after a recent transition, at the next permitted step. There
+    must be no other such decision.
+    """
     [run], _ = log.read(folder / "monitor.jsonl")
     at, hold = run.run.fields.index("lost"), run.run.plan.limits.hold
     modes = {one.step + 1: one.mode for one in run.steps}  # that a step began in
@@ -186,7 +202,7 @@ def lost_as_one(folder: Path) -> int:
 
 
 def at_work(keeper: Keeper, process: subprocess.Popen[str]) -> None:
-    """Wait until the server does buckets: again, where it has been harmed."""
+    """Wait until the server completes a bucket, also after it was harmed."""
     count, end = done(keeper), time.monotonic() + START_S
     while (now := done(keeper)) <= count and process.poll() is None:
         assert time.monotonic() < end, keeper.status()
@@ -197,8 +213,18 @@ def at_work(keeper: Keeper, process: subprocess.Popen[str]) -> None:
 def trial(
     tmp_path: Path, kinds: list[str], seed: int, *words: str, settled: bool = False
 ) -> tuple[str, Keeper]:
-    """Disturb a training at random moments; ``settled``: only while the server does buckets. Return
-    the printed text and the keeper."""
+    """Run a training on a server, and harm a process at random moments; see `harm`.
+
+    Args:
+        tmp_path: Folder.
+        kinds: Kinds of harm, in order.
+        seed: Seed of moments and choices.
+        words: Options of `nf serve`.
+        settled: Wait before each harm until the server completes buckets.
+
+    Returns:
+        The text that the training printed, and the keeper of the server.
+    """
     draw = random.Random(seed)
     with kept(tmp_path, *words) as keeper, ended(training(keeper, tmp_path)) as process:
         ranks = [one.pid for one in psutil.Process(process.pid).children()]
@@ -229,14 +255,14 @@ def test_the_server_is_killed_and_stopped(tmp_path: Path) -> None:
 @pytest.mark.nightly("half a minute; the server is killed and stopped in every change")
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_the_simulator_is_killed(tmp_path: Path, simulator: str) -> None:
-    """The server opens another simulator; the ranks do not join again."""
+    """Check that the server opens another simulator, and that no rank has to join again."""
     words = device(simulator)
     _, keeper = trial(tmp_path, ["kill simulator"] * 3, 1, *words)
     assert keeper.starts == 1
 
 
 def test_a_rank_is_killed(tmp_path: Path) -> None:
-    """Its training ends, as without a server; the next one is served."""
+    """Check that the training of a killed rank ends, and that the server serves the next one."""
     with kept(tmp_path, "--device", "model") as keeper:
         with ended(training(keeper, tmp_path)) as process:
             ranks = [one.pid for one in psutil.Process(process.pid).children()]
@@ -256,8 +282,11 @@ KINDS = ["kill server", "kill simulator", "stop server", "stop simulator", "stop
 @pytest.mark.nightly("50 moments of a long training; test_the_server_is_killed has four")
 @pytest.mark.parametrize("simulator", ["", "icarus"])
 def test_fifty_moments(tmp_path: Path, simulator: str) -> None:
-    """With the models, and with the RTL: a killed process loses a bucket, no step takes longer than
-    its time-outs, and the loss is that of FP32."""
+    """Check a long training with 50 kills and stops, with the models and with the RTL.
+
+    Each killed process loses a bucket, no step takes longer than its time-outs, and the loss is
+    that of FP32.
+    """
     draw = random.Random(7)
     kinds = [draw.choice(KINDS) for _ in range(48)] + ["long-stop server", "long-stop simulator"]
     draw.shuffle(kinds)
@@ -274,7 +303,10 @@ def test_fifty_moments(tmp_path: Path, simulator: str) -> None:
 
 
 def fp32_losses(seed: int, steps: int) -> list[float]:
-    """Return the losses of the same training in one process, on the images of all four ranks."""
+    """Return the loss of each step of the same FP32 training in one process, without a server.
+
+    A step uses the images of all four ranks.
+    """
     from torch import set_num_threads
     from torch.nn import functional
     from torch.optim import SGD

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RTL device of the server, and each way in which it may fail: wrong results are never used."""
+"""RTL device of the reducer server, and each way in which it may fail: no wrong result is used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORKERS, LINES = 3, 4
 
 
 def bucket(low: Mode = Mode.G_BINARY, lines: int = LINES) -> ServedBucket:
-    """Return a bucket with votes or integer codes, and FP32 sums."""
+    """Return a bucket of three workers: random lines of mode `low`, as many FP32 lines of ones."""
     sent = np.random.default_rng(1).integers(0, 256, (WORKERS, 2 * lines, 64), np.uint8)
     sent[:, lines:] = np.ones((WORKERS, lines, 16), "<f4").view(np.uint8)
     at = np.arange(2 * lines)
@@ -53,8 +53,11 @@ def test_broken_rtl_is_refused(
 
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_a_job_of_other_modes_has_the_device_started_anew(tmp_path: Path, simulator: str) -> None:
-    """The time limit of a bucket includes a restart: a killed simulator must not have to start
-    within the time of a bucket. Jobs with the same modes need none."""
+    """Check that a bucket with new modes restarts the device, and one with the same modes does not.
+
+    The time limit of a bucket includes a restart: a killed simulator must not have to start
+    within the time of a bucket.
+    """
     device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, WORKERS)
     for low, anew in ((Mode.G_BINARY, False), (Mode.G_INT4, True), (Mode.G_INT4, False)):
         one, other, before = bucket(low), bucket(low), device._device
@@ -95,7 +98,7 @@ FAULTS: dict[str, tuple[Callable[[Block], None], type[Exception], str]] = {
 
 
 class Opened:
-    """Model of a device that is open already."""
+    """Design whose `open` returns a device that is open already."""
 
     build_seconds = 0.0
 
@@ -140,8 +143,10 @@ def test_a_simulator_that_never_comes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_fallback_of_a_bucket(tmp_path: Path, simulator: str) -> None:
-    """The first of three contributions to a line is a miss. FALLBACK is raised above the threshold,
-    not at it."""
+    """Check that a bucket reports FALLBACK if its misses exceed the limit, not if they reach it.
+
+    The first of three contributions to a line is a miss.
+    """
     model = Simulators().bulk(simulator, {})
     for check, fallen in ((FallbackLimit(1, 6), 1), (FallbackLimit(3, 6), 0), (None, 0)):
         device = RtlDevice(model, tmp_path, simulator, WORKERS, capacity=check)
@@ -152,8 +157,11 @@ def test_fallback_of_a_bucket(tmp_path: Path, simulator: str) -> None:
 @pytest.mark.parametrize("simulator", ["icarus"])
 @pytest.mark.parametrize(("slots", "apart"), [(8, True), (8, False), (64, True)])
 def test_slots_that_are_too_few(tmp_path: Path, simulator: str, slots: int, apart: bool) -> None:
-    """More than 8 misses among 16 contributions occur only if workers are apart by more lines than
-    there are slots. The results are equal."""
+    """Check that FALLBACK is raised with 8 slots and workers apart by 8 lines, and not otherwise.
+
+    More than 8 misses among 16 contributions occur only if workers are apart by as many lines as
+    there are slots. The results are equal to those of the models.
+    """
     few, check = {"SLOTS": slots}, FallbackLimit(8, 16)
     model, options = Simulators().bulk(simulator, few), ReplayOptions(parameters=few)
     device = RtlDevice(model, tmp_path, simulator, WORKERS, options, check, apart)

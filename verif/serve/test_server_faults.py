@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals of a server, and its reaction to ranks, servers and devices that end, stop or send wrong
-data: no hang, and one outcome for all ranks (law L13)."""
+"""Faults at the reducer server: one outcome for all ranks, and no hang (law L13).
+
+Refusals, and ranks, servers and devices that end, stop or send wrong data.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from models.parameters import DeviceParams
 from neuron_fabric.codec import Route
 from neuron_fabric.reducers import server_wire
 from neuron_fabric.reducers.interface import Part
-from neuron_fabric.reducers.server_session import ServerSession
+from neuron_fabric.reducers.server_client import ServerSession
 from neuron_fabric.reducers.server_wire import (
     ServerError,
     address,
@@ -49,7 +51,7 @@ CODES = (Route.G_INT4, Route.G_INT8)
 
 
 def refusal(path: Path, *ranks: ServerSession) -> list[str]:
-    """Return the errors of these ranks when they join."""
+    """Let these ranks join; return the error of each, "welcome" for none."""
 
     def join(number: int) -> str:
         try:
@@ -112,7 +114,10 @@ def test_what_ranks_say_differently_is_refused_to_all(other: dict[str, object], 
 
 
 def test_who_does_not_fit() -> None:
-    """A wrong world, rank or job is refused without disturbing the others."""
+    """Check that a wrong world, rank, job, size or number of routes is refused with the reason.
+
+    Ranks of the job that runs are not disturbed.
+    """
     with serving(2) as served, joined(served.path, 2) as ranks:
         others = [
             rank_of(served.path, 0, 3),
@@ -178,7 +183,10 @@ def test_a_rank_that_never_comes() -> None:
 
 
 def test_killed_before_hello_and_before_welcome() -> None:
-    """The first disturbs nobody; the second ends the job, and another one may follow."""
+    """Check that a rank that ends before HELLO disturbs nobody, and one after HELLO ends the job.
+
+    Another job may follow.
+    """
     with serving(2, timeout_s=1.0) as served:
         connect(served.path).close()
         rank, dead = rank_of(served.path, 0, 2), rank_of(served.path, 1, 2)
@@ -240,7 +248,7 @@ def test_parts_that_break_the_agreement(
 
 
 def test_a_rank_that_is_late_costs_the_bucket_and_no_more() -> None:
-    """The bucket is LOST, not reduced without the rank; the next one is DONE."""
+    """Check that a bucket is LOST if a rank exceeds the time-out, and the next one is DONE."""
     with serving(2, timeout_s=0.5) as served, joined(served.path, 2) as ranks:
         first = ranks[0].submit(0, 0, BUCKET.parts[0], BUCKET.sides[0])
         assert outcome(ranks[0], first) == "lost: rank 1 has not come within 0.5 s"
@@ -262,8 +270,10 @@ def test_a_rank_that_ends_in_submit_or_after_done() -> None:
 
 
 def test_ranks_come_back() -> None:
-    """After the end of a session the ranks open another one. No bucket is DONE for one rank and
-    LOST for another, and none waits for a rank that skipped it."""
+    """Check that ranks open another session after the connection of one of them ended.
+
+    No bucket is DONE for one rank and LOST for another, and none waits for a rank that skipped it.
+    """
     with serving(3, timeout_s=10.0) as served, joined(served.path, 3) as ranks:
         session = ranks[1]._session
         assert session is not None
@@ -287,7 +297,7 @@ def test_ranks_come_back() -> None:
 
 
 class Faulty(ModelDevice):
-    """Device that fails once."""
+    """Device that raises an exception for its first bucket, and then reduces as the models do."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -312,7 +322,7 @@ def test_a_device_that_dies_is_lost_and_one_that_is_wrong_ends_it() -> None:
 
 
 class Stuck(ModelDevice):
-    """Waits in its first bucket until it is let go."""
+    """Device that does not end its bucket until the event `go` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -327,7 +337,7 @@ class Stuck(ModelDevice):
 
 
 def test_a_device_that_is_stuck() -> None:
-    """Buckets at a stuck device are LOST, and new ones; once it is free it is used again."""
+    """Check that buckets at a stuck device are LOST, and new ones, until it is free again."""
     device = Stuck()
     with serving(2, device, timeout_s=0.4) as served, joined(served.path, 2) as ranks:
         for _ in range(3):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws L2 and L6 of the runtime: torch's reducer, the models and the RTL give the same bits, in any
-order of ranks and with messages sent twice."""
+"""Laws L2 and L6 of the reducer server: torch's reducer, the models and the RTL agree bit for bit.
+
+Ranks may submit in any order, and messages may be sent twice.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import pytest
 
 from neuron_fabric.codec import Route
 from neuron_fabric.reducers.interface import Outcome
-from neuron_fabric.reducers.server_session import ServerSession
+from neuron_fabric.reducers.server_client import ServerSession
 from neuron_fabric.reducers.server_wire import send
 from scripts.run.replay_simulators import Simulators
 from verif.serve import rtl_device
@@ -37,8 +39,10 @@ CODES = (Route.G_INT4, Route.G_INT8)
 def reduced(
     ranks: Sequence[ServerSession], buckets: Sequence[Drawn], shuffle: int = 0
 ) -> list[list[Outcome]]:
-    """Return the outcomes of all buckets on every rank; ``shuffle``: ranks wait at random, and send
-    messages twice."""
+    """Submit all buckets on all ranks; return the outcomes by rank and bucket.
+
+    ``shuffle``: if not 0, seed of random waits and of messages that are sent twice.
+    """
 
     def one(rank: int) -> list[Outcome]:
         draw = random.Random(f"{shuffle} {rank}")
@@ -74,12 +78,12 @@ JOBS: dict[str, tuple[int, float, int, tuple[Route, ...]]] = {
     "codes-16": (16, 0.0, 1, CODES),
     "codes-17": (17, 0.4, 1, CODES),
 }
-"""(workers, share of absent tensors, shuffle, routes) by name."""
+"""(workers, share of absent tensors, shuffle, routes) by name of the case."""
 
 
 @pytest.mark.parametrize("job", JOBS)
 def test_the_models(job: str) -> None:
-    """Reduce random buckets; ``shuffle``: in another order, with duplicates."""
+    """Check that the models give the bits of torch's reducer for random buckets of each job."""
     workers, absent, shuffle, routes = JOBS[job]
     seed = 10 * workers
     buckets = [drawn(seed + n, workers, absent, bool(n % 2), routes) for n in range(4)]
@@ -89,9 +93,11 @@ def test_the_models(job: str) -> None:
 
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
 def test_the_rtl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str) -> None:
-    """A job of votes, then one of codes, for which the device places its regions again. Regions of
-    4 lines, so that buckets need several rounds and use both regions of a route; some workers
-    abstain."""
+    """Check that the RTL gives the bits of torch's reducer: a job of votes, then one of codes.
+
+    The device places its regions again for the second job. Regions have 4 lines, so that buckets
+    need several rounds and use both regions of a route; some workers abstain.
+    """
     monkeypatch.setattr(rtl_device, "EPOCH_LINES_LOG2", 2)
     device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 3)
     with serving(3, device, timeout_s=300.0) as served:
@@ -102,7 +108,7 @@ def test_the_rtl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str
 
 
 class WrongBit(ModelDevice):
-    """Negative twin: a device with one wrong bit in the last line of a stretch."""
+    """Negative twin: device with one wrong bit in the last line of a bucket's first stretch."""
 
     def reduce(self, bucket):  # type: ignore[no-untyped-def]
         counts = super().reduce(bucket)
@@ -122,7 +128,7 @@ def test_a_wrong_bit_is_seen() -> None:
 
 
 def test_of_torch() -> None:
-    """Compare the expected result with torch's reducer."""
+    """Check that `want`, the expected result of the other tests, is that of torch's reducer."""
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     from models import test_torch_reducer
     from neuron_fabric.reducers import torch_reducer
@@ -138,7 +144,7 @@ def test_of_torch() -> None:
 
 
 def test_fp32_with_nan_is_one_nan() -> None:
-    """NaN sums have the bits that the device returns."""
+    """Check that FP32 sums that are NaN have the bits of the NaN that the device returns."""
     bucket = drawn(5, 2)
     lines = bucket.parts[0][-1].lines.view("<f4")
     lines[0, 0], lines[0, 1] = np.inf, np.nan

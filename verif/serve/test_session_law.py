@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law L13 by random walks: in any order of events of ranks, device and clock a bucket has one
-outcome, every rank gets it, and a bucket that a rank gave up is never DONE."""
+"""Law L13 of `JobSession` by random walks through a job.
+
+In any order of events of ranks, device and clock a bucket has one outcome, every rank gets it, and
+a bucket that a rank gave up is never DONE.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 
 from neuron_fabric.codec import Route
-from neuron_fabric.reducers.server_session import WORDS, Word
+from neuron_fabric.reducers.server_client import WORDS, Word
 from neuron_fabric.reducers.server_wire import Ask, Done, Hello, PartShape, Submit, Welcome
 from verif.serve.job_session import JobSession
 from verif.serve.served_bucket import ServedBucket
@@ -19,11 +22,14 @@ from verif.serve.served_bucket import ServedBucket
 TIMEOUT_S = 5.0
 PARTS = (PartShape(Route.FP32, False, 1, 0),)
 HARM = ("skip", "give up", "leave", "overdue", "lose")
-"""Events after which a bucket need not be DONE."""
+"""Events of a walk after which a bucket need not be DONE."""
 
 
 class Walk:
-    """Job of some ranks, and the observed outcomes."""
+    """Random walk through a job of 1 to 5 ranks: session under test, and outcomes seen so far.
+
+    `events` are the names of events to draw from; see `event`.
+    """
 
     def __init__(
         self, seed: int, events: Iterable[str], kind: type[JobSession] = JobSession
@@ -50,7 +56,7 @@ class Walk:
             self.told.add((rank, message.seq))
 
     def run(self, steps: int) -> None:
-        """Make events, then end in order and check."""
+        """Draw and execute `steps` events, then complete all buckets and check the law."""
         for _ in range(steps):
             self.event(self.draw.choice(self.events))
             self.look()
@@ -116,7 +122,7 @@ class Walk:
         self.session.finished(seq, word)
 
     def look(self) -> None:
-        """Check that outcomes never change."""
+        """Check that no outcome changed, and that no bucket is DONE without all ranks."""
         for seq in range(max(self.next, default=0)):
             word = self.shared.outcome(seq)
             if word != Word.NONE:
@@ -142,7 +148,7 @@ def test_one_outcome() -> None:
 
 
 def test_order_and_duplicates_change_nothing() -> None:
-    """Law L6: all buckets that all ranks have submitted are DONE."""
+    """Check law L6: without harm, all buckets that all ranks have submitted are DONE."""
     for seed in range(100):
         Walk(seed, GOOD).run(60)
 
@@ -154,7 +160,7 @@ def test_one_outcome_at_length() -> None:
 
 
 class Twice(JobSession):
-    """Negative twin: the last outcome counts."""
+    """Negative twin: session in which a later outcome of a bucket replaces the first one."""
 
     def _decide(self, seq: int, *word: Any) -> Word:
         assert self._shared is not None
@@ -163,7 +169,7 @@ class Twice(JobSession):
 
 
 class NotHeard(JobSession):
-    """Negative twin: a bucket that a rank has given up may be DONE."""
+    """Negative twin: session in which a bucket that a rank has given up may be DONE."""
 
     def _decide(self, seq: int, *word: Any) -> Word:
         assert self._shared is not None

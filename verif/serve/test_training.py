@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training of four gloo ranks with a server has the weights of the same training with torch."""
+"""Training of four gloo ranks with a reducer server: the weights equal those with torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ COMMAND = [sys.executable, "-m", "examples.train_on_device"]
 
 
 def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
-    """Return exit code and output of the example, which trains with the device and with torch."""
+    """Return exit code and output of `examples.train_on_device` with a server of this device.
+
+    The example trains with the device and, unless `words` contain `--alone`, with torch's reducer.
+    """
     with serving(4, device, timeout_s=300.0) as served:
         done = subprocess.run(
             [*COMMAND, "--socket", str(served.path), *words],
@@ -67,8 +70,10 @@ def test_weights_are_those_of_torch(tmp_path: Path, simulator: str, words: tuple
 
 @pytest.mark.parametrize("simulator", ["verilator"])
 def test_fallback_of_the_device_and_the_return(tmp_path: Path, simulator: str) -> None:
-    """If the device raises FALLBACK at each bucket, the region changes to FP32 and back, each time
-    for twice as long, and the log shows it."""
+    """Check that FALLBACK of the device at each bucket moves the region to FP32 and back.
+
+    Each return takes twice as long as the last one, and the monitor's log shows it.
+    """
     model, check = Simulators().bulk(simulator, {}), FallbackLimit(1, 6)
     fell_and_returned(RtlDevice(model, tmp_path, simulator, 4, capacity=check), tmp_path)
 
@@ -76,8 +81,11 @@ def test_fallback_of_the_device_and_the_return(tmp_path: Path, simulator: str) -
 @pytest.mark.nightly("a training on Icarus: over a minute")
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_a_starved_device_falls_back(tmp_path: Path, simulator: str) -> None:
-    """Eight slots, and workers apart by 9 and 18 lines: no line is in its slot when the next worker
-    sends it. `test_slots_that_are_too_few` has the twins."""
+    """Check that a device with too few slots makes the training fall back to FP32.
+
+    Eight slots, and workers apart by 9 and 18 lines: no line is in its slot when the next worker
+    sends it. `test_slots_that_are_too_few` has the opposite cases.
+    """
     few, check = {"SLOTS": 8}, FallbackLimit(8, 16)
     model, options = Simulators().bulk(simulator, few), ReplayOptions(parameters=few)
     device = RtlDevice(model, tmp_path, simulator, 4, options, check, apart=True)
@@ -85,7 +93,7 @@ def test_a_starved_device_falls_back(tmp_path: Path, simulator: str) -> None:
 
 
 def fell_and_returned(device: ServedDevice, folder: Path, low: str = "G_BINARY") -> None:
-    """Check the log of a training whose device raises FALLBACK."""
+    """Run a training whose device raises FALLBACK, and check the decisions in the monitor's log."""
     words = ["--steps", "24", "--alone", "--out", str(folder), "--low", low]
     code, out = trained(device, *words)
     assert code == 0, out
@@ -104,7 +112,7 @@ def fell_and_returned(device: ServedDevice, folder: Path, low: str = "G_BINARY")
 
 
 class Lossy(ModelDevice):
-    """Negative twin: one count is wrong."""
+    """Negative twin: device with wrong bits in a count plane of one line."""
 
     def reduce(self, bucket: ServedBucket) -> Counts:
         counts = super().reduce(bucket)

@@ -33,7 +33,7 @@ def pyuvm_class(
     configure: Configure | None = None,
     **options: Any,
 ) -> type[NfBaseTest]:
-    """Return a pyuvm test class.
+    """Return a new pyuvm test class.
 
     Args:
         name: Name of the class, which is the prefix of its figures.
@@ -114,12 +114,12 @@ def nf_test(
 
 
 def _named(profiles: Sequence[Profile]) -> list[cocotb.Param]:
-    """Return the values of the parameter `profile`, which appear as they are written by users."""
+    """Return parameters of cocotb for the profiles, named as users write them."""
     return [cocotb.Param(value=profile.value, name=profile.value) for profile in profiles]
 
 
 def host_link(**settings: Any) -> Configure:
-    """Return a change of the configuration: the host's link partner gets these `LinkConfig` fields.
+    """Return a change of the configuration that sets fields of `LinkConfig` of the host's link.
 
     It replaces the choices of the traffic profile, and every other change of `shape_link`.
     """
@@ -135,7 +135,10 @@ def host_link(**settings: Any) -> Configure:
 
 
 def faulty(**parts: Any) -> Configure:
-    """Return a change of the configuration for a negative twin: faulty classes for some `Parts`."""
+    """Return a change of the configuration for a negative twin: replaced classes of `Parts`.
+
+    ``parts`` are the faulty classes by name of the part.
+    """
 
     def configure(cfg: EnvConfig) -> None:
         cfg.parts = Parts(**parts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the environment with a fault in each, for the negative twins."""
+"""Parts of the environment (memory, model, scoreboard) with one fault each, for negative twins."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from verif.scoreboard.scoreboard import Scoreboard
 
 
 def inert(base: type[Any], *methods: str) -> type[Any]:
-    """Return a subclass whose `methods` do nothing and return None."""
+    """Return a subclass of `base` whose `methods` do nothing and return None."""
     return type(f"Inert{base.__name__}", (base,), dict.fromkeys(methods, lambda *_, **__: None))
 
 
 def shown(change: Callable[[int, S2MMessage], Sequence[S2MMessage]]) -> type[Scoreboard]:
-    """Return a scoreboard that sees other responses: those that `change` makes of each.
+    """Return a scoreboard class that sees other responses than those on the pins.
 
     Args:
-        change: Function of the number of the response, from 1 on, and of the response.
+        change: Function of the number of the response, from 1 on, and of the response; it returns
+            the responses to show in its place.
     """
 
     class Shown(Scoreboard):
@@ -47,7 +48,7 @@ def shown(change: Callable[[int, S2MMessage], Sequence[S2MMessage]]) -> type[Sco
 
 
 def without_first(counter: Callable[[Scoreboard], Any]) -> type[Scoreboard]:
-    """Return a scoreboard that takes the first event of one of its port counters back."""
+    """Return a scoreboard class that does not count the first event of one of its port counters."""
 
     class WithoutFirst(Scoreboard):
         def memory_beat(self, beat: MemBeat) -> None:
@@ -59,7 +60,7 @@ def without_first(counter: Callable[[Scoreboard], Any]) -> type[Scoreboard]:
 
 
 def unaware(*methods: str) -> type[Scoreboard]:
-    """Return a scoreboard with a Quiescence whose `methods` do nothing."""
+    """Return a scoreboard class with a Quiescence whose `methods` do nothing."""
     return type("Unaware", (Scoreboard,), {"quiescence_type": inert(Quiescence, *methods)})
 
 
@@ -69,33 +70,33 @@ def _another_load(number: int, msg: S2MMessage) -> list[S2MMessage]:
 
 
 UnpoisonedStore = inert(MemStore, "poison")
-"""Keeps no poison."""
+"""Memory store that keeps no poison."""
 OkayResponder = inert(MemResponder, "read_fails", "write_fails")
-"""Answers OKAY, whatever was planned."""
+"""Memory that answers OKAY also for lines that shall fail."""
 DeadResponder = inert(MemResponder, "next_read")
-"""Never chooses a read to answer."""
+"""Memory that never answers a read."""
 BlindScoreboard = inert(Scoreboard, "request", "response")
-"""Sees nothing."""
+"""Scoreboard that sees no request and no response."""
 LosingScoreboard = shown(lambda number, msg: [] if number == 40 else [msg])
-"""Does not see one response."""
+"""Scoreboard that does not see the 40th response."""
 RepeatingScoreboard = shown(lambda number, msg: [msg] * (2 if number == 40 else 1))
-"""Sees one response twice."""
+"""Scoreboard that sees the 40th response twice."""
 MisreadingScoreboard = shown(_another_load)
-"""Sees another load from one response on."""
+"""Scoreboard that sees DevLoad 2 in every NDR from the 40th response on."""
 DeafToLoss = unaware("lose")
-"""Does not know which state records were lost."""
+"""Scoreboard that does not notice which records were lost by errors of the memory."""
 DeafToRefusals = unaware("lose", "distrust")
-"""Does not know which write-backs were refused."""
+"""Scoreboard that does not notice which records were lost and which write-backs memory refused."""
 DeafToPoison = unaware("poison")
-"""Does not know what the medium has poisoned."""
+"""Scoreboard that does not notice which lines the memory has poisoned."""
 UncountingScoreboard = without_first(lambda board: board.memory.ports["MEM_POISON"])
-"""Does not count the first poisoned line of the memory."""
+"""Scoreboard that does not count the first poisoned line that memory returns."""
 ForgettingEvictions = without_first(lambda board: board.memory.evictions)
-"""Does not count the first record that is written back."""
+"""Scoreboard that does not count the first record that is written back."""
 
 
 class LossyStore(MemStore):
-    """Drops every fifth write."""
+    """Memory store that drops every fifth write."""
 
     count = 0
 
@@ -106,7 +107,7 @@ class LossyStore(MemStore):
 
 
 class OneRoundModel(DeviceModel):
-    """Starts no new epoch with a descriptor that it knows: the state of the old one stays."""
+    """Model in which a commit of an unchanged descriptor starts no epoch: old state stays."""
 
     def commit(self, region: int, config: RegionConfig, epoch: int) -> CommitCode:
         return (
@@ -117,7 +118,7 @@ class OneRoundModel(DeviceModel):
 
 
 class BelievingModel(DeviceModel):
-    """Starts every epoch with one contribution in each line."""
+    """Model in which a commit leaves one contribution of worker 0 in each line of the region."""
 
     def commit(self, region: int, config: RegionConfig, epoch: int) -> CommitCode:
         code = super().commit(region, config, epoch)
@@ -127,7 +128,7 @@ class BelievingModel(DeviceModel):
 
 
 class HalfModel(DeviceModel):
-    """Has half of the memory."""
+    """Model of a device with half of the memory."""
 
     def __init__(self, params: DeviceParams, initial_memory: Any) -> None:
         half = dataclasses.replace(params, mem_lines_log2=params.mem_lines_log2 - 1)
@@ -135,7 +136,7 @@ class HalfModel(DeviceModel):
 
 
 class ForgetfulModel(DeviceModel):
-    """Does not count early reads."""
+    """Model that does not count early reads."""
 
     def _count(self, name: str, key: Hashable, amount: int = 1) -> None:
         if name != "EARLY_READ":
@@ -143,7 +144,10 @@ class ForgetfulModel(DeviceModel):
 
 
 def misreading(**changes: Any) -> type[RegisterPredictor]:
-    """Return a predictor that reads some fields of every descriptor wrong."""
+    """Return a register predictor class that sees other values in fields of every descriptor.
+
+    ``changes`` are these values by field of `RegionConfig`.
+    """
 
     class Misreading(RegisterPredictor):
         def config(self, region: int) -> RegionConfig:
@@ -153,7 +157,7 @@ def misreading(**changes: Any) -> type[RegisterPredictor]:
 
 
 class UnawareOfClaims(Scoreboard):
-    """Does not know that a commit has records initialised."""
+    """Scoreboard that does not notice that a commit starts the initialiser."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -161,7 +165,7 @@ class UnawareOfClaims(Scoreboard):
 
 
 def deaf_to(name: str) -> type[RegisterPredictor]:
-    """Return a predictor that does not see writes of one register."""
+    """Return a register predictor class that does not see writes of the register `name`."""
 
     class Deaf(RegisterPredictor):
         def _write_begins(self, register: Register, *args: Any) -> None:
@@ -176,7 +180,7 @@ def deaf_to(name: str) -> type[RegisterPredictor]:
 
 
 class LateCapture(ErrorCapture):
-    """Takes the second refused access for the first."""
+    """Model of ERR_* that captures the second refused access instead of the first."""
 
     seen = 0
 
@@ -187,7 +191,7 @@ class LateCapture(ErrorCapture):
 
 
 class LateScoreboard(Scoreboard):
-    """Takes the second refused access for the first."""
+    """Scoreboard that expects the second refused access in ERR_* instead of the first."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of `nf_fp32_gather` alone: requests, answers and ends, and a memory."""
+"""Testbench of `nf_fp32_gather` alone: requests, responses, ends of gathers, and a memory."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ONES = (1 << 512) - 1
 
 
 def as_line(data: Any) -> int:
-    """Return a line of 64 bytes as the value of its bus."""
+    """Return the 64 bytes of an array as the value of a 512-bit bus, byte 0 in bits 7:0."""
     return int.from_bytes(np.asarray(data, dtype=np.uint8).tobytes(), "little")
 
 
 @dataclass
 class Line:
-    """A line of memory."""
+    """Line of memory, with the error or poison of its reads."""
 
     data: int
     error: bool = False
@@ -45,7 +45,15 @@ class Line:
 
 @dataclass
 class Sum:
-    """A request; its tag is its place in the list."""
+    """Request to the gather unit; its tag and slot are its place in the list of requests.
+
+    Attributes:
+        index: Index of the line in the region.
+        bitmap: Workers to add.
+        raw: Return the line of one worker instead of a sum.
+        poison: The line is poisoned, so the response must be.
+        keep: The sum may be kept (KEEP_SUM).
+    """
 
     index: int
     bitmap: int
@@ -55,7 +63,7 @@ class Sum:
 
     @classmethod
     def draw(cls, rng: random.Random) -> Sum:
-        """Draw a request: mostly a sum of some workers; a raw line has one at most."""
+        """Draw a request: mostly a sum of some workers; a raw request has one worker or none."""
         index = rng.randrange(LINES)
         if rng.random() < 0.25:
             bitmap = 1 << rng.randrange(64) if rng.random() < 0.8 else 0
@@ -66,7 +74,7 @@ class Sum:
 
 @dataclass
 class Taken:
-    """Answer or end of a request, and its clock."""
+    """Response to a request, or the end of its gather, and the clock of its transfer."""
 
     clock: int
     data: int
@@ -75,7 +83,14 @@ class Taken:
 
 
 class GatherBench:
-    """`stalls`: how likely a clock is in which that side holds; `latency`: from AR to R, clocks."""
+    """Testbench of `nf_fp32_gather`: drives its ports, and models its memory.
+
+    Attributes:
+        stalls: Probability of a stalled clock by port: "op", "r", "ar", "drs" and "end".
+        latency: Clocks from a read request (AR) to its data (R).
+        answers: Responses of the last `run` by tag.
+        ends: Ends of gathers of the last `run` by slot.
+    """
 
     def __init__(self, dut: Any) -> None:
         self.dut = dut
@@ -88,15 +103,20 @@ class GatherBench:
         self._noise = (1 << sum(width for _, width in layout("read_beat_t"))) - 1
 
     def place(self, worker: int, index: int) -> int:
-        """Return the memory line of a worker's line (spec: controller §4)."""
+        """Return the memory line address of a worker's line (spec: controller §4)."""
         return STATE_BASE + (worker << LINES_LOG2) + index
 
     def places(self, one: Sum) -> list[int]:
-        """Return the memory lines of a request, in worker order."""
+        """Return the memory line addresses of a request, in worker order."""
         return [self.place(worker, one.index) for worker in range(64) if one.bitmap >> worker & 1]
 
     def fill(self, error: float, poison: float) -> None:
-        """Draw new values for all lines, corner values too; some lines fail or are poisoned."""
+        """Draw new values for all memory lines, corner values too.
+
+        Args:
+            error: share of lines whose reads fail.
+            poison: share of lines that are poisoned.
+        """
         rng = self.rng
         self.memory.clear()
         for worker in range(64):
@@ -112,7 +132,7 @@ class GatherBench:
                 )
 
     async def reset(self) -> GatherBench:
-        """Reset, with the descriptor of the region among idle ones; return the bench."""
+        """Reset the unit, with a descriptor of region `REGION` only; return the testbench."""
         dut = self.dut
         kind = layout("region_desc_t")
         mine = pack(kind, state_base=STATE_BASE, lines_log2=LINES_LOG2, workers=64)
@@ -125,7 +145,12 @@ class GatherBench:
         return self.rng.random() < self.stalls.get(name, 0.0)
 
     async def run(self, sums: list[Sum], limit: int) -> None:
-        """Issue all requests and wait for their answers; AssertionError after `limit` clocks."""
+        """Issue all requests, wait for their responses and ends, and check them.
+
+        Raises:
+            AssertionError: It takes more than `limit` clocks, an end comes before the last line was
+                read or twice, or a line was not read once for each of its requests.
+        """
         dut = self.dut
         self.answers: dict[int, Taken] = {}
         self.ends: dict[int, Taken] = {}

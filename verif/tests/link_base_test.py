@@ -34,16 +34,19 @@ ICARUS = os.environ.get("NF_SIM") == "icarus"
 
 
 def control(flit: ControlFlit) -> int:
-    """Return a sealed control flit."""
+    """Return a control flit of 64 bytes with its CRC, as an int of 528 bits."""
     return seal(encode_control(flit))
 
 
 class LinkTest(NfBaseTest):
-    """Retry is on. ``rules``: faults that are injected while ``faults.armed``."""
+    """Base of pyuvm tests of the link: link-level retry is on, and faults are injected into flits.
+
+    ``rules`` are the faults, injected while ``faults.armed``.
+    """
 
     rules: ClassVar[tuple[FaultRule, ...]] = ()
     waived: ClassVar[tuple[str, ...]] = ()
-    """Link rules that the host breaks on purpose, by the names of the link checker."""
+    """Names of link rules of the link checker that the host breaks on purpose."""
 
     def configure(self, cfg: EnvConfig) -> None:
         cfg.stuck_clocks = max(20_000, 60 * RETRY_TIMEOUT)
@@ -51,11 +54,11 @@ class LinkTest(NfBaseTest):
         self.faults = FaultInjector(self.plan(), cfg.seed)
 
     def plan(self) -> tuple[FaultRule, ...]:
-        """Return the faults to inject."""
+        """Return the faults to inject; a subclass may override it."""
         return self.rules
 
     def shape(self, cfg: CxlConfig) -> None:
-        """Change the configuration of the host."""
+        """Set the configuration of the CXL agent: retry, its time-out, waived rules and faults."""
         cfg.link.retry = True
         cfg.link.retry_timeout = RETRY_TIMEOUT
         cfg.device_wrap = self.cfg.hw.retry_depth - 1
@@ -68,7 +71,7 @@ class LinkTest(NfBaseTest):
         self.env.cxl.link_port.connect(Sink("fault_sink", self, self.on_flit))
 
     def on_flit(self, event: FlitEvent) -> None:
-        """Take a flit that was seen at the pins."""
+        """Pass a flit that was seen at the pins to the fault injector."""
         self.faults.observed(event)
 
     async def start(self) -> None:
@@ -90,16 +93,19 @@ class LinkTest(NfBaseTest):
     # -- the host ---------------------------------------------------------------------------------
     @property
     def host(self) -> HostLink:
-        """The host's link partner."""
+        """Link partner of the device in the host agent."""
         link: HostLink = self.env.cxl.host.link
         return link
 
     def memory(self) -> PlainMemorySequence:
-        """Return a sequence with verbs for reads and writes."""
+        """Return a sequence whose `read`, `write` and `fetch` access ordinary memory."""
         return PlainMemorySequence(self.env)
 
     async def some_traffic(self, count: int = 30) -> None:
-        """Write and read, which only passes if the link works."""
+        """Write and read `count` lines of ordinary memory, and wait for all responses.
+
+        The scoreboard checks them: a link that does not work is noticed.
+        """
         run = self.memory()
         for k in range(count):
             await run.write(k << 6, run.rng.randbytes(64), 4)
@@ -107,7 +113,11 @@ class LinkTest(NfBaseTest):
         await run.drain()
 
     async def until(self, reached: Any, limit: int, what: str) -> None:
-        """Wait clock by clock; AssertionError after ``limit`` of them."""
+        """Wait until `reached()` is true, for at most ``limit`` clocks.
+
+        Raises:
+            AssertionError: With the text `what`, after that.
+        """
         edge = RisingEdge(self.dut.clk)
         for _ in range(limit):
             if reached():
@@ -121,27 +131,31 @@ class LinkTest(NfBaseTest):
         return {name: await self.env.registers.read(name) for name in names}
 
     async def table(self, flits: tuple[int, int]) -> FaultTable:
-        """Return the fault table of the run so far."""
+        """Return the fault table of the run so far: faults injected, detected and recovered.
+
+        Args:
+            flits: numbers of M2S and S2M flits, for the rates in the table.
+        """
         device = await self.read(*COUNTERS)
         host = {name: self.host.counters[name.lower()] for name in COUNTERS}
         return judge(self.faults, device, host, flits)
 
     async def check_faults(self) -> FaultTable:
-        """Check that every injected fault was detected and recovered; return the table."""
+        """Check that every injected fault was detected and recovered; return the fault table."""
         table = await self.table((0, 0))
         assert not table.problems, table.problems
         return table
 
 
 class HandMadeTest(LinkTest):
-    """Link test that puts data flits on the wire by hand (`link_messages`)."""
+    """Base of link tests that drive data flits made by hand (`link_messages`)."""
 
     def line(self) -> bytes:
-        """Return random data."""
+        """Return 64 random bytes."""
         return self.env.rng.randbytes(64)
 
     async def check(self, *addresses: int) -> None:
-        """Read the addresses; the scoreboard compares the data."""
+        """Read lines at these byte addresses; the scoreboard compares the data."""
         run = self.memory()
         for addr in addresses:
             await run.fetch(addr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage of the benches of ``nf_link``: flits at its pins and its status port."""
+"""Functional coverage of the testbenches of ``nf_link``: flits at its pins and its status port."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ _points = _Points()
 
 
 class LinkObserver:
-    """Coverage of one bench: `clock` once a clock, then `sent` for a flit of the device.
+    """Functional coverage of one testbench of `nf_link`.
 
-    It has a separate tracker that judges nothing, because a bench may break the rules.
+    Call `clock` once a clock, then `sent` for a flit of the device. It has a separate link tracker
+    whose rules are all waived, because a testbench may break them.
     """
 
     def __init__(self, grant_plain: int, grant_data: int) -> None:
@@ -61,7 +62,14 @@ class LinkObserver:
     def clock(
         self, now: int, status: dict[str, int], phy: bool, driven: tuple[int, int] | None
     ) -> None:
-        """Sample the status, phy_up and the flit at the pins of the receiver."""
+        """Sample the status port, phy_up and the flit at the receive pins for coverage.
+
+        Args:
+            now: number of the clock.
+            status: fields of the status port.
+            phy: value of phy_up.
+            driven: protocol ID and flit that the host drives, None for none.
+        """
         if phy != self._phy:
             self._phy = phy
             self.points.link.phy(phy)
@@ -71,7 +79,7 @@ class LinkObserver:
         self.points.state.clock(status, phy, event)
 
     def sent(self, now: int, flit: tuple[int, int]) -> None:
-        """Sample a flit that the device has transferred."""
+        """Sample a flit (protocol ID, bits) that the device has transferred in clock `now`."""
         self._observe(Direction.S2M, flit, now)
 
     def _observe(self, way: Direction, wire: tuple[int, int], now: int) -> FlitEvent:
@@ -81,10 +89,10 @@ class LinkObserver:
 
 
 def link_test(test: Callable[..., Coroutine[Any, Any, None]]) -> TestGenerator:
-    """Register a test of a link bench with cocotb: the clock runs, and coverage is left by a test
-    that has passed.
+    """Register a test of a link testbench with cocotb, with a clock of 2 ns and coverage.
 
-    A device that checks no RAM may send anything: its flits cover nothing.
+    Only a test that has passed leaves coverage. A device that checks no RAM (ECC 0) may send
+    anything: its flits cover nothing.
     """
 
     @functools.wraps(test)

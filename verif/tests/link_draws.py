@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link stimulus by constraints: settings of the host, and episodes that disturb a bench."""
+"""Random link stimulus: settings of the host, and episodes that disturb a testbench."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GRANTS = (1, 2, 3, 8, 40, 64, 130, 256)
 
 
 def pack_options(rng: random.Random) -> PackOptions:
-    """Draw how to pack: dense one time in three, else every slot by random weights."""
+    """Draw how the host packs messages into flits: densely (33 %), else by random weights."""
     weights = (0.2, 1.0, 5.0)
     return PackOptions(
         dense=rng.random() < 0.33,
@@ -28,7 +28,7 @@ def pack_options(rng: random.Random) -> PackOptions:
 
 
 def host_settings(rng: random.Random) -> dict[str, Any]:
-    """Draw fields of LinkConfig: every legal way of a host to grant, acknowledge and pack."""
+    """Draw fields of `LinkConfig` by name: legal ways of a host to grant, acknowledge and pack."""
     return {
         "pack": pack_options(rng),
         "grant_plain": rng.choice(GRANTS),
@@ -46,7 +46,7 @@ def host_settings(rng: random.Random) -> dict[str, Any]:
 
 
 def rates(bench: RetryTestbench) -> None:
-    """Draw new rates of both sides of the link and of the core."""
+    """Draw new rates at which device, core and host are ready, in place."""
     rng = bench.rng
     bench.ready_rate = rng.choice((1.0, 1.0, 0.9, 0.5))
     bench.core_rate = rng.choice((1.0, 1.0, 0.7, 0.3))
@@ -54,7 +54,13 @@ def rates(bench: RetryTestbench) -> None:
 
 
 def messages(bench: RetryTestbench, count: int, tricky: float = 0.2) -> None:
-    """Queue ``count`` messages, channels by random weights; some data looks like a control flit."""
+    """Queue random messages in the testbench, for both directions.
+
+    Args:
+        bench: testbench; host requests are sent, device responses answered.
+        count: number of messages; the channels are drawn by random weights.
+        tricky: share of writes whose data looks like a control flit.
+    """
     rng = bench.rng
     weights = [rng.choice((0.0, 1.0, 1.0, 4.0)) for _ in range(4)]
     if not any(weights):
@@ -78,7 +84,10 @@ def messages(bench: RetryTestbench, count: int, tricky: float = 0.2) -> None:
 
 
 class Episodes:
-    """Disturbs a bench that has work, one episode after the other; `calm` ends them all."""
+    """Random disturbances of a testbench that has work, one after another; `calm` ends them all.
+
+    `kinds` are the names of the episodes to draw from.
+    """
 
     PLAIN = ("rates", "device held", "core held", "acks held", "credits held", "both", "header")
 
@@ -86,7 +95,7 @@ class Episodes:
         self.bench, self.kinds = bench, kinds
 
     async def one(self) -> None:
-        """Play one episode of a random length."""
+        """Run one episode of a random kind and length, and end it."""
         bench, rng = self.bench, self.bench.rng
         kind = rng.choice(self.kinds)
         clocks = rng.choice((3, 20, 60, 150, 320))
@@ -115,7 +124,7 @@ class Episodes:
         bench.host.hold_credits(False)
 
     async def _retrain(self, clocks: int) -> None:
-        """Let phy_up fall within some clocks, unless the link asks for a retrain before."""
+        """Let phy_up fall within some clocks, and rise again, unless the link retrains before."""
         bench = self.bench
         await bench.clocks(bench.rng.randrange(1, 1 + min(clocks, 40)))
         if bench.phy and not bench._phy_back:
@@ -125,7 +134,7 @@ class Episodes:
             bench.set_phy(True)
 
     def calm(self) -> None:
-        """Set all rates to 1; hold and damage nothing."""
+        """Set all rates to 1, and damage nothing."""
         bench = self.bench
         bench.ready_rate = bench.core_rate = bench.rx_rate = 1.0
         bench.to_device = bench.to_host = None

@@ -16,7 +16,7 @@ from cocotbext.cxl.wire.crc import seal
 
 PID = flits.ProtocolCode.CACHEMEM.word
 FRAMES: list[control.ControlFlit] = [control.RetryFrame()] * 5
-"""Start of a RETRY.Req or RETRY.Ack sequence."""
+"""Five RETRY.Frame flits, which precede a RETRY.Req or a RETRY.Ack."""
 Damage = Callable[[WireFlit], WireFlit]
 
 
@@ -80,7 +80,10 @@ def count_scale() -> int:
 def slots_flit(
     formats: Sequence[int], bodies: Sequence[int], sz: bool = False, be: bool = False
 ) -> int:
-    """Return a sealed protocol flit of four slots given by format code and bits."""
+    """Return a sealed (with CRC) protocol flit of four slots given by format codes and bits.
+
+    `sz` and `be` are header bits.
+    """
     a, b, c, d = formats
     header = flits.FlitHeader(sz=sz, be=be, slots=(a, b, c, d)).encode()
     a, b, c, d = bodies
@@ -93,7 +96,7 @@ def data_flit(*chunks: int) -> int:
 
 
 def write_flits(write: messages.M2SRwD) -> tuple[int, int]:
-    """Return both flits of a write whose header is in slot 0."""
+    """Return the two sealed flits of a write whose header is in slot 0 of the first one."""
     *first, last = flits.chunks_of_line(write.data)
     head = slots_flit((4, 0, 0, 0), (write.pack(), *first), sz=True)
     return head, slots_flit((5, 0, 4, 4), (0, last, 0, 0))
@@ -102,7 +105,7 @@ def write_flits(write: messages.M2SRwD) -> tuple[int, int]:
 def random_slots_flit(rng: random.Random, plain: int, data: int) -> int:
     """Return a sealed protocol flit of random slots, legal or not.
 
-    At most ``plain`` requests and ``data`` data headers are valid.
+    At most ``plain`` requests and ``data`` data headers in it are valid.
     """
     formats, bodies = [], []
     for slot in range(4):
@@ -125,7 +128,7 @@ def random_slots_flit(rng: random.Random, plain: int, data: int) -> int:
 
 
 def tricky_data(rng: random.Random) -> bytes:
-    """Return a line that looks like a control flit when it is an all-data flit."""
+    """Return 64 bytes of data that look like a control flit if sent as an all-data flit."""
     kind = rng.choice(
         (
             control.RetryFrame(),
@@ -141,7 +144,10 @@ def tricky_data(rng: random.Random) -> bytes:
 
 
 def random_damage(rng: random.Random, rate: float) -> Damage:
-    """Return a hook that damages ``rate`` of the flits in every way that the link must detect."""
+    """Return a function that damages a share ``rate`` of flits: bits, a burst, or protocol ID.
+
+    The link must detect each kind of damage.
+    """
 
     def damage(wire: WireFlit) -> WireFlit:
         if rng.random() >= rate:

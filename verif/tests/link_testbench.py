@@ -4,9 +4,9 @@
 The host is the link partner of ``cocotbext.cxl`` with its credits and its retry; the core is a set
 of queues. Every clock is one call of `clock()`, which samples before the edge and drives after it.
 
-`RetryTestbench` is the bench of random traffic: flits may be damaged on either wire and the
+`RetryTestbench` is the testbench of random traffic: flits may be damaged on either wire and the
 physical layer may go down; every message must arrive once, unchanged and in the order of its
-channel, and LinkTracker checks every flit independently. `LinkTestbench` is the bench of exact
+channel, and LinkTracker checks every flit independently. `LinkTestbench` is the testbench of exact
 flits and clocks: the wires have no delay, the host acknowledges and grants at once, and a test may
 put further flits on the wire that the host accounts for.
 """
@@ -42,7 +42,7 @@ from verif.tests.ports import tie_inputs
 PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
 REQ_CREDITS, RWD_CREDITS = PARAMETERS["REQ_CREDITS"], PARAMETERS["RWD_CREDITS"]
 ALL_CREDITS = Credits(REQ_CREDITS, RWD_CREDITS)
-"""Credits of the host when nothing is under way."""
+"""Credits of the host when no request is in the device."""
 RETRY_TIMEOUT, RETRY_DEPTH = PARAMETERS.get("RETRY_TIMEOUT", 4096), PARAMETERS["RETRY_DEPTH"]
 NORMAL, LLRREQ, LOCAL_IDLE, PHY_REINIT, ABORT = range(5)
 
@@ -55,7 +55,13 @@ _OWN_STROBE = {"crc_error": "CRC", "pid_uncorrectable": "PROTOCOL_ID"}
 
 
 def count_events(total: dict[str, int], events: int, kind: int) -> None:
-    """Add the strobes of one clock, port `events`, to those so far."""
+    """Add the event strobes of one clock to their totals, and check the kind of error.
+
+    Args:
+        total: number of strobes so far by name, changed in place.
+        events: value of the port `events`.
+        kind: error kind of the status port.
+    """
     if events or kind:
         strobes = unpack(EVENTS, events)
         _check_error_kind(strobes, kind)
@@ -64,7 +70,7 @@ def count_events(total: dict[str, int], events: int, kind: int) -> None:
 
 
 def _check_error_kind(events: dict[str, int], kind: int) -> None:
-    """Check that the kind of error is that of the strobe: none without one, none left out.
+    """Check that the reported kind of error agrees with the strobes: NONE exactly without a strobe.
 
     A flit is judged once: a bad CRC or Protocol ID hides what its content would be, and everything
     else that is wrong counts as a protocol error.
@@ -84,7 +90,10 @@ def _check_error_kind(events: dict[str, int], kind: int) -> None:
 
 @dataclass
 class Passed:
-    """Messages that were sent, or that have arrived, by channel; those to the core as words."""
+    """Messages that were sent, or that have arrived, by channel.
+
+    Messages to the core (req, rwd) are values of their packed structures, responses are objects.
+    """
 
     req: list[int] = field(default_factory=list)
     rwd: list[int] = field(default_factory=list)
@@ -97,11 +106,11 @@ class Passed:
 
 
 class RetryTestbench:
-    """One nf_link, a HostLink, and the core's side as queues.
+    """Testbench of random traffic: one `nf_link`, a `HostLink`, and queues in place of the core.
 
     Args:
         dut: Top ``nf_link``.
-        seed: Seed of the bench.
+        seed: Seed of the testbench.
         delay: Clocks that a flit takes on either wire.
         tracked: LinkTracker checks every flit at the pins.
         config: Fields of LinkConfig; `grant` stands for the credits of both kinds.
@@ -168,14 +177,14 @@ class RetryTestbench:
         dut.phy_up.value = 1
 
     async def up(self, settle: int = 0) -> Self:
-        """Reset, wait until both ends may send, and some more clocks; return the bench."""
+        """Reset, wait until both ends have credits, and ``settle`` clocks; return the testbench."""
         await self.start()
         await self.until(lambda: self.host.credits.plain > 0 and self.host.credits.data > 0, 600)
         await self.clocks(settle)
         return self
 
     async def leave_unacknowledged(self, completions: int) -> None:
-        """Mute the host; the device sends completions, which stay in its retry buffer."""
+        """Mute the host and send completions, which then stay in the device's retry buffer."""
         self.muted = True
         await self.clocks(10)
         for _ in range(completions):
@@ -185,7 +194,7 @@ class RetryTestbench:
 
     # ---- messages
     def send(self, *messages: M2SReq | M2SRwD) -> None:
-        """Queue requests in the host."""
+        """Queue requests in the host, to be sent to the device."""
         for message in messages:
             if isinstance(message, M2SReq):
                 self.sent.req.append(link_messages.req_word(message))
@@ -194,7 +203,7 @@ class RetryTestbench:
             self.host.send(message)
 
     def answer(self, *messages: S2MMessage) -> None:
-        """Queue answers in the core."""
+        """Queue responses in the core, to be sent to the host."""
         for message in messages:
             if isinstance(message, S2MNDR):
                 self.sent.ndr.append(message)
@@ -205,12 +214,15 @@ class RetryTestbench:
                 self.out_drs.append(message)
 
     def answer_random(self, ndr: int = 0, drs: int = 0) -> None:
-        """Queue a number of random completions and of random read answers in the core."""
+        """Queue ``ndr`` random completions and ``drs`` random read responses in the core."""
         self.answer(*(link_messages.random_ndr(self.rng) for _ in range(ndr)))
         self.answer(*(link_messages.random_drs(self.rng) for _ in range(drs)))
 
     def fill(self, count: int, tricky: float = 0.3) -> None:
-        """Queue ``count`` random messages of each kind in each end."""
+        """Queue ``count`` random messages of each channel, in the host and in the core.
+
+        ``tricky`` is the share of data that looks like a control flit.
+        """
         rng = self.rng
         for _ in range(count):
             rwd, drs = link_messages.random_rwd(rng), link_messages.random_drs(rng)
@@ -230,18 +242,21 @@ class RetryTestbench:
 
     @property
     def complete(self) -> bool:
-        """Return True if as many messages came out as went in."""
+        """True if as many messages of each channel have arrived as were sent."""
         return all(got >= sent for got, sent in zip(self.got.counts(), self.sent.counts()))
 
     async def completed(self, limit: int) -> tuple[int, int]:
-        """Wait until as many messages came out as went in; return flits of the device and
-        clocks."""
+        """Wait until as many messages have arrived as were sent, for at most ``limit`` clocks.
+
+        Returns:
+            The number of flits that the device sent meanwhile, and of clocks.
+        """
         first, sent = self.now, len(self.tx_log)
         await self.until(lambda: self.complete, limit)
         return len(self.tx_log) - sent, self.now - first
 
     async def delivered(self, limit: int, settle: int = 0) -> tuple[int, int]:
-        """Wait until all messages have arrived, and some more clocks, and `check` them."""
+        """Wait as `completed`, then ``settle`` clocks, and `check`; return as `completed` does."""
         spent = await self.completed(limit)
         await self.clocks(settle)
         self.check()
@@ -321,7 +336,7 @@ class RetryTestbench:
         raise AssertionError(f"stuck: {counts}, LRSM {self.lrsm}, host {self.host.retry.lrsm}")
 
     def set_phy(self, up: bool) -> None:
-        """Let both ends see the physical layer go down or come back; empty the wires."""
+        """Let the physical layer go down or up for both ends; lose the flits on the wires."""
         self.phy = up
         self.dut.phy_up.value = up
         self.host.set_phy(up)
@@ -332,12 +347,12 @@ class RetryTestbench:
 
     @property
     def write_pointer(self) -> int:
-        """Return the place of the next flit in the retry buffer of the device."""
+        """Index of the next flit in the retry buffer of the device."""
         return int(self.dut.u_retry_buffer.wr_q.value)
 
     @property
     def free(self) -> int:
-        """Return NumFreeBuf of the device."""
+        """NumFreeBuf: free entries of the device's retry buffer, read from the RTL's register."""
         return int(self.dut.u_retry_buffer.free_q.value)
 
     @property
@@ -345,12 +360,12 @@ class RetryTestbench:
         return self.status()["lrsm"]
 
     def status(self) -> dict[str, int]:
-        """Return the members of the port `status`."""
+        """Return the members of the port `status` by name."""
         return unpack(STATUS, int(self.dut.status.value))
 
     # ---- sampling
     def _sample(self) -> None:
-        """Take what the edge sees at all ports."""
+        """Sample all ports before the clock edge (events, flits, messages), check and cover."""
         dut = self.dut
         events, status = int(dut.events.value), self.status()
         count_events(self.events, events, status["error_kind"])
@@ -374,7 +389,10 @@ class RetryTestbench:
             self.drs, self.drs_taken = None, self.drs_taken + 1
 
     def _sent(self) -> WireFlit | None:
-        """Return the flit that the device transfers in this clock."""
+        """Return the flit that the device transfers in this clock; None if it transfers none.
+
+        Also check that flits stay unchanged under back-pressure.
+        """
         if not int(self.dut.tx_valid.value):
             assert self.stalled is None, "tx_valid fell under back-pressure"
             return None
@@ -391,7 +409,7 @@ class RetryTestbench:
         return wire
 
     def _deliver(self, head: WireFlit | None) -> None:
-        """Give the host the flit that reaches it."""
+        """Pass the flit that arrives at the host to it, after damage, and store its messages."""
         if head is not None:
             if self.to_host is not None:
                 head = self.to_host(head)
@@ -404,7 +422,10 @@ class RetryTestbench:
 
     # ---- what the device sent
     def controls(self, since: int = 0) -> list[control.ControlFlit]:
-        """Return the control flits from the ``since``-th flit on (all-data flits may look so)."""
+        """Return the control flits among the device's flits from number ``since`` on.
+
+        All-data flits may look like control flits, and are then returned as well.
+        """
         return [
             control.decode_control(f & PAYLOAD_MASK)[0]
             for _, f in self.tx_log[since:]
@@ -412,25 +433,28 @@ class RetryTestbench:
         ]
 
     def requests(self, since: int = 0) -> list[control.RetryReq]:
-        """Return every RETRY.Req among the flits from the ``since``-th on."""
+        """Return every RETRY.Req among the device's flits from number ``since`` on."""
         return [one for one in self.controls(since) if isinstance(one, control.RetryReq)]
 
     def answers(self, since: int = 0) -> list[control.RetryAck]:
-        """Return every RETRY.Ack among the flits from the ``since``-th on."""
+        """Return every RETRY.Ack among the device's flits from number ``since`` on."""
         return [one for one in self.controls(since) if isinstance(one, control.RetryAck)]
 
     def put(self, *kinds: control.ControlFlit) -> None:
-        """Put control flits on the wire in place of the host's."""
+        """Put control flits on the wire to the device in place of the host's next flits."""
         for kind in kinds:
             self.raw.append((link_messages.PID, seal(control.encode_control(kind))))
 
 
 class LinkTestbench(RetryTestbench):
-    """Bench without delay on the wires, whose host acknowledges and grants as soon as it can.
+    """Testbench of exact flits and clocks: no delay on the wires, and an eager host.
+
+    The host acknowledges flits and returns credits as soon as it can.
 
     Args:
         dut: Top ``nf_link``.
-        grant: Credits of either kind that the host grants; the second of them never bring more.
+        grant: Credits of either kind that the host grants at the start; later ones only replace
+            used credits.
         lenient: The host does not judge the device, as the test puts flits on the wire that the
             host does not know of.
         config: Fields of LinkConfig.
@@ -442,7 +466,10 @@ class LinkTestbench(RetryTestbench):
         self.lenient = lenient
 
     async def up(self, settle: int = 120) -> Self:
-        """Initialise the link, wait for the full grant of credits both ways and let all settle."""
+        """Initialise the link, wait for the full grant of credits both ways and ``settle`` clocks.
+
+        Return the testbench.
+        """
         await self.start()
         returns = self.host.returns
         await self.until(lambda: self.host.credits == ALL_CREDITS and not returns.initial, 400)
@@ -457,12 +484,12 @@ class LinkTestbench(RetryTestbench):
         data: int = 0,
         protocol_id: int = link_messages.PID,
     ) -> None:
-        """Put sealed flits or control flits on the wire, ahead of what the host has to say.
+        """Put sealed flits or control flits on the wire to the device before those of the host.
 
         The host keeps each retryable one in its retry buffer, as if it had sent it.
 
         Args:
-            flits_or_kinds: The flits.
+            flits_or_kinds: The flits, as 528-bit values or control flits.
             plain: Request credits of the host that they cost.
             data: Write credits of the host that they cost.
             protocol_id: Protocol ID of the flits.
@@ -476,13 +503,13 @@ class LinkTestbench(RetryTestbench):
         self.host.credits.data -= data
 
     def grant(self, plain: int = 0, data: int = 0) -> None:
-        """Grant credits to the device by an LLCRD of the test."""
+        """Grant credits to the device by an LLCRD flit of the test."""
         self.host.returns.peer.plain += plain
         self.host.returns.peer.data += data
         self.drive(control.Llcrd(0, flits.encode_credit(plain), 0, flits.encode_credit(data)))
 
     def hold(self, held: bool = True) -> None:
-        """Let the host send messages alone: no acknowledgement and no credit."""
+        """Let the host send messages only, without acknowledgements and credits, or end this."""
         self.host.hold_acks(held)
         self.host.hold_credits(held)
 
@@ -502,8 +529,7 @@ class LinkTestbench(RetryTestbench):
         assert host.credits.data <= RWD_CREDITS, "more writes granted than there are places"
 
     async def broken(self, payload: int) -> None:
-        """Drive a broken control flit; check one error and one retry, which the host ends at
-        once."""
+        """Drive a broken control flit; check that it gives one error and one retry."""
         errors, retries = self.events["protocol_error"], self.events["retry_local"]
         self.raw.append((link_messages.PID, seal(payload)))
         await self.clocks(4)
@@ -516,7 +542,7 @@ class LinkTestbench(RetryTestbench):
 
 
 def link_up_test(test: Callable[..., Coroutine[Any, Any, None]]) -> TestGenerator:
-    """Register a test of a link bench with cocotb; it gets a LinkTestbench whose link is up."""
+    """Register a test of `nf_link` with cocotb; it gets a LinkTestbench whose link is up."""
 
     @functools.wraps(test)
     async def run(dut: Any, **settings: Any) -> None:

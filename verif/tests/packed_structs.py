@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packed structures in the ports of the blocks, as slang reads them from hdl/pkg."""
+"""Packed structures in the ports of the RTL blocks, as slang reads them from hdl/pkg."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ Layout = tuple[tuple[str, int], ...]
 
 @functools.cache
 def layout(struct: str) -> Layout:
-    """Return (member, bits) of a packed structure, most significant first; KeyError for none."""
+    """Return (member, bits) of a packed structure, most significant first.
+
+    Raises:
+        KeyError: No package has such a structure.
+    """
     kind = structure(struct)
     if not isinstance(kind, pyslang.ast.PackedStructType):
         raise KeyError(f"no package has a structure {struct}")
@@ -24,7 +28,7 @@ def layout(struct: str) -> Layout:
 
 
 def pack(struct: str | Layout, **values: int) -> int:
-    """Return the value of a packed structure; members that are not named are 0."""
+    """Return the value of a packed structure from its members by name; the others are 0."""
     word = 0
     for name, width in layout(struct) if isinstance(struct, str) else struct:
         value = values.pop(name, 0)
@@ -35,7 +39,7 @@ def pack(struct: str | Layout, **values: int) -> int:
 
 
 def unpack(struct: str | Layout, word: int) -> dict[str, int]:
-    """Return the members of a packed structure."""
+    """Return the members of a packed structure by name, from its value."""
     out = {}
     for name, width in reversed(layout(struct) if isinstance(struct, str) else struct):
         out[name] = word & ((1 << width) - 1)
@@ -44,7 +48,7 @@ def unpack(struct: str | Layout, word: int) -> dict[str, int]:
 
 
 def sampled(pins: Any) -> int:
-    """Return the value of pins that are valid now; X or Z on them is a fault of the design."""
+    """Return the value of pins that are valid now; AssertionError if a bit is X or Z."""
     value = pins.value
     assert value.is_resolvable, f"{pins._name} holds X or Z while it is valid: {value}"
     return int(value)

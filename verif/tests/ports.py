@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of the tops, read from their SystemVerilog: a bench drives every input from the start."""
+"""Ports of RTL modules, read from their SystemVerilog, and the start of a testbench.
+
+A testbench drives every input of its module from the start.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ HDL = Path(__file__).resolve().parents[2] / "hdl"
 
 @functools.cache
 def ports(source: str, direction: str) -> tuple[str, ...]:
-    """Return the ports of a file, one a line, in their order.
+    """Return the names of the ports of a module of one direction, in their order.
 
     Args:
-        source: Name of the file in hdl/ without folders. Ports of macros belong to the file of the
-            macro.
+        source: Name of the file in hdl/ without folders; it has one port a line. Ports of macros
+            belong to the file of the macro.
         direction: `input` or `output`.
     """
     text = next(HDL.rglob(source)).read_text(encoding="utf-8")
@@ -28,14 +31,14 @@ def ports(source: str, direction: str) -> tuple[str, ...]:
 
 
 def tie_inputs(dut: Any, module: str, **values: int) -> None:
-    """Drive every input of a top with 0, or with its value in `values`, except clk and rst_n."""
+    """Drive every input of a module with 0, or with its value in `values`, except clk and rst_n."""
     for name in ports(f"{module}.sv", "input"):
         if name not in ("clk", "rst_n"):
             getattr(dut, name).value = values.get(name, 0)
 
 
 async def clock_and_reset(dut: Any, clocks: int) -> None:
-    """Start a clock of 10 ns and hold the reset for a number of clocks."""
+    """Start a clock of 10 ns, hold the reset for some clocks, and wait one more."""
     Clock(dut.clk, 10, unit="ns", impl="gpi").start()
     dut.rst_n.value = 0
     await ClockCycles(dut.clk, clocks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a device's registers against the map, for any bench with an AXI4-Lite port."""
+"""Checks of a device's registers against the map, for any testbench with an AXI4-Lite port."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ PATTERNS = (0xFFFF_FFFF, 0x0000_0000, 0xAAAA_AAAA, 0x5555_5555, 0x0F1E_2D3C, 0xD
 
 
 class RegisterChecks:
-    """Checks of the registers at a port. Each ends with the reset values, or with an AssertionError
-    at the first difference."""
+    """Checks of the registers at an AXI4-Lite port against the register map.
+
+    Each check leaves the reset values, or raises AssertionError at the first difference.
+    """
 
     def __init__(
         self, port: AxiLitePort, registers: Mapping[str, Register], rng: random.Random
@@ -25,23 +27,23 @@ class RegisterChecks:
         self.writable = [reg for reg in registers.values() if reg.mask(FieldAccess.RW)]
 
     async def expect(self, reg: Register, want: int, when: str) -> None:
-        """Read a register and compare every bit with `want`."""
+        """Read a register; AssertionError unless it answers OKAY and every bit equals `want`."""
         data, resp = await self.port.read(reg.address)
         assert resp is Resp.OKAY, f"{reg.name} {when}: read answered {resp}, not OKAY"
         assert data == want, f"{reg.name} {when}: reads {data:#010x}, not {want:#010x}"
 
     async def write(self, reg: Register, data: int, strobe: int = 0xF) -> None:
-        """Write a register."""
+        """Write a register with these byte strobes; AssertionError unless it answers OKAY."""
         resp = await self.port.write(reg.address, data, strobe)
         assert resp is Resp.OKAY, f"{reg.name}: write answered {resp}, not OKAY"
 
     async def reset_values(self) -> None:
-        """Check that every register reads its reset value, reserved bits 0."""
+        """Check that every register reads its reset value, with reserved bits 0."""
         for reg in self.registers.values():
             await self.expect(reg, reg.reset, "after reset")
 
     async def read_write(self) -> None:
-        """Check that RW bits take every pattern and all others keep their value."""
+        """Check that RW bits take every pattern and that all other bits keep their value."""
         for reg in self.writable:
             for pattern in (*PATTERNS, reg.reset):
                 await self.write(reg, pattern)
@@ -49,7 +51,7 @@ class RegisterChecks:
                 await self.expect(reg, want, f"after writing {pattern:#010x}")
 
     async def no_aliases(self) -> None:
-        """Check that all RW registers hold different values at once."""
+        """Check that all RW registers can hold different values at the same time."""
         rng, targets = self.rng, list(self.writable)
         written = {reg.name: rng.getrandbits(32) & reg.mask(FieldAccess.RW) for reg in targets}
         values = {reg.name: reg.stored(reg.reset, written[reg.name]) for reg in targets}
@@ -62,7 +64,7 @@ class RegisterChecks:
             await self.write(reg, reg.reset)
 
     async def byte_strobes(self, strobes: Iterable[int]) -> None:
-        """Check that a write changes the enabled bytes only."""
+        """Check that a write changes only the bytes that each of these strobes enables."""
         chosen = tuple(strobes)
         for reg in self.writable:
             value = reg.reset
@@ -86,9 +88,9 @@ class RegisterChecks:
         await self.reset_values()
 
     async def unmapped(self, writes: int) -> None:
-        """Check SLVERR of every address without a register: all reads, and `writes` of the writes.
+        """Check that addresses without a register answer SLVERR, and reads of them return 0.
 
-        Read data is 0 then.
+        All addresses are read; next to registers all are written, elsewhere `writes` of them.
         """
         rng, mapped = self.rng, {reg.address for reg in self.registers.values()}
         holes = [a for a in range(0, ADDRESS_SPACE, WORD_BYTES) if a not in mapped]
@@ -106,7 +108,10 @@ class RegisterChecks:
         await self.reset_values()
 
     async def write_one_to_clear(self, reg: Register, is_set: int) -> None:
-        """Check the W1C bits `is_set`: zeros and other ones keep them, their ones clear them."""
+        """Check the W1C bits `is_set` of a register, which must be set.
+
+        Zeros, and ones in other bits, keep them; ones clear them, bit by bit.
+        """
         clearable = reg.mask(FieldAccess.W1C)
         data, _ = await self.port.read(reg.address)
         rest = data & ~clearable

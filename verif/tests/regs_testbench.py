@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register block alone (`nf_regs`), where every event can be driven; accesses on bare pins."""
+"""Testbench of the register block alone (`nf_regs`): every event can be driven, and bare pins."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNTED = {
     port: [member for member in members if member[0].upper() in REG_MAP.counters()]
     for port, members in EVENTS.items()
 }
-"""Members that a counter counts; the others say where the first of them was."""
+"""Members of the event ports that a counter counts, (name, bits); others locate the first event."""
 RAISES = {
     "crc_error": "LINK_ERROR",
     "pid_uncorrectable": "LINK_ERROR",
@@ -39,11 +39,11 @@ RAISES = {
     "mem_poison": "POISON",
     "ram_parity": "RAM_ERROR",
 }
-"""The source of each event that has one; the others are counted only."""
+"""Field of IRQ_STATUS that an event sets, by event; other events are only counted."""
 
 
 class RegsBench:
-    """The block with idle inputs, out of reset."""
+    """Testbench of `nf_regs`: AXI4-Lite port, register checks, and events on idle inputs."""
 
     def __init__(self, dut: Any) -> None:
         self.dut = dut
@@ -53,12 +53,12 @@ class RegsBench:
         self.rng = random.Random(cocotb.RANDOM_SEED)
         self.checks = RegisterChecks(self.port, self.regs, self.rng)
         self.closed: list[int] = []
-        """Regions whose CTRL.CLOSE was written."""
+        """Regions whose CTRL.CLOSE was written, in order."""
         self._began = get_sim_time("ns")
 
     @property
     def cycles(self) -> int:
-        """Clocks since the bench was made."""
+        """Number of clocks since the testbench was made."""
         return round((get_sim_time("ns") - self._began) / CLOCK_NS)
 
     async def start(self) -> RegsBench:
@@ -68,7 +68,7 @@ class RegsBench:
         return self
 
     async def _close(self) -> None:
-        """Answer each CLOSE some clocks later, as the core would; commits are left to the test."""
+        """Answer each CLOSE some clocks later, as the core would; the test answers commits."""
         dut = self.dut
         while True:
             await RisingEdge(dut.commit_close)
@@ -90,7 +90,7 @@ class RegsBench:
         await self.checks.write(self.regs[name], data, strobe)
 
     def drawn(self, struct: str, **fixed: int) -> dict[str, int]:
-        """Draw the members of a packed structure, but for those that are given."""
+        """Draw the members of a packed structure by name; `fixed` members are returned as given."""
         return {name: self.rng.getrandbits(width) for name, width in layout(struct)} | fixed
 
     async def pulse(self, name: str, value: int = 0, **members: int) -> None:
@@ -100,8 +100,19 @@ class RegsBench:
         getattr(self.dut, name).value = 0
 
     async def clear_beside(self, name: str, ones: int, port: str, event: int, delay: int) -> int:
-        """A write of `ones` to a register, and an event `delay` clocks after its start; returns how
-        many clocks after the clear took effect the event came (below 0: before)."""
+        """Write `ones` to a register, and drive an event `delay` clocks after the write's start.
+
+        Args:
+            name: register.
+            ones: value to write, which clears bits.
+            port: event input.
+            event: value of the event input.
+            delay: clocks from the start of the write to the event.
+
+        Returns:
+            The number of clocks from the effect of the write to the event; negative if the event
+            came first.
+        """
         dut = self.dut
         write = cocotb.start_soon(self.write(name, ones))
         effect = moment = -1
@@ -118,7 +129,7 @@ class RegsBench:
         return moment - effect
 
     async def _send(self, channel: str, after: int, **payload: int) -> None:
-        """Offer one beat on AW or W `after` clocks from now, until it is accepted."""
+        """Offer one beat on channel AW, W or AR `after` clocks from now, until it is accepted."""
         dut = self.dut
         await ClockCycles(dut.clk, after) if after else None
         for name, value in payload.items():
@@ -137,8 +148,13 @@ class RegsBench:
     async def raw_write(
         self, address: int, data: int, strobe: int = 0xF, aw: int = 0, w: int = 0
     ) -> int:
-        """One write on the bare pins; the channel with the greater delay is offered that many
-        clocks after the other has been *accepted* (0 and 0: both at once). Returns the response.
+        """Write on the bare pins of the AXI4-Lite port, with a distance between AW and W.
+
+        The channel with the greater delay, `aw` or `w`, is offered that many clocks after the other
+        one has been accepted; 0 and 0: both at once.
+
+        Returns:
+            The response (BRESP).
         """
         dut = self.dut
         beats = [(aw, "aw", {"addr": address, "prot": 0}), (w, "w", {"data": data, "strb": strobe})]
@@ -161,7 +177,7 @@ class RegsBench:
         return resp
 
     async def raw_write_held(self, address: int, data: int) -> None:
-        """Write on the bare pins until the response is there, and leave it untaken."""
+        """Write on the bare pins until BVALID is 1, and leave the response waiting."""
         dut = self.dut
         await self._send("aw", 0, addr=address, prot=0)
         await self._send("w", 0, data=data, strb=0xF)
@@ -169,8 +185,10 @@ class RegsBench:
             await FallingEdge(dut.clk)
 
     async def raw_read(self, address: int, held: int = 0) -> int:
-        """One read on the bare pins, whose data is taken `held` clocks after it came; returns the
-        data. AssertionError when it does not stay as it came.
+        """Read on the bare pins; accept the data `held` clocks after it is valid, and return it.
+
+        Raises:
+            AssertionError: The data or RVALID changes meanwhile.
         """
         dut = self.dut
         await self._send("ar", 0, addr=address, prot=0)
@@ -197,7 +215,7 @@ class RegsBench:
 def regs_test(
     test: Callable[[RegsBench], Coroutine[Any, Any, None]], limit_ms: int = 5
 ) -> TestGenerator:
-    """Register a test of the register block with cocotb; it gets the bench, out of reset.
+    """Register a test of `nf_regs` with cocotb; it gets a RegsBench, out of reset.
 
     Args:
         test: The test.

@@ -21,7 +21,11 @@ PAIR_LINES = 16
 
 
 class CapacityTest(NfBaseTest):
-    """Misses above the threshold raise FALLBACK; DevLoad then tells the two regions apart."""
+    """Test of the capacity check with a region that misses and one that hits.
+
+    Misses above CAP_THRESHOLD raise FALLBACK of their region; its DevLoad is then moderate, that of
+    the other region is not.
+    """
 
     shows = "test_capacity::capacity_fallback"
 
@@ -71,9 +75,12 @@ class CapacityTest(NfBaseTest):
         await self.clear(run, wide)
 
     async def mixed_pairs(self, run: NfSequence, wide: Any, calm: Any) -> int:
-        """Write to both regions, close together: their NDRs share flits with unlike DevLoads.
+        """Write to both regions so that completions with different DevLoad share flits.
 
-        The scoreboard checks each of them; here it is made sure that such pairs were there.
+        The scoreboard checks each of them.
+
+        Returns:
+            The number of clocks with two such completions; AssertionError for none.
         """
         self.env.trace = []
         for worker in range(2, 4):
@@ -93,7 +100,7 @@ class CapacityTest(NfBaseTest):
         return pairs
 
     async def others(self, run: NfSequence, wide: Any) -> None:
-        """Check that FALLBACK affects its region alone, and never lowers SEVERE."""
+        """Send requests outside the region, whose DevLoad FALLBACK must not raise."""
         beyond = run.layout.params.mem_lines << 6
         for line in range(6):
             await run.write(line << 6, run.rng.randbytes(64))
@@ -110,7 +117,7 @@ class CapacityTest(NfBaseTest):
         await self.env.registers.write("DEVLOAD_THRESHOLD", 0)
 
     async def clear(self, run: NfSequence, wide: Any) -> None:
-        """Check that FALLBACK is sticky until written 1, also across a commit."""
+        """Check that FALLBACK is sticky until 1 is written to it, also after a commit."""
         registers = self.env.registers
         await run.commit(0)
         assert await registers.read("FALLBACK") == 1, "a commit cleared FALLBACK"
@@ -138,17 +145,17 @@ LEVELS = (
     ((0, 0, 1), DevLoad.SEVERE),
     ((0, 0, 0), None),
 )
-"""Thresholds that leave one level to report; no other may be seen at any occupancy."""
+"""DEVLOAD_THRESHOLD (optimal, moderate, severe), and the one level above light that it allows."""
 
 
 @nf_test(CapacityTest, profiles=ALL)
 def capacity_fallback() -> None:
-    """Capacity check, FALLBACK, its interrupt, DevLoad of each NDR of a pair."""
+    """Check that misses above the threshold raise FALLBACK, its interrupt and DevLoad."""
 
 
 @nf_test(profiles=ALL)
 async def devload_levels(test: NfBaseTest) -> None:
-    """DevLoad follows the queue occupancy against the three thresholds."""
+    """Check that DevLoad takes the level that the thresholds allow, and no other but light."""
     run = NfSequence(test.env)
     for (optimal, moderate, severe), busy in LEVELS:
         word = severe << 16 | moderate << 8 | optimal

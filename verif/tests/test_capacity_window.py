@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edges of the capacity window and of the DevLoad thresholds, drawn."""
+"""Capacity window and DevLoad thresholds at their edges, with drawn values."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from verif.tests.decorator import ALL, nf_test
 IRQ = {f.name: f.mask for f in REG_MAP.expand()["IRQ_STATUS"].fields}
 THRESHOLDS = REG_MAP.expand()["DEVLOAD_THRESHOLD"]
 PLACES = 64
-"""Reads, and writes, that the device admits before it has answered one (hdl/access/nf_admit)."""
+"""Number of reads, and of writes, that the device admits before it has answered one
+(hdl/access/nf_admit).
+"""
 HELD = 900
-"""Clocks for which the memory answers nothing, so that all requests are admitted meanwhile."""
+"""Number of clocks for which the memory answers nothing, until all requests are admitted."""
 
 
 class SlidingWindowTest(NfBaseTest):
-    """One operation at a time, each followed by SLOT_MISS: the model knows every outcome.
+    """Capacity window with one operation at a time, each followed by a read of SLOT_MISS.
 
-    FALLBACK and its interrupt are cleared whenever they are set, so that each contribution tells
-    anew whether the misses are above the threshold.
+    So the model knows whether each was a miss. FALLBACK and its interrupt are cleared whenever they
+    are set, so that each contribution shows anew whether the misses are above the threshold.
     """
 
     rounds = 4
@@ -61,8 +63,7 @@ class SlidingWindowTest(NfBaseTest):
         assert self.raised, "no FALLBACK: nothing was tested"
 
     async def leave(self, run: NfSequence, configs: list[RegionConfig], window: int) -> None:
-        """Three misses, hits, and a miss: the first one is in the window still, or has just left
-        it."""
+        """Send 3 misses, hits and a miss: the first miss is still in the window or just left it."""
         rng, registers = run.rng, self.env.registers
         for hits in rng.sample((window - 4, window - 3), 2 if window == 256 else 1):
             region = rng.randrange(min(2, len(configs)))  # of counts: FP32 has no such check
@@ -80,7 +81,7 @@ class SlidingWindowTest(NfBaseTest):
             await registers.write("IRQ_STATUS", IRQ["FALLBACK"])
 
     async def step(self, run: NfSequence, configs: list[RegionConfig], share: float) -> None:
-        """Play one operation that misses with probability `share`, and read its effect."""
+        """Send one operation that misses with probability `share`; read and clear FALLBACK."""
         rng, registers = run.rng, self.env.registers
         config = rng.choice(configs)
         line = rng.randrange(2) if rng.random() > share else rng.randrange(config.lines)
@@ -103,7 +104,10 @@ class SlidingWindowTest(NfBaseTest):
 
 
 class DevLoadEdgesTest(NfBaseTest):
-    """The memory holds its answers: then the first answer finds a known number outstanding."""
+    """DevLoad of the first response after a known number of requests has been admitted.
+
+    The memory holds its responses meanwhile. The thresholds are drawn near that number.
+    """
 
     cases = 8
 
@@ -146,12 +150,12 @@ class DevLoadEdgesTest(NfBaseTest):
 
 @nf_test(SlidingWindowTest, profiles=ALL)
 def sliding_window() -> None:
-    """FALLBACK after each contribution, for drawn windows, thresholds and misses."""
+    """Check FALLBACK after each contribution, for drawn windows, thresholds and misses."""
 
 
 @nf_test()
 async def deferred_misses(test: NfBaseTest) -> None:
-    """A deferred miss counts for its own region, whatever request follows it."""
+    """Check that a deferred miss counts for its own region, whatever request follows it."""
     run, rng, registers = NfSequence(test.env), test.env.rng, test.env.registers
     hw = test.cfg.hw
     test.cfg.mem.latency = (60, 120)
@@ -179,4 +183,4 @@ async def deferred_misses(test: NfBaseTest) -> None:
 
 @nf_test(DevLoadEdgesTest, profiles=ALL)
 def devload_edges() -> None:
-    """The occupancy that a threshold names has the level, one less has not."""
+    """Check that a DevLoad level is reported from its threshold of requests on, not below."""

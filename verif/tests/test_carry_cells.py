@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts, votes and sums by the carry cells of ECP5 (`ECP5` = 1), in every plane of a count.
+"""Counts, votes and sums in the carry cells of ECP5 (`ECP5` = 1), in every plane of a count.
 
-Verilator alone: of 64 workers to each line Icarus takes minutes, cell by cell; it runs `test_modes`
-on the same build."""
+Verilator only: with 64 workers on each line Icarus takes minutes, cell by cell; it runs
+`test_modes` on the same build.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from verif.tests.test_saturation import saturate
 
 @nf_test()
 async def counts(test: NfBaseTest) -> None:
-    """Counts around each carry; nets of T - 1, T, T + 1 and their negatives."""
+    """Check votes at counts around each carry, and at nets of T - 1, T, T + 1, and negative."""
     for mode in (Mode.G_BINARY, Mode.G_TERNARY):
         await CountSequence(test.env, mode=mode).run()
 
 
 @nf_test()
 async def saturation(test: NfBaseTest) -> None:
-    """Four planes stop at 15 and set the region's flag; seven count 64 workers."""
+    """Check that four planes stop at 15 and set the saturation flag; seven count 64 workers."""
     await saturate(test)
     saturated = bool(test.env.coverage.model.points["line events"].bins["SATURATED"])
     top = (1 << test.cfg.hw.cnt_w) - 1
@@ -32,14 +33,14 @@ async def saturation(test: NfBaseTest) -> None:
 
 @nf_test(ThresholdSequence)
 def thresholds() -> None:
-    """A threshold above W lets nothing pass, whatever its bits are."""
+    """Check that with THRESHOLD above W no G_TERNARY element gets a vote other than 0."""
 
 
 @nf_test(IntCodesSequence, crowded=True)
 def codes() -> None:
-    """Sums of any subset of workers in any order, by planes, SUM16 and SUM8."""
+    """Check sums of integer codes of subsets of workers in any order: planes, SUM16 and SUM8."""
 
 
 @nf_test(Tern5CodesSequence)
 def tern5() -> None:
-    """Votes of any subset of workers in any order, in a device with G_TERN5."""
+    """Check votes of G_TERN5 of subsets of workers in any order."""

@@ -15,7 +15,7 @@ from verif.parameters import build_parameters
 
 @cocotb.test()
 async def saturates(dut: Any) -> None:
-    """The count stays at all ones; an event in the clock of a clear is counted."""
+    """Check that the count stops at all ones, and counts an event in the clock of a clear."""
     params = build_parameters()
     top, increments = (1 << params["WIDTH"]) - 1, 1 << params["INC_W"]
     rng = random.Random(cocotb.RANDOM_SEED)

@@ -9,20 +9,23 @@ from verif.tests.decorator import ALL, host_link, nf_test
 
 
 async def starved_traffic(test: NfBaseTest) -> None:
-    """Run traffic with fewer requests on a line at a time: late answers allow more orders."""
+    """Run random traffic with at most two requests in flight on a line.
+
+    Late responses allow more orders, all of which the scoreboard would try.
+    """
     await PlainMemorySequence(test.env, transactions=80, race=2).run()
     await MixedRegionsSequence(test.env, transactions=150, race=2).run()
 
 
 @nf_test(profiles=ALL, configure=host_link(grant_plain=1, grant_data=1, return_delay=(0, 30)))
 async def credit_starvation(test: NfBaseTest) -> None:
-    """The device never sends without a credit and never loses a response."""
+    """Check that the device never sends without a credit and never loses a response."""
     await starved_traffic(test)
 
 
 @nf_test(profiles=ALL, configure=host_link(grant_plain=64, grant_data=1, return_delay=(100, 160)))
 async def data_starvation(test: NfBaseTest) -> None:
-    """NDR does not wait for DRS credits."""
+    """Check that completions (NDR) do not wait for credits of read data (DRS)."""
     await starved_traffic(test)
     # Reads fill every queue for data; the writes after them must still complete.
     sequence = PlainMemorySequence(test.env)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors that a commit must refuse."""
+"""Descriptors that a commit must refuse, each with its code."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from verif.tests.decorator import ALL, nf_test
 
 @nf_test(DescriptorErrorSequence, profiles=ALL, shows="test_descriptors::descriptor_errors")
 def descriptor_errors() -> None:
-    """Each commit code, in order of priority."""
+    """Check the code of each refused commit; of several faults the lowest code is reported."""

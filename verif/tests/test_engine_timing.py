@@ -24,11 +24,14 @@ MAX_LATENCY = 5
 RUN_WANTED = 12
 CREDITS = 64
 FILLER = 2 * 62
-"""Operations that use up credits and completion queue before those that are measured."""
+"""Number of operations that use up credits and completion queue before those that are measured."""
 
 
 class EngineProbe:
-    """Clock numbers in which the engine took an operation, hit a slot and gave an answer."""
+    """Recorder of the clocks in which the engine accepts an operation, hits a slot, and responds.
+
+    `clocks` lists them under "taken", "hit", "ndr" and "drs".
+    """
 
     def __init__(self, dut: Any) -> None:
         engine = dut.u_core.u_engine
@@ -39,7 +42,7 @@ class EngineProbe:
         cocotb.start_soon(self._run())
 
     def clear(self) -> None:
-        """Clear all lists."""
+        """Clear the lists of clocks."""
         self.clocks: dict[str, list[int]] = {"taken": [], **{name: [] for name in self.signals}}
 
     async def _run(self) -> None:
@@ -55,7 +58,7 @@ class EngineProbe:
 
 
 def longest_run(cycles: list[int]) -> int:
-    """Return the most operations that were accepted in consecutive clocks."""
+    """Return the largest number of operations that were accepted in consecutive clocks."""
     best = run = 1 if cycles else 0
     for before, after in pairwise(cycles):
         run = run + 1 if after == before + 1 else 1
@@ -64,7 +67,7 @@ def longest_run(cycles: list[int]) -> int:
 
 
 class EngineTimingTest(NfBaseTest):
-    """Single operations for the latency; a queue that is let go at once for the interval."""
+    """Measurement of the engine: latency of single operations, interval of a released queue."""
 
     def configure(self, cfg: EnvConfig) -> None:
         # Completions stop when the credits are used up: the request queue in front of the engine
@@ -90,7 +93,10 @@ class EngineTimingTest(NfBaseTest):
         await self.fp32_reads(config)
 
     async def measured(self, operation: Awaitable[Any], answer: str) -> tuple[int, bool]:
-        """Do one operation; return its clocks from input to answer, and whether it hit a slot."""
+        """Execute one operation; return clocks from acceptance to response, and True for a hit.
+
+        `answer` is the port of the response, "ndr" or "drs".
+        """
         self.probe.clear()
         await operation
         await self.run.drain()
@@ -98,7 +104,7 @@ class EngineTimingTest(NfBaseTest):
         return clocks[answer][0] - clocks["taken"][0], bool(clocks["hit"])
 
     async def first_touch(self, config: RegionConfig) -> None:
-        """Check that a first write, a miss without a record, is as fast as a hit."""
+        """Check that the first write of a line, a miss without a record, is as fast as a hit."""
         line = config.lines - 1
         first, is_hit = await self.measured(self.run.contribute(config, 1, line), "ndr")
         assert not is_hit, "the first write was a slot hit"
@@ -106,7 +112,7 @@ class EngineTimingTest(NfBaseTest):
         assert first == hit, f"the first contribution takes {first} cycles, one that hits {hit}"
 
     async def latency(self, config: RegionConfig) -> None:
-        """Measure one write on a slot hit, then one read, from input to answer."""
+        """Measure one write and one read of a line in its slot: up to `MAX_LATENCY` clocks each."""
         write, is_hit = await self.measured(self.run.contribute(config, 1, 0), "ndr")
         assert is_hit, "the write was no slot hit"
         read, _ = await self.measured(self.run.read_region(config, 0, 0), "drs")
@@ -115,7 +121,7 @@ class EngineTimingTest(NfBaseTest):
             assert clocks <= MAX_LATENCY, f"{name} takes {clocks} cycles, limit {MAX_LATENCY}"
 
     async def warm(self, config: RegionConfig) -> None:
-        """Allocate a slot for every line."""
+        """Contribute to every line, so that each has a slot."""
         for line in range(config.lines):
             await self.run.contribute(config, 0, line)
         await self.run.drain()
@@ -158,5 +164,7 @@ class EngineTimingTest(NfBaseTest):
 
 @nf_test(EngineTimingTest)
 def latency_and_interval() -> None:
-    """Contribution and vote read within 5 cycles; initiation interval 1, also on one line, and of
-    FP32 stores."""
+    """Check that contributions and vote reads take 5 cycles at most, and start one per cycle.
+
+    The initiation interval is 1 also on one line, and for FP32 stores.
+    """

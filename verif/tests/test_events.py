@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Duplicates, poison, illegal codes, early and strict reads."""
+"""Rare events of an aggregation: duplicates, poison, illegal codes, early and strict reads."""
 
 from __future__ import annotations
 
-from verif.sequences import events
+from verif.sequences import rare_events
 from verif.tests.decorator import ALL, nf_test
 
 
-@nf_test(events.DuplicateSequence, profiles=ALL)
+@nf_test(rare_events.DuplicateSequence, profiles=ALL)
 def duplicates() -> None:
-    """A second contribution changes nothing in the low-bit modes."""
+    """Check that a duplicate changes nothing in low-bit modes, and stores its data in FP32."""
 
 
-@nf_test(events.PoisonSequence, profiles=ALL, shows="test_events::poison")
+@nf_test(rare_events.PoisonSequence, profiles=ALL, shows="test_events::poison")
 def poison() -> None:
-    """Poisoned data is not added; the line stays poisoned for the epoch."""
+    """Check that poisoned data is not added, and poisons its line until the next commit."""
 
 
-@nf_test(events.IllegalCodeSequence, profiles=ALL)
+@nf_test(rare_events.IllegalCodeSequence, profiles=ALL)
 def illegal_codes() -> None:
-    """Illegal ternary codes."""
+    """Check that illegal ternary codes are counted and give no vote."""
 
 
-@nf_test(events.EarlyReadSequence, profiles=ALL, shows="test_events::early_reads")
+@nf_test(rare_events.EarlyReadSequence, profiles=ALL, shows="test_events::early_reads")
 def early_reads() -> None:
-    """Early reads return what has arrived."""
+    """Check that early reads return the aggregate of the contributions so far."""
 
 
-@nf_test(events.EarlyReadSequence, profiles=ALL, strict=True)
+@nf_test(rare_events.EarlyReadSequence, profiles=ALL, strict=True)
 def strict_reads() -> None:
-    """Early reads are poisoned in a STRICT region."""
+    """Check that early reads are poisoned in a STRICT region."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evictions: more lines in use than slots."""
+"""Evictions of lines from engine slots: more lines in use than slots."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from verif.tests.decorator import ALL, nf_test
 
 @nf_test(EvictionSequence, profiles=ALL, shows="test_eviction::eviction")
 def eviction() -> None:
-    """A line that is evicted between its workers loses nothing."""
+    """Check that a line that is evicted between its workers loses no contribution."""
 
 
 @nf_test(EvictionSequence, profiles=ALL, shuffle=True, reads=0.3, modes=(Mode.G_BINARY, Mode.FP32))
 def eviction_shuffled() -> None:
-    """Evictions in random order, reads between."""
+    """Check that lines evicted in random order, with reads between, lose no contribution."""
 
 
 @nf_test(AgainAtOnceSequence)
 def again_at_once() -> None:
-    """A line that a miss evicts is accessed in each of the clocks that follow the miss."""
+    """Check accesses to a line in each of the clocks after the miss that evicts it."""
 
 
 @nf_test(PinnedSlotSequence)
 def pinned_slot() -> None:
-    """A miss does not wait for the oldest slot, while that is pinned."""
+    """Check that a miss does not wait for the oldest slot while an FP32 sum pins it."""
 
 
 @nf_test(NeighbourRoundsSequence)
 def rounds_of_neighbours() -> None:
-    """A new round of a region leaves the evicted lines of the others what they are."""
+    """Check that a new epoch of a region keeps the evicted lines of other regions."""
 
 
 @nf_test()
 async def fetched_planes(test: NfBaseTest) -> None:
-    """A fetch moves the bookkeeping and the planes that mean something, no other ones."""
+    """Check that a fetch reads the bookkeeping and only planes that contributions can reach."""
     sequence = FetchedPlanesSequence(test.env)
     test.env.mem.monitor.ap.connect(Sink("beats", test, sequence.beat))
     await sequence.run()
@@ -52,4 +52,4 @@ async def fetched_planes(test: NfBaseTest) -> None:
 
 @nf_test(AllInFlightSequence)
 def all_in_flight() -> None:
-    """A line that is wanted while memory has not answered to its eviction, at every place."""
+    """Check accesses to lines that are being written back, with all evictions in flight."""

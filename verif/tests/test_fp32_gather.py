@@ -13,7 +13,10 @@ from verif.tests.gather_testbench import LINES, ONES, GatherBench, Sum, as_line
 
 
 def expected(bench: GatherBench, one: Sum) -> tuple[int, bool, bool]:
-    """Return data, Poison, and whether to keep the sum (controller §4; hdl/README.md, Trust)."""
+    """Return data, Poison, and whether to keep the sum, of a request to the gather unit.
+
+    Controller spec §4; hdl/README.md, Trust.
+    """
     lines = [bench.memory[place] for place in bench.places(one)]
     error = any(line.error for line in lines)
     poison = error or one.poison or any(line.poison for line in lines)
@@ -29,7 +32,7 @@ def expected(bench: GatherBench, one: Sum) -> tuple[int, bool, bool]:
 
 
 async def check(bench: GatherBench, sums: list[Sum], limit: int = 20000) -> None:
-    """Run the sums and compare every answer and every end."""
+    """Run the requests and compare every response and every end with `expected`."""
     await bench.run(sums, limit)
     assert sorted(bench.answers) == list(range(len(sums))), "not every request was answered once"
     for tag, one in enumerate(sums):
@@ -43,8 +46,10 @@ async def check(bench: GatherBench, sums: list[Sum], limit: int = 20000) -> None
 
 @cocotb.test()
 async def sums(dut: Any) -> None:
-    """Sums, raw lines and empty ones, any number of workers; memory and takers slow by turns, now
-    and then and nearly always: the queue of answers fills."""
+    """Check sums, raw and empty requests of any number of workers, with each port slow in turn.
+
+    Ports are stalled in 10, 50 and 90 % of the clocks: the queue of responses fills.
+    """
     bench = await GatherBench(dut).reset()
     rng = bench.rng
     for slow in ("op", "ar", "r", "drs", "end", ""):
@@ -57,7 +62,7 @@ async def sums(dut: Any) -> None:
 
 @cocotb.test()
 async def kept_inputs(dut: Any) -> None:
-    """A sum is given back to be kept only if all of its lines were good, whichever was not."""
+    """Check that a sum is offered to be kept (KEEP_SUM) only without error or poison."""
     bench = await GatherBench(dut).reset()
     rng = bench.rng
     for _ in range(12):
@@ -75,7 +80,7 @@ async def kept_inputs(dut: Any) -> None:
 
 @cocotb.test()
 async def rates(dut: Any) -> None:
-    """A sum alone takes the latency and two clocks a line; a stream takes one clock a line."""
+    """Check clocks: a sum alone takes the latency and two a line; a stream takes one a line."""
     bench = await GatherBench(dut).reset()
     rng = bench.rng
     bench.fill(error=0, poison=0)
@@ -99,7 +104,7 @@ async def rates(dut: Any) -> None:
 
 @cocotb.test()
 async def shared_channel(dut: Any) -> None:
-    """The lines of a sum that is alone wait for nobody on the read channel."""
+    """Check that the lines of a sum that is alone are accepted at once by the gather unit."""
     bench = await GatherBench(dut).reset()
     bench.fill(error=0, poison=0)
     for latency in (0, 7, 48):
@@ -112,8 +117,10 @@ async def shared_channel(dut: Any) -> None:
 
 @cocotb.test()
 async def short_sums(dut: Any) -> None:
-    """Sums of two lines at most take turns on the two sides, whenever they come and whatever waits:
-    no line of theirs waits for the adder, which has the other side's operands meanwhile."""
+    """Check that sums of at most two lines never make a line wait for the adder.
+
+    They use the two sides of the unit in turn, whatever the stalls of requests and memory.
+    """
     bench = await GatherBench(dut).reset()
     rng = bench.rng
     bench.fill(error=0, poison=0)
@@ -127,8 +134,7 @@ async def short_sums(dut: Any) -> None:
 
 @cocotb.test()
 async def ends_pass_answers(dut: Any) -> None:
-    """A request that is answered ends though nobody takes the next answer, and the other way round:
-    neither side waits for the other one."""
+    """Check that ends do not wait for responses that nobody accepts, and the other way round."""
     bench = await GatherBench(dut).reset()
     bench.fill(error=0, poison=0)
     sums = [Sum(1, 1 << 3, raw=True), Sum(2, 1 << 5, raw=True), Sum(3, 0b11)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An FP32 sum is atomic: each store to its line is wholly before or wholly after it."""
+"""FP32 sums are atomic: each store to the line is wholly before or wholly after a sum."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ WORKERS = 64
 
 
 def line(rng: random.Random) -> bytes:
-    """Return values of one scale: no infinity or NaN that would swallow all other workers."""
+    """Return a line of binary32 values in -1..1: infinity or NaN would hide other workers."""
     return struct.pack("<16f", *(rng.uniform(-1, 1) for _ in range(16)))
 
 
 @nf_test(profiles=ALL)
 async def stores_under_sum(test: NfBaseTest) -> None:
-    """Second stores of workers while their line's sum is gathered.
+    """Check that a sum holds no later store without an earlier one of another worker.
 
-    A low worker stores again and is answered, then a high one. A sum that reads line after line
-    would hold the later store without the earlier one.
+    A low worker stores again while the sum is gathered and is answered, then a high one stores. A
+    sum that reads line after line without order would hold the later store without the earlier one.
     """
     run = NfSequence(test.env)
     config = run.layout.region(Mode.FP32, 0, WORKERS)

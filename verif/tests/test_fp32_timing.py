@@ -18,7 +18,7 @@ NEAR, FAR = 48, 300
 
 
 class FpTimingTest(NfBaseTest):
-    """A region whose lines all have a slot; one access at a time, then streams."""
+    """Measurement of FP32 accesses to a region whose lines all have a slot: alone, in streams."""
 
     async def scenario(self) -> None:
         run = NfSequence(self.env)
@@ -63,21 +63,21 @@ class FpTimingTest(NfBaseTest):
     def store(
         self, run: NfSequence, config: RegionConfig, line: int, worker: int = 0
     ) -> M2SMessage:
-        """Return a write of a whole line of a worker."""
+        """Return a whole store of random data by a worker to a line."""
         return run.write_msg(config.address(worker, line), run.rng.randbytes(64))
 
     async def alone(self, message: M2SMessage) -> int:
-        """Return the clocks from the flit of a request to the flit of its answer."""
+        """Send a request alone; return the clocks from its flit to the flit of its response."""
         cycles = await self.trace([message])
         return cycles[-1] - cycles[0]
 
     async def stream(self, messages: Sequence[M2SMessage]) -> float:
-        """Return the answers a clock, from the third to the last."""
+        """Send requests back to back; return responses per clock, from the third to the last."""
         cycles = (await self.trace(messages))[-len(messages) + 2 :]
         return (len(cycles) - 1) / (cycles[-1] - cycles[0])
 
     async def trace(self, messages: Sequence[M2SMessage]) -> list[int]:
-        """Return the clocks of all requests, then of all answers."""
+        """Send requests; return the clocks of all requests, then of all responses."""
         trace = self.env.trace = []
         for message in messages:
             await self.env.cxl.host.issue(message)
@@ -90,4 +90,4 @@ class FpTimingTest(NfBaseTest):
 
 @nf_test(FpTimingTest)
 def clocks() -> None:
-    """First store, first sum, kept sum, alone and in streams."""
+    """Check the clocks of first store, first sum and kept sum (KEEP_SUM), and stream rates."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FP32 sums of operands drawn for each other, lone lines, raw lines."""
+"""FP32 sums of operand pairs that stress the adder, sums of few workers, and raw reads."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from verif.tests.decorator import nf_test
 
 @nf_test(PairSequence)
 def pairs() -> None:
-    """Ties, cancellations, carries, overflows, subnormals: bit for bit."""
+    """Check FP32 sums with ties, cancellations, carries, overflows and subnormals, bit for bit."""
 
 
 @nf_test(LoneLineSequence)
 def lone_lines() -> None:
-    """A sum of one line is that line with canonical NaNs; a raw line is byte for byte."""
+    """Check one worker's sum (its line, NaNs made canonical) and its own line (byte-exact)."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Old epochs in memory: hundreds of records, and generations that begin again."""
+"""State of old epochs in memory: hundreds of records, and generation numbers that start again."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from verif.tests.decorator import nf_test
 
 @nf_test(epochs.OldEpochSequence)
 def old_epochs() -> None:
-    """A record of an earlier epoch is never state, however many commits ago it was."""
+    """Check that a record of an earlier epoch is never used, however many commits ago it is."""
 
 
 @nf_test(epochs.OldEpochSequence, mode=Mode.FP32, commits=20)
 def old_fp32_epochs() -> None:
-    """Nor is a bookkeeping line."""
+    """Check that an FP32 bookkeeping line of an earlier epoch is never taken for state."""
 
 
 @nf_test()
 async def commit_over_evictions(test: NfBaseTest) -> None:
-    """A write-back under way belongs to the epoch before the commit."""
+    """Check that a write-back in flight during a commit belongs to the epoch before."""
     for mode in (Mode.G_BINARY, Mode.FP32):
         await epochs.CommitOverEvictionSequence(test.env, mode=mode).run()
 
 
 @nf_test(epochs.GivenUpAreaSequence)
 def area_given_up() -> None:
-    """A write-back never overwrites what the area holds after the commit."""
+    """Check that a write-back never overwrites data that the host stores after a commit."""
 
 
 @nf_test(epochs.ManyRegionsSequence)
 def many_regions() -> None:
-    """Status, completion and records of each region are its own."""
+    """Check that status, completion and records of up to 16 regions stay separate."""
 
 
 @nf_test(epochs.AlmostDoneSequence)
 def almost_done() -> None:
-    """DONE is set by the last line of its region alone."""
+    """Check that DONE is set by the last line of the region, not by lines of another region."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DONE and the interrupt: every source is set, masked and cleared."""
+"""DONE and the interrupt: every source is raised, masked and cleared."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from verif.tests.decorator import ALL, nf_test
 REGS = REG_MAP.expand()
 IRQ = {f.name: f.mask for f in REGS["IRQ_STATUS"].fields}
 EVENTS = ("RAM_ERROR", "ACCESS_ERROR", "LINK_ERROR", "MEM_ERROR", "POISON", "FALLBACK")
-"""Sources of single events; the slot of the first line is known while no other was used."""
+"""Interrupt sources of single events. RAM_ERROR comes first: the slot of its line is known then."""
 
 
 class InterruptTest(NfBaseTest):
-    """DONE, its interrupt, the mask, and the sources of single events."""
+    """Test of DONE, the interrupt pin, the mask IRQ_ENABLE, and each source of IRQ_STATUS."""
 
     shows = "test_interrupts::interrupts"
     misses = 0
@@ -65,7 +65,7 @@ class InterruptTest(NfBaseTest):
         assert await registers.read("DONE") == 0, "a commit starts a new epoch"
 
     async def one(self, name: str, enabled: bool, run: FlipSequence, lone: RegionConfig) -> None:
-        """Raise a source that is masked while all others are enabled, or the reverse."""
+        """Raise a source with only it enabled, or only the others; check status and pin."""
         registers, irq = self.env.registers, self.dut.irq
         others = sum(IRQ.values()) & ~IRQ[name]
         await registers.write("IRQ_ENABLE", IRQ[name] if enabled else others)
@@ -80,8 +80,11 @@ class InterruptTest(NfBaseTest):
         assert irq.value == 0
 
     async def event(self, name: str, run: FlipSequence, lone: RegionConfig) -> None:
-        """A damaged slot, an unmapped read, a flit with a wrong CRC, a line that memory does not
-        read, a poisoned contribution, or one miss too many."""
+        """Raise the source `name` by its event.
+
+        A damaged slot, an unmapped read, a flit with a wrong CRC, an unreadable memory line, a
+        poisoned contribution, or one miss too many.
+        """
         env = self.env
         if name == "RAM_ERROR":
             await run.contribute(lone, 0, 0)
@@ -116,9 +119,9 @@ class InterruptTest(NfBaseTest):
 
 @nf_test(InterruptTest, profiles=ALL)
 def interrupts() -> None:
-    """DONE and the interrupt: set, masked, cleared."""
+    """Check that each interrupt source is raised, masked and cleared, and that DONE is a level."""
 
 
 @nf_test(ClearsSequence)
 def clears() -> None:
-    """Clears of counters, interrupts, captures and flags, and commits, with all of them set."""
+    """Check that each clear of counters, interrupts, captures or flags clears nothing else."""

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of the interrupt (top `nf_regs`): which event raises which, and events around the clock
-in which a source is cleared.
+"""Interrupt sources (top `nf_regs`): events that raise them, and events close to a clear.
 
 spec: controller §7 (W1C: an event in the clock of the clear wins).
 """
@@ -26,12 +25,12 @@ EVENTS: dict[str, tuple[str, int]] = {
     "POISON": ("core_events", pack(_CORE, mem_poison=1)),
     "RAM_ERROR": ("ram_events", pack(_RAM, ram_parity=1)),
 }
-"""Cause of each source: the port and its value for one clock."""
+"""Event of each interrupt source: the port and its value for one clock."""
 
 
 @regs_test
 async def irq_by_each_event(bench: RegsBench) -> None:
-    """Every event alone, each value of those that count: it raises its source, or nothing."""
+    """Check that each event alone raises its interrupt source, or none, for each of its values."""
     status = bench.regs["IRQ_STATUS"]
     for port, struct in (("core_events", _CORE), ("link_events", _LINK), ("ram_events", _RAM)):
         for name, width in struct:
@@ -46,8 +45,10 @@ async def irq_by_each_event(bench: RegsBench) -> None:
 
 @regs_test
 async def irq_event_in_clock_of_clear(bench: RegsBench) -> None:
-    """For every source, masked and enabled: an event before a clear is cleared, one in the same
-    clock or later is kept, and the pin follows."""
+    """Check that a clear removes an event before it, and keeps one in the same clock or later.
+
+    For every source, masked and enabled; the interrupt pin follows.
+    """
     status = bench.regs["IRQ_STATUS"]
     for source, (port, event) in EVENTS.items():
         mask = status.field(source).mask
@@ -63,7 +64,7 @@ async def irq_event_in_clock_of_clear(bench: RegsBench) -> None:
 
 @regs_test
 async def irq_clears(bench: RegsBench) -> None:
-    """A write clears exactly those of several pending sources that are written with 1."""
+    """Check that a write clears exactly those pending sources that are written with 1."""
     status = bench.regs["IRQ_STATUS"]
     masks = {source: status.field(source).mask for source in EVENTS}
     choices = [sum(rest) for rest in combinations(masks.values(), 2)]
@@ -88,8 +89,11 @@ def _leave(bench: RegsBench) -> None:
 async def _clear_beside(
     bench: RegsBench, port: str, event: int, mask: int, enable: int, delay: int
 ) -> int:
-    """Clears a pending source, with a new event after `delay` clocks; returns how many clocks after
-    the clear the event came."""
+    """Clear a pending source, with a new event `delay` clocks after the start of the write.
+
+    Check status and pin, and return the number of clocks from the clear to the event (negative:
+    event first).
+    """
     await bench.pulse(port, event)
     await bench.pulse(port, event)  # again while pending
     assert await bench.read("IRQ_STATUS") == mask

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FP32 sums that are kept in the state area."""
+"""FP32 sums that the device keeps in the state area (KEEP_SUM)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from verif.tests.decorator import ALL, nf_test
 
 
 class KeptTest(NfBaseTest):
-    """Runs a sequence that hears of every beat on the memory port."""
+    """Test that runs a `KeptSequence` and passes every beat on the memory port to it."""
 
     sequence: ClassVar[type[kept_sums.KeptSequence]]
 
@@ -26,34 +26,34 @@ class KeptTest(NfBaseTest):
 
 @nf_test(KeptTest, sequence=kept_sums.ServedSequence, profiles=ALL)
 def served() -> None:
-    """A sum is gathered once, and again after a store or in a new epoch."""
+    """Check that with KEEP_SUM a sum is gathered once, and again after a store or commit."""
 
 
 @nf_test(KeptTest, sequence=kept_sums.MixedKeptSequence, profiles=ALL)
 def mixed() -> None:
-    """Stores and reads race for lines whose sums are kept, evicted and fetched."""
+    """Check racing stores and reads of sums that are kept (KEEP_SUM), evicted and fetched."""
 
 
 @nf_test(KeptTest, sequence=kept_sums.KeptFaultSequence)
 def faults() -> None:
-    """A kept sum that memory cannot give back costs time, never a wrong answer."""
+    """Check that a kept sum (KEEP_SUM) that memory cannot return is gathered again."""
 
 
 @nf_test(KeptTest, sequence=kept_sums.RefusedStoreSequence)
 def refused_stores() -> None:
-    """A first store that memory refuses poisons its line, whichever answer comes first."""
+    """Check that a first store that memory refuses poisons its line, before or after its record."""
 
 
 @nf_test(KeptTest, sequence=kept_sums.CommitSequence)
 def commits() -> None:
-    """A commit finds nothing under way, not even a sum on its way back to its slot."""
+    """Check that a commit waits for an FP32 sum that returns to its slot to be kept (KEEP_SUM)."""
 
 
 @nf_test(KeptTest, sequence=kept_sums.ReshapedSequence)
 def reshaped() -> None:
-    """Memory that an area covers after it has grown is never taken for state."""
+    """Check that memory that a state area covers after it has grown is never taken for state."""
 
 
 @nf_test(KeptTest, sequence=kept_sums.StoreMissSequence)
 def store_misses() -> None:
-    """A store to a line that has left its slot ends the sum that is kept in memory."""
+    """Check that a store to a line without a slot ends its sum kept in memory (KEEP_SUM)."""

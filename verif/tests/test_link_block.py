@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block tests of ``nf_link`` alone (top ``nf_link``): packing, credits, rates, bad flits.
+"""Block tests of ``nf_link`` alone: packing, credits, rates, bad flits.
 
 spec: link spec §1-§9 (retry: test_link_retry_block). REQ_CREDITS of the build must be 7 or more.
 """
@@ -34,7 +34,7 @@ from verif.tests.link_messages import (
 
 
 def request_flit(message: M2SReq) -> int:
-    """Return the sealed flit of one request, as the host's packer makes it."""
+    """Return the sealed flit (with CRC) of one request, as the host's packer makes it."""
     packer = M2SPacker()
     packer.push(message)
     packed = packer.next(Credits(1, 0))
@@ -45,7 +45,7 @@ def request_flit(message: M2SReq) -> int:
 @cocotb.parametrize(dense=[True, False], rate=[1.0, 0.5], stall=[False, True])
 @link_test
 async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> None:
-    """Random messages both ways at once: all arrive unchanged and in order of their channel."""
+    """Check that random messages both ways arrive unchanged and in the order of their channel."""
     rng = random.Random(cocotb.RANDOM_SEED + dense * 4 + stall * 2)
     slow: dict[str, Any] = {"return_delay": (0, 12), "ack_force_threshold": 16} if stall else {}
     pack = PackOptions(dense=dense, rng=rng)
@@ -68,7 +68,11 @@ async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> Non
 
 @link_test
 async def initialisation(dut: Any) -> None:
-    """Only RETRY.Idle until a clean flit, one INIT.Param, RETRY.Idle until the peer's."""
+    """Check the start of a link: RETRY.Idle until a clean flit, one INIT.Param, then RETRY.Idle.
+
+    Flits before the peer's INIT.Param and a second INIT.Param are errors; after it the largest
+    grants of credits are sent.
+    """
     bench = link_testbench.LinkTestbench(dut)
     bench.muted = True
     await bench.start()
@@ -118,7 +122,7 @@ async def initialisation(dut: Any) -> None:
 
 @link_testbench.link_up_test
 async def write_rate(bench: link_testbench.LinkTestbench) -> None:
-    """Writes: 4 lines per 5 flits, no stall, one flit a clock; completions go back at that rate."""
+    """Check that writes are received at 4 lines per 5 flits, with completions at that rate."""
     bench.send(*(random_rwd(bench.rng, 0.0) for _ in range(400)))
     first = bench.now
     while len(bench.got.rwd) < 400:
@@ -134,7 +138,7 @@ async def write_rate(bench: link_testbench.LinkTestbench) -> None:
 
 @link_testbench.link_up_test
 async def read_rate(bench: link_testbench.LinkTestbench) -> None:
-    """DRS: 4 lines per 5 flits, one flit a clock, with an NDR per DRS travelling along."""
+    """Check that read data leaves at 4 lines per 5 flits, with an NDR per line."""
     bench.answer_random(400, 400)
     used, clocks = await bench.delivered(600)
     bench.dut._log.info("400 DRS + 400 NDR: %d flits, %d clocks", used, clocks)
@@ -144,7 +148,7 @@ async def read_rate(bench: link_testbench.LinkTestbench) -> None:
 
 @link_testbench.link_up_test
 async def request_rate(bench: link_testbench.LinkTestbench) -> None:
-    """Two requests in one flit leave the queue in two clocks, 2 clocks after the flit."""
+    """Check that two requests in one flit reach the core in two clocks, 2 clocks after the flit."""
     bench.send(*(M2SReq(ReqOp.MEM_RD, i, i << 6) for i in range(link_testbench.REQ_CREDITS)))
     _, clocks = await bench.delivered(link_testbench.REQ_CREDITS + 4)
     bench.dut._log.info("%d requests: %d clocks", link_testbench.REQ_CREDITS, clocks)
@@ -152,7 +156,7 @@ async def request_rate(bench: link_testbench.LinkTestbench) -> None:
 
 @link_testbench.link_up_test
 async def latencies(bench: link_testbench.LinkTestbench) -> None:
-    """Clocks from the edge that samples an input to the edge that sees the output, link idle."""
+    """Check the clocks from an input to the output on an idle link: request 2, DRS 3, NDR 3."""
 
     async def latency(seen: Sized) -> int:
         await bench.clock()  # the input is driven
@@ -175,7 +179,7 @@ async def latencies(bench: link_testbench.LinkTestbench) -> None:
 
 @link_test
 async def channels_are_independent(dut: Any) -> None:
-    """NDRs flow without DRS credits and the other way round."""
+    """Check that NDRs leave without DRS credits and DRS without NDR credits."""
     bench = link_testbench.LinkTestbench(dut, grant=0)
     await bench.start()
     await bench.clocks(60)
@@ -197,7 +201,7 @@ async def channels_are_independent(dut: Any) -> None:
 
 @link_testbench.link_up_test
 async def protocol_ids(bench: link_testbench.LinkTestbench) -> None:
-    """Every kind of Protocol ID: used, repaired, dropped silently, dropped and counted."""
+    """Check every kind of Protocol ID: used, repaired, dropped silently, dropped and counted."""
     rng, flit = bench.rng, request_flit(M2SReq(ReqOp.MEM_RD, 1, 0))
     codes = [0x55, 0x87, 0x99, 0x4B, 0xFF, 0xD2, 0xCC, 0x1E]
     words = [c * 0x101 for c in codes] + [c | 0x12 << 8 for c in codes] + [c << 8 for c in codes]
@@ -224,7 +228,7 @@ async def protocol_ids(bench: link_testbench.LinkTestbench) -> None:
 
 @link_testbench.link_up_test
 async def crc_errors(bench: link_testbench.LinkTestbench) -> None:
-    """A flit with 1 to 3 flipped bits is counted and dropped."""
+    """Check that a flit with 1 to 3 flipped bits is counted as CRC error and dropped."""
     for n in range(150):
         flit = request_flit(random_req(bench.rng))
         for bit in bench.rng.sample(range(528), n % 3 + 1):
@@ -237,7 +241,7 @@ async def crc_errors(bench: link_testbench.LinkTestbench) -> None:
 
 @link_testbench.link_up_test
 async def broken_flits(bench: link_testbench.LinkTestbench) -> None:
-    """A broken rule is counted once a flit, and the rest of the flit is still used."""
+    """Check that a flit that breaks a rule is counted once, and its other slots are still used."""
     rng = bench.rng
     raw = [M2SReq(ReqOp.MEM_RD, i, i << 6).pack() for i in range(4)]
     wr = [random_rwd(rng, 0.0) for _ in range(4)]
@@ -305,7 +309,7 @@ async def broken_flits(bench: link_testbench.LinkTestbench) -> None:
 
 @link_test
 async def random_slots(dut: Any) -> None:
-    """Flits of random slots, legal or not, decode as the model decodes them."""
+    """Check that flits of random slots, legal or not, are decoded as the model decodes them."""
     bench = await link_testbench.LinkTestbench(dut, lenient=True).up()
     rng, model, host = bench.rng, M2SUnpacker(), bench.host
     reqs: list[int] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completions of the device share flits (top ``nf_link``; link spec §4, §6)."""
+"""Completions of the device that share flits (top ``nf_link``; link spec §4, §6)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from verif.tests.link_testbench import LinkTestbench, link_up_test
 
 @link_up_test
 async def completions_in_pairs(bench: LinkTestbench) -> None:
-    """Completions that wait leave two a flit, the last two as well."""
+    """Check that waiting completions leave two a flit, the last two as well."""
     last = set()
     for count in (5, 6):  # how many leave alone before the wire is held is not said
         await bench.clocks(120)

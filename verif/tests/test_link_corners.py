@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Corners of the link layer, one named test each (spec: link spec §2, §6 to §9)."""
+"""Corner cases of the link layer, one named test each (spec: link spec §2, §6 to §9)."""
 
 from __future__ import annotations
 
@@ -29,16 +29,19 @@ MIMICS = (
     wire_control.Llcrd(200, 0, 15, 15),
     wire_control.InitParam(21),
 )
-"""Write data that looks like a control flit when it fills an all-data flit."""
+"""Control flits whose 64 bytes, as write data, fill an all-data flit that looks like them."""
 
 
 def line_of(flit: int) -> bytes:
-    """Return the 64 bytes of a payload."""
+    """Return the 64-byte payload of a flit, without its CRC."""
     return (flit & PAYLOAD_MASK).to_bytes(64, "little")
 
 
 class MimicTest(LinkTest):
-    """Dense writes of one line and reads of it: every fifth flit is that line, whole."""
+    """Base of tests that write and read lines that look like control flits.
+
+    The writes are dense: every fifth flit is such a line, whole.
+    """
 
     hits = 0
 
@@ -69,7 +72,7 @@ class MimicTest(LinkTest):
 
 
 class AdfLikeRetry(MimicTest):
-    """In the shadow of an error all-data flits look like every kind of control flit."""
+    """Lines that look like control flits, among flits that the device discards after an error."""
 
     rules = (FaultRule(FaultKind.FLIP_2, Direction.M2S, rate=0.06, spare_retry=True),)
     lines: ClassVar[set[int]] = {wire_control.encode_control(mimic) for mimic in MIMICS}
@@ -84,7 +87,7 @@ class AdfLikeRetry(MimicTest):
 
 
 class ReplayFromAdf(MimicTest):
-    """The flit that is lost is an all-data flit, on either way: the replay begins with it."""
+    """Loss of all-data flits, in both directions: the replay begins with one."""
 
     def plan(self) -> tuple[FaultRule, ...]:
         def sent(wire: WireFlit) -> bool:
@@ -110,7 +113,10 @@ class ReplayFromAdf(MimicTest):
 
 
 class NumFreeBuf(LinkTest):
-    """The host acknowledges nothing: at NumFreeBuf 2 only acknowledging flits leave, at 1 none."""
+    """Test with a host that acknowledges nothing, so that the device's retry buffer fills.
+
+    At NumFreeBuf 2 only acknowledging flits leave, at 1 no retryable flit.
+    """
 
     rules = (FaultRule(FaultKind.DELAYED_ACK, Direction.S2M, places=(0,), clocks=(3000, 3000)),)
     least = 1 << 30
@@ -155,7 +161,7 @@ class NumFreeBuf(LinkTest):
 
 
 class Gate(ReadyPattern):
-    """s2m_ready that a test holds low."""
+    """Pattern of s2m_ready that a test holds low by `is_open`."""
 
     is_open = True
 
@@ -165,7 +171,7 @@ class Gate(ReadyPattern):
 
 
 class ForeignFlits(LinkTest):
-    """Flits that this device does not serve; a RETRY.Ack that cannot leave."""
+    """Test of flits that this device does not serve, and a RETRY.Ack that waits for s2m_ready."""
 
     shows = "test_link_corners::link_foreign_flits"
     waived = ("protocol_id", "framing")
@@ -206,12 +212,12 @@ class ForeignFlits(LinkTest):
 
 
 class RetryAfter(LinkTest):
-    """Base of tests after which link-level retry must still work."""
+    """Base of tests after whose errors link-level retry must still work."""
 
     rules = (FaultRule(FaultKind.FLIP_1, rate=0.03, spare_retry=True),)
 
     async def retries(self) -> None:
-        """Run traffic with errors."""
+        """Run traffic with bit errors; check that each is detected and recovered."""
         self.faults.armed = True
         await self.some_traffic(80)
         self.faults.armed = False
@@ -220,7 +226,7 @@ class RetryAfter(LinkTest):
         await self.check_faults()
 
     async def captured(self, kind: int, errors: int) -> None:
-        """Check PROTOCOL_ERROR, the captured first error and the interrupt."""
+        """Check PROTOCOL_ERROR, the first error in LINK_ERR_INFO (its `kind`) and the interrupt."""
         regs = REG_MAP.expand()
         got = await self.read("PROTOCOL_ERROR", "LINK_ERR_INFO", "IRQ_STATUS")
         assert got["PROTOCOL_ERROR"] == errors, got
@@ -229,7 +235,7 @@ class RetryAfter(LinkTest):
 
 
 class BeforeInit(RetryAfter):
-    """LLCRD and an empty flit before INIT.Param: errors that give no credits and no sequence."""
+    """Test of an LLCRD and an empty flit before INIT.Param: errors that give no credits."""
 
     waived = ("init", "framing")
 
@@ -248,7 +254,10 @@ class BeforeInit(RetryAfter):
 
 
 class WrapValues(RetryAfter):
-    """INIT.Param is lost at first: RETRY.Req from 0 (wrap 9). Then ESeq runs 0..21."""
+    """Test of sequence numbers with a lost first INIT.Param: RETRY.Req from 0, then ESeq in 0..21.
+
+    Before INIT.Param the wrap value is 9, after it that of the host.
+    """
 
     WRAPS: ClassVar[set[int]] = {0, 9, 10, 21}  # both wrap values and what follows them
     # Each asks for some retries, from random places: 40 did not always meet all of WRAPS.
@@ -296,7 +305,7 @@ class WrapValues(RetryAfter):
 
 @nf_test(HandMadeTest)
 async def link_byte_enables_inside_adf(test: HandMadeTest) -> None:
-    """Byte enables travel as the last slot of an all-data flit."""
+    """Check that byte enables of a write are accepted as the last slot of an all-data flit."""
     driver = test.env.cxl.host
     for tag in range(8):
         be = test.env.rng.getrandbits(64)
@@ -311,7 +320,7 @@ async def link_byte_enables_inside_adf(test: HandMadeTest) -> None:
 
 @nf_test(HandMadeTest)
 async def link_header_in_slot_0_over_rollover(test: HandMadeTest) -> None:
-    """A header in slot 0 while three chunks of the last line roll over."""
+    """Check a write header in slot 0 while three data chunks of the last line roll over."""
     driver = test.env.cxl.host
     pairs = [
         [M2SRwD(RwdOp.MEM_WR, 0x600 + 2 * k + i, (2 * k + i) << 6, data=test.line())]
@@ -332,22 +341,22 @@ async def link_header_in_slot_0_over_rollover(test: HandMadeTest) -> None:
 
 @nf_test(ReplayFromAdf)
 def link_replay_begins_with_adf() -> None:
-    """The rollover count is held at the last good flit, both ways."""
+    """Check that a replay may begin with an all-data flit, both ways (rollover is restored)."""
 
 
 @nf_test(AdfLikeRetry)
 def link_adf_like_retry() -> None:
-    """An all-data flit that looks like a RETRY flit in the shadow of an error."""
+    """Check that, after an error, an all-data flit that looks like a RETRY flit does no harm."""
 
 
 @nf_test(NumFreeBuf)
 def link_num_free_buf() -> None:
-    """With NumFreeBuf 2 only flits with an acknowledgement leave, with 1 no retryable flit."""
+    """Check that at NumFreeBuf 2 only acknowledging flits leave, and at 1 no retryable flit."""
 
 
 @nf_test(LinkTest, waived=("framing",))
 async def link_all_zero_flit(test: LinkTest) -> None:
-    """The all-zero flit is a valid empty protocol flit and is acknowledged."""
+    """Check that the all-zero flit is a valid empty protocol flit and is acknowledged."""
     before = await test.read("RX_FLIT", "STRAY_DATA", "CRC_ERROR", "PROTOCOL_ERROR")
     for _ in range(20):
         test.env.cxl.host.inject(0, retryable=True)
@@ -362,12 +371,12 @@ async def link_all_zero_flit(test: LinkTest) -> None:
 
 @nf_test(ForeignFlits)
 def link_foreign_flits() -> None:
-    """Foreign protocol IDs, stray data and CXL.cache are counted; the remote retry state shows."""
+    """Check that foreign protocol IDs, stray data and CXL.cache are counted, and RRSM shows."""
 
 
 @nf_test(RetryAfter, waived=("init",))
 async def link_init_twice(test: RetryAfter) -> None:
-    """A second INIT.Param is an error and changes no sequence number."""
+    """Check that a second INIT.Param is an error and changes no sequence number."""
     await test.some_traffic(10)
     test.env.cxl.host.inject(control(wire_control.InitParam(21)), retryable=True)
     await test.env.clocks(60)
@@ -379,9 +388,9 @@ async def link_init_twice(test: RetryAfter) -> None:
 
 @nf_test(BeforeInit)
 def link_non_retry_before_init() -> None:
-    """Non-RETRY flits before INIT.Param are errors and give no credits."""
+    """Check that non-RETRY flits before INIT.Param are errors and give no credits."""
 
 
 @nf_test(WrapValues)
 def link_wrap_9_before_init() -> None:
-    """Wrap 9 before INIT.Param, the peer's value after it."""
+    """Check that sequence numbers wrap at 9 before INIT.Param and at the peer's value after it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that end a link, detectable errors, and errors beyond the CRC (link spec §2, §9)."""
+"""Errors that end a link, that the CRC detects, and that it cannot detect (link spec §2, §9)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REGS = REG_MAP.expand()
 
 
 class Abort(LinkTest):
-    """Ten times 10 unanswered retries and a retrain: ABORT. A reset restores the link."""
+    """Test of ABORT, after ten times 10 unanswered retries and a retrain, and of a reset."""
 
     shows = "test_link_errors::link_abort_and_reset"
     rules = (
@@ -88,7 +88,7 @@ class Abort(LinkTest):
 
 
 class Flood(LinkTest):
-    """Base: damaged random flits among good ones, and the device's counters for them."""
+    """Base of tests with damaged random flits among good ones, and the device's counters."""
 
     seen = 0
 
@@ -98,7 +98,7 @@ class Flood(LinkTest):
         cfg.link.retry_depth = 64
 
     async def flood(self, patterns: list[int]) -> None:
-        """Send random flits with these error patterns; every one of them must be counted."""
+        """Send random flits with error patterns (528 bits); check that each is a CRC error."""
         rng, driver = self.env.rng, self.env.cxl.host
         before = await self.read("CRC_ERROR")
         for start in range(0, len(patterns), 50):
@@ -116,7 +116,7 @@ class Flood(LinkTest):
 
 
 class IllegalSize(HandMadeTest):
-    """Writes whose Sz or BE does not fit the opcode are refused, among others that are not."""
+    """Test of writes whose bits Sz or BE do not fit the opcode, among others that are right."""
 
     shows = "test_link_errors::link_illegal_size"
     waived = ("framing",)
@@ -142,7 +142,7 @@ class IllegalSize(HandMadeTest):
         assert {name: after[name] - before[name] for name in after} == dict.fromkeys(after, wrong)
 
     async def send(self, op: RwdOp, addr: int, sz: bool, be: bool) -> None:
-        """Write by hand, the header in slot 2; the scoreboard predicts the outcome."""
+        """Send a write made by hand, its header in slot 2; the scoreboard predicts the response."""
         driver, enables = self.env.cxl.host, self.env.rng.getrandbits(64)
         sent = enables if be else BE_ALL
         write = M2SRwD(op, 0x740, addr, data=self.line(), be=sent)
@@ -155,7 +155,10 @@ class IllegalSize(HandMadeTest):
 
 
 class SilentTest(LinkTest):
-    """Beyond what implicit sequence numbers can see. Must end in an error, never in silence."""
+    """Negative twin: undetected loss of a request's flit, which sequence numbers cannot show.
+
+    It must end in an error of a checker, never in silence.
+    """
 
     way = Direction.M2S
 
@@ -187,18 +190,18 @@ class SilentTest(LinkTest):
         """Skip the wait for responses: some of them never come."""
 
     def hit(self) -> None:
-        """Select the next flit."""
+        """Let the planned fault hit the next flit that it may hit."""
         self.faults.armed = True
 
 
 class SilentLossUp(SilentTest):
-    """Undetected loss of a response."""
+    """Negative twin: the flit of a response is lost, without an error to detect."""
 
     way = Direction.S2M
 
 
 class SilentCopyDown(SilentTest):
-    """Undetected copy of a request."""
+    """Negative twin: the host sends the flit of a request twice, without an error to detect."""
 
     def plan(self) -> tuple[FaultRule, ...]:
         return (FaultRule(FaultKind.FLIP_1, places=(1 << 40,)),)
@@ -208,7 +211,7 @@ class SilentCopyDown(SilentTest):
 
 
 class SilentCopyUp(SilentCopyDown):
-    """Undetected copy of a response."""
+    """Negative twin: the host receives the flit of a response twice, without an error to detect."""
 
     def hit(self) -> None:
         self.host.repeat_received()
@@ -216,12 +219,12 @@ class SilentCopyUp(SilentCopyDown):
 
 @nf_test(Abort)
 def link_abort_and_reset() -> None:
-    """Exhaustion to ABORT: quiet, readable, an interrupt; a reset leaves nothing of it over."""
+    """Check that ABORT leaves a quiet link, registers and an interrupt; a reset restores it."""
 
 
 @nf_test(Flood)
 async def link_three_bit_errors(test: Flood) -> None:
-    """10,000 random 3-bit errors are detected."""
+    """Check that 10,000 (Icarus: 600) random 3-bit errors are detected."""
     count = round((600 if ICARUS else 10_000) * min(1.0, test.cfg.scale))
     await test.flood([random_flips(test.env.rng, 3) for _ in range(count)])
     test.figure("three_bit_errors_detected", count)
@@ -230,9 +233,10 @@ async def link_three_bit_errors(test: Flood) -> None:
 
 @nf_test(Flood)
 async def link_beyond_crc(test: Flood) -> None:
-    """Errors beyond the CRC's guarantee; their share of escapes is judged in cocotbext/cxl.
+    """Check that dense errors are counted, but for those that are code words: these stay unseen.
 
-    About one dense error in 2^16 is a code word and escapes: it is a flit like any other.
+    About one dense error in 2^16 is a code word, and such a flit is like any other; one is made
+    here. The share of escapes is judged in cocotbext/cxl.
     """
     rng, host = test.env.rng, test.env.cxl.host
     count = round((200 if ICARUS else 2_000) * min(1.0, test.cfg.scale))
@@ -254,18 +258,18 @@ async def link_beyond_crc(test: Flood) -> None:
 
 @nf_test(IllegalSize)
 def link_illegal_size() -> None:
-    """A write with a wrong Sz or BE bit changes nothing, is answered, and is counted."""
+    """Check that a write with a wrong Sz or BE bit changes nothing, is answered, and is counted."""
 
 
 @cocotb.test()
 async def link_silent_loss(_dut: Any) -> None:
-    """An undetected loss of a flit, either way: the request is reported as unanswered."""
+    """Check that an undetected loss of a flit, either way, is reported as a missing response."""
     await run_negative(SilentTest, "no response for")
     await run_negative(SilentLossUp, "no response for")
 
 
 @cocotb.test()
 async def link_silent_copy(_dut: Any) -> None:
-    """An undetected copy of a flit, either way: the second response is reported."""
+    """Check that an undetected copy of a flit, either way, is reported as a second response."""
     await run_negative(SilentCopyDown, "second response")
     await run_negative(SilentCopyUp, "second response")

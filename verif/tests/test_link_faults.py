@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fault campaign: nothing is lost, repeated or answered wrongly, whatever hits the wire.
+"""Fault campaign on the link: no message is lost, repeated or wrong, whatever damages flits.
 
-Each kind alone and all of them mixed, both ways. The scoreboard checks every transaction, the fault
-table the numbers of injected, detected and recovered faults (link spec §1, §2, §9). Undetectable
-losses and copies of flits are in test_link_errors.
+Each kind of fault alone and all of them mixed, both ways. The scoreboard checks every transaction,
+the fault table the numbers of injected, detected and recovered faults (link spec §1, §2, §9).
+Undetectable losses and copies of flits are in test_link_errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from verif.sequences.mixed import MixedRegionsSequence
 from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, LinkTest
 
 FLITS = 350 if ICARUS else 1000
-"""Each way and case; 22 cases make 22,000. NF_SCALE = 56 makes more than 1,000,000."""
+"""Number of flits each way and case; 22 cases make 22,000, NF_SCALE = 56 more than 1,000,000."""
 MULTI_HEADER = REG_MAP.expand()["CTRL"].field("MULTI_HEADER").mask
 RATES = {"1_in_1000": 0.001, "1_in_100": 0.01, "1_in_20": 0.05}
 _RETRY_FLITS = (*LOST_KINDS, FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, FaultKind.DAMAGED_ACK)
@@ -36,13 +36,17 @@ _RETRY_FLITS = (*LOST_KINDS, FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, Fau
 _COMMON = tuple(kind for kind in CAMPAIGN if kind not in _RETRY_FLITS)
 _FLIPS = (FaultKind.FLIP_1, FaultKind.FLIP_2, FaultKind.FLIP_3, FaultKind.BURST)
 _CARRIER = FaultRule(FaultKind.FLIP_1, rate=0.02, spare_retry=True)
-"""Starts the retries in which alone some kinds come."""
+"""Bit errors that start retries, in which alone some kinds of faults can occur."""
 
 
 def placed(
     kinds: Sequence[FaultKind], rate: float, first: int = 40, step: int = 60, in_retry: bool = False
 ) -> tuple[FaultRule, ...]:
-    """Return a rule for each kind: by rate, and at a place, so that a short run has all of them."""
+    """Return a rule for each kind of fault: at a rate, and once at a fixed flit.
+
+    The fixed flit (number `first` + `step` * n for kind n) makes sure that a short run has all
+    kinds.
+    """
     return tuple(
         FaultRule(kind, rate=rate, places=(first + step * number,), in_retry=in_retry)
         for number, kind in enumerate(kinds)
@@ -50,7 +54,7 @@ def placed(
 
 
 def rules_of(case: str) -> tuple[FaultRule, ...]:
-    """Return the rules of a case by name."""
+    """Return the fault rules of a case of the campaign by its name."""
     if case == "in_retry":
         return *placed(_COMMON, 0.004, 3, 7, in_retry=True), _CARRIER
     if case.startswith("mixed"):
@@ -78,7 +82,7 @@ CASES = [
 
 
 class LinkTrafficSequence(MixedRegionsSequence):
-    """Regions and ordinary memory in bursts, until the link has carried ``flits`` each way.
+    """Traffic to regions and ordinary memory in bursts, until ``flits`` have passed each way.
 
     Contributions reveal repeated messages (DUPLICATE counts), reads lost or changed ones.
     """
@@ -101,12 +105,12 @@ class LinkTrafficSequence(MixedRegionsSequence):
                 await self.env.clocks(rng.choice((1, 20, 80)))
 
     def passed(self) -> tuple[int, int]:
-        """Return the flits on the pins, M2S and S2M."""
+        """Return the number of flits on the pins so far, M2S and S2M."""
         counters = self.env.cxl.monitor.tracker.counters
         return counters["RX_FLIT"], counters["TX_FLIT"]
 
     async def one(self, configs: list[RegionConfig]) -> None:
-        """Issue a request to a random place."""
+        """Issue a request to a random region or, with probability `plain`, to ordinary memory."""
         rng = self.rng
         if rng.random() < self.plain:
             addr = rng.randrange(self.lines) << 6
@@ -125,7 +129,7 @@ class LinkTrafficSequence(MixedRegionsSequence):
 
 
 class CampaignTest(LinkTest):
-    """One case of the campaign."""
+    """Test of one case of the fault campaign: traffic with its faults, then the fault table."""
 
     def configure(self, cfg: EnvConfig) -> None:
         self.case: str = self.settings["case"]
@@ -169,9 +173,9 @@ class CampaignTest(LinkTest):
 @cocotb.test()
 @cocotb.parametrize(case=[cocotb.Param(value=case, name=case) for case in CASES])
 async def link_faults(_dut: Any, case: str) -> None:
-    """Each kind of fault alone, bit errors up to 1 flit in 20, all of them mixed, and in retries.
+    """Check recovery from each kind of fault, bit errors up to 1 in 20 flits, and mixes of faults.
 
-    Three seeds in a row have each case under each profile: the seed of a test is that of the run
+    Three consecutive seeds have each case under each profile: the seed of a test is that of the run
     plus a number that depends on its name.
     """
     profile = PROFILES[cocotb.RANDOM_SEED % len(PROFILES)]

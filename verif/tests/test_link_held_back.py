@@ -18,19 +18,19 @@ from verif.tests.link_messages import random_drs, random_ndr, random_req
 from verif.tests.link_testbench import RetryTestbench
 
 _CHUNK = 16
-"""Bytes of a data slot."""
+"""Number of bytes of a data slot."""
 _SEQUENCE = 6
-"""Flits of a RETRY sequence."""
+"""Number of flits of a RETRY sequence."""
 
 
 class HeldBench(RetryTestbench):
-    """Bench that loses single flits and finds data in the flits that left since."""
+    """Testbench that can lose single flits and find data in the flits that the device sent."""
 
     def __init__(self, dut: Any, seed: int) -> None:
         super().__init__(dut, seed, tracked=False, grant=400)
 
     def lose_one(self, to_host: bool) -> None:
-        """Damage the next flit on one wire."""
+        """Damage one bit of the next flit on one wire."""
         name = "to_host" if to_host else "to_device"
 
         def damage(wire: WireFlit) -> WireFlit:
@@ -40,7 +40,7 @@ class HeldBench(RetryTestbench):
         setattr(self, name, damage)
 
     def place_of(self, chunk: bytes, since: int) -> int | None:
-        """Return the place of the first flit from the `since`-th on with this chunk of data."""
+        """Return the number of the first flit from `since` on with these bytes; None for none."""
         for place, (_, flit) in enumerate(self.tx_log[since:], since):
             if chunk in flit.to_bytes(66, "little"):
                 return place
@@ -49,8 +49,10 @@ class HeldBench(RetryTestbench):
 
 @link_test
 async def retry_in_an_answer(dut: Any) -> None:
-    """The last flit of an answer waits until a retry is over: `drs_gone` is low until it has left,
-    and a CLOSE that waits for it is not answered before."""
+    """Check that `drs_gone` is low until the last flit of a read response has left, retry or not.
+
+    So a CLOSE that waits for it is not answered before.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
     bench = await HeldBench(dut, rng.getrandbits(32)).up(100)
     apart = 0
@@ -78,7 +80,7 @@ async def retry_in_an_answer(dut: Any) -> None:
 
 @link_test
 async def sequence_held_back(dut: Any) -> None:
-    """Back-pressure at each place of a RETRY sequence: each is sent and counted once."""
+    """Check that a RETRY sequence is sent and counted once under back-pressure at each flit."""
     rng = random.Random(cocotb.RANDOM_SEED)
     bench = await HeldBench(dut, rng.getrandbits(32)).up(100)
     for place in range(_SEQUENCE + 1):

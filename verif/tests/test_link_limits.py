@@ -39,7 +39,7 @@ _FORCE, _FLUSH, _HEADER = 16, 32, 8  # acks, clocks that force an LLCRD; acks a 
 
 @link_up_test
 async def single_bit_errors(bench: LinkTestbench) -> None:
-    """Each of the 528 bits alone makes a flit bad."""
+    """Check that an error of each single one of the 528 bits of a flit is a CRC error."""
     rng = bench.rng
     for bit in rng.sample(range(528), 528):
         bench.raw.append((PID, seal(rng.getrandbits(511) << 1) ^ 1 << bit))
@@ -49,7 +49,7 @@ async def single_bit_errors(bench: LinkTestbench) -> None:
 
 @link_up_test
 async def static_bits(bench: LinkTestbench) -> None:
-    """Each bit that must be 0 in a control flit makes it an error, alone."""
+    """Check that each bit that must be 0 in a control flit makes it an error if it is 1."""
     rng = bench.rng
     kinds: tuple[ControlFlit, ...] = (
         RetryIdle(), RetryFrame(), RetryReq(1), RetryAck(), Llcrd(0), InitParam(63),
@@ -65,7 +65,7 @@ async def static_bits(bench: LinkTestbench) -> None:
 
 @link_up_test
 async def control_codes(bench: LinkTestbench) -> None:
-    """Each LLCTRL with each SubType: a code that is reserved is an error and does nothing."""
+    """Check that each reserved LLCTRL and SubType of a control flit is an error without effect."""
     rng = bench.rng
     plain = encode_control(RetryFrame()) & ~(0xFF << 32)
     payloads = [plain | code << 32 for code in rng.sample(range(256), 256)]
@@ -78,8 +78,10 @@ async def control_codes(bench: LinkTestbench) -> None:
 
 @link_test
 async def control_but_for_its_type(dut: Any) -> None:
-    """A protocol flit with all bits of a control flit but the type is none: it acknowledges
-    nothing, and is no part of a retry."""
+    """Check that a protocol flit that otherwise looks like a control flit has no such effect.
+
+    It acknowledges nothing, and is no part of a retry.
+    """
     bench = await LinkTestbench(dut, 512).up()
     bench.muted = True
     bench.answer_random(ndr=300)
@@ -96,7 +98,7 @@ async def control_but_for_its_type(dut: Any) -> None:
 
 @link_test
 async def more_credits_than_fit(dut: Any) -> None:
-    """The host grants more than 1023 credits: the device keeps 1023 of them."""
+    """Check that the device keeps 1023 credits if the host grants more."""
     grant = 64 * random.Random(cocotb.RANDOM_SEED).randrange(16, 24)
     bench = await LinkTestbench(dut, grant).up()
     bench.host.hold_credits(True)  # none of them is granted again
@@ -105,7 +107,7 @@ async def more_credits_than_fit(dut: Any) -> None:
 
 
 def _llcrds(bench: LinkTestbench, since: int) -> list[tuple[int, Llcrd]]:
-    """Return clock and content of each LLCRD of the device from the ``since``-th flit on."""
+    """Return (clock, content) of each LLCRD among the device's flits from number ``since`` on."""
     log = [
         (clock, decode_control(flit & PAYLOAD_MASK)[0])
         for clock, flit in bench.tx_log[since:]
@@ -116,7 +118,10 @@ def _llcrds(bench: LinkTestbench, since: int) -> list[tuple[int, Llcrd]]:
 
 @link_up_test
 async def acknowledgements_saturate(bench: LinkTestbench) -> None:
-    """A host that sends on without any acknowledgement is owed 255 at most, what an LLCRD holds."""
+    """Check that the device owes at most 255 acknowledgements, the maximum of an LLCRD.
+
+    The host sends on without any acknowledgement.
+    """
     bench.ready_rate = 0.0
     bench.drive(*[Llcrd(0)] * 340)
     await bench.clocks(380)
@@ -130,7 +135,7 @@ async def acknowledgements_saturate(bench: LinkTestbench) -> None:
 
 @link_up_test
 async def many_acknowledgements(bench: LinkTestbench) -> None:
-    """While the wire takes nothing up to 255 acknowledgements add up; then none is missing."""
+    """Check that no acknowledgement is missing after up to 250 added up under back-pressure."""
     bench.muted = True
     for count in (bench.rng.randrange(128, 192), bench.rng.randrange(192, 250)):
         bench.ready_rate = 0.0
@@ -145,8 +150,10 @@ async def many_acknowledgements(bench: LinkTestbench) -> None:
 
 @link_up_test
 async def largest_grants(bench: LinkTestbench) -> None:
-    """Credits that came back go to the host in the largest grants that cover them, each of them
-    when what is left has waited for its own time."""
+    """Check that returned credits are granted to the host in the largest grants that they cover.
+
+    Each further grant follows when the rest has waited for its own time.
+    """
     for count in bench.rng.sample(range(1, min(REQ_CREDITS, 25)), 6):
         sent = len(bench.tx_log)
         # All of them before the first flush.
@@ -162,8 +169,11 @@ async def largest_grants(bench: LinkTestbench) -> None:
 @cocotb.parametrize(completions=[1, 2])
 @link_test
 async def three_reads_in_a_slot(dut: Any, completions: int) -> None:
-    """Each stage to the pins takes a flit. Then the headers of three reads wait, with credits for
-    no more: with H5 and G6 they leave in one flit, with the completions that wait, too."""
+    """Check that with multi-header slots (H5, G6) three waiting reads leave in one flit.
+
+    Waiting completions leave with them. Each stage to the pins holds a flit at first, so that the
+    reads wait; there are no more credits.
+    """
     bench = await LinkTestbench(dut, 2 + completions).up()
     dut.multi_header.value = 1
     drss = [replace(random_drs(bench.rng), data=bytes(64)) for _ in range(3)]
@@ -184,7 +194,7 @@ async def three_reads_in_a_slot(dut: Any, completions: int) -> None:
 
 @link_up_test
 async def one_read_in_a_flit(bench: LinkTestbench) -> None:
-    """A host that takes no H5 and G6 gets one header of a read in a flit, however many wait."""
+    """Check that without multi-header slots a flit has at most one read header."""
     sent = len(bench.tx_log)
     bench.answer(*(replace(random_drs(bench.rng), data=bytes(64)) for _ in range(24)))
     await bench.clocks(30)
@@ -200,7 +210,7 @@ async def one_read_in_a_flit(bench: LinkTestbench) -> None:
 
 @link_test
 async def acknowledged_by_llcrd(dut: Any) -> None:
-    """Each number that an LLCRD acknowledges counts whole: the retry buffer is free again."""
+    """Check that an LLCRD frees as many places of the retry buffer as it acknowledges (8 to 39)."""
     bench = await LinkTestbench(dut, 512).up()
     bench.muted = True
     for number in range(8, 40):
@@ -215,7 +225,7 @@ async def acknowledged_by_llcrd(dut: Any) -> None:
 
 @link_test
 async def answers_without_credits(dut: Any) -> None:
-    """The queues of answers take four each while the host grants nothing; then all leave."""
+    """Check that the response queues accept four each without credits, and send all later."""
     bench = await LinkTestbench(dut, 0).up()
     bench.answer_random(6, 6)
     await bench.clocks(30)
@@ -227,8 +237,10 @@ async def answers_without_credits(dut: Any) -> None:
 
 @link_test
 async def credits_before_own_init(dut: Any) -> None:
-    """The peer is up, grants credits, and the core has answers, while the wire takes nothing:
-    INIT.Param is still the first flit, and nothing that waited is lost."""
+    """Check that INIT.Param is the first flit, and nothing is lost, if the peer is up long before.
+
+    The peer grants credits and the core has responses while the wire is under back-pressure.
+    """
     bench = LinkTestbench(dut)
     await bench.start()
     bench.muted, bench.ready_rate = True, 0.0
@@ -242,8 +254,10 @@ async def credits_before_own_init(dut: Any) -> None:
 
 @link_up_test
 async def forced_llcrd(bench: LinkTestbench) -> None:
-    """An LLCRD leaves with the 16th acknowledgement, or when something has waited 32 clocks; a
-    header that takes nothing along starts the time anew. It takes 8 along when there are 8."""
+    """Check that an LLCRD leaves with the 16th acknowledgement, or after 32 clocks with fewer.
+
+    A header without acknowledgement starts the time anew. A header acknowledges 8 flits if 8 wait.
+    """
     bench.muted = True
     await bench.clocks(80)
 

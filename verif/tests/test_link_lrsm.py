@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nf_link_lrsm`` alone (top ``nf_link_lrsm``; spec: link spec §8, §9).
+"""Block tests of ``nf_link_lrsm``, the state machine of local retry (spec: link spec §8, §9).
 
 Before INIT.Param nothing moves ESeq through the pins of the link, so its wrap value of that time
-can only be seen here; and here an answer can be put into the very clock of the time-out.
+can only be seen here; and here a RETRY.Ack can arrive in the very clock of the time-out.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ EDGE_NS = 2
 TIMEOUT = 300
 """RETRY_TIMEOUT of the build, in flits sent."""
 REINIT = 3
-"""Code of RETRY_PHY_REINIT in `lrsm`."""
+"""Code of RETRY_PHY_REINIT in the output `lrsm`."""
 
 
 class LrsmBench:
-    """Bench of the state machine: `pulse` drives inputs for a clock or more."""
+    """Testbench of `nf_link_lrsm`: `pulse` drives inputs for clocks, `bench[NAME]` is an output."""
 
     def __init__(self, dut: Any) -> None:
         self.dut = dut
@@ -42,22 +42,25 @@ class LrsmBench:
         self.rng = random.Random(cocotb.RANDOM_SEED)
 
     async def start(self) -> LrsmBench:
-        """Reset, with the physical layer up; return the bench."""
+        """Start the clock, reset with the physical layer up, and return the testbench."""
         Clock(self.dut.clk, EDGE_NS, unit="ns", impl="gpi").start()
         await self.reset()
         await self.reset()  # the first edge may see the state before the reset
         return self
 
     def outputs(self) -> dict[str, int]:
-        """Return the outputs that show the state."""
+        """Return the outputs that show the state, by name."""
         return {name: self[name] for name in _OUTPUTS}
 
     def __getitem__(self, output: str) -> int:
-        """Return an output."""
+        """Return the value of an output."""
         return int(getattr(self.dut, output).value)
 
     async def pulse(self, *names: str, clocks: int = 1) -> None:
-        """Drive inputs high for some clocks; `got_other` with each flit but RETRY.Frame."""
+        """Drive inputs high for some clocks, then low.
+
+        `got_other` is added for flits other than RETRY.Frame.
+        """
         if {"got_req", "got_ack", "good_retryable"} & set(names):
             names = (*names, "got_other")
         for name in names:
@@ -68,7 +71,7 @@ class LrsmBench:
             getattr(self.dut, name).value = 0
 
     async def reset(self) -> dict[str, int]:
-        """Reset, and return the outputs after it."""
+        """Reset for one clock, and return the outputs after it."""
         tie_inputs(self.dut, "nf_link_lrsm", phy_up=1)
         self.dut.rst_n.value = 0
         await self.edge
@@ -76,7 +79,7 @@ class LrsmBench:
         return self.outputs()
 
     async def anything(self) -> None:
-        """Drive one clock of random events that the link may show."""
+        """Drive one clock of random inputs that the link could produce in the present state."""
         dut, rng, names = self.dut, self.rng, []
         normal, want_req = self["normal"], self["want_req"]
         flit = rng.choice([*_FLITS, "got_frame", "got_frame", ""])
@@ -89,12 +92,12 @@ class LrsmBench:
         await self.pulse(*names)
 
     async def lose(self) -> None:
-        """Lose a flit, and send the RETRY.Req."""
+        """Report a lost flit, and that the RETRY.Req has been sent."""
         await self.pulse("lost")
         await self.pulse("req_sent")
 
     async def retrain(self, clocks: int, after: int = 2) -> None:
-        """Let the physical layer be down for some clocks, and wait some more."""
+        """Let the physical layer be down for some clocks, then wait `after` clocks."""
         self.dut.phy_up.value = 0
         await self.pulse(clocks=clocks)
         self.dut.phy_up.value = 1
@@ -103,29 +106,37 @@ class LrsmBench:
     async def request(
         self, *beside: str, eseq: int = 0, number: int = 0, frames: int = 5, held: bool = True
     ) -> None:
-        """Receive a RETRY.Req after some frames; `held`: the retry buffer has its flit."""
+        """Receive a RETRY.Req after some RETRY.Frame flits.
+
+        Args:
+            `beside`: other inputs that are high in the clock of the RETRY.Req.
+            eseq: its ESeq.
+            number: its NUM_RETRY.
+            frames: number of RETRY.Frame flits.
+            held: the retry buffer has the requested flit.
+        """
         self.dut.rx_eseq.value, self.dut.rx_num_retry.value = eseq, number
         await self.pulse("got_frame", clocks=frames)
         await self.pulse("got_req", *(["req_held"] if held else []), *beside)
 
     async def echo(self, *beside: str) -> None:
-        """Receive a RETRY.Ack with the number of the last RETRY.Req."""
+        """Receive a RETRY.Ack for the last RETRY.Req; `beside`: other inputs high with it."""
         self.dut.rx_echo.value = self["num_retry"]
         await self.pulse("got_ack", *beside)
 
     async def answer(self, *beside: str) -> None:
-        """Answer the last RETRY.Req: five frames and RETRY.Ack."""
+        """Answer the last RETRY.Req: five RETRY.Frame flits and `echo`, with inputs `beside`."""
         await self.pulse("got_frame", clocks=5)
         await self.echo(*beside)
 
     async def time_out(self) -> None:
-        """Send as many flits as end the wait for an answer."""
+        """Send so many flits that the wait for a RETRY.Ack times out."""
         await self.pulse("tx_flit", clocks=TIMEOUT + 1)
         await self.pulse()
 
 
 def lrsm_test(test: Callable[[LrsmBench], Coroutine[Any, Any, None]]) -> regression.TestGenerator:
-    """Register a test with cocotb; it gets the bench, out of reset."""
+    """Register a test with cocotb; it gets an LrsmBench, out of reset."""
 
     @functools.wraps(test)
     async def run(dut: Any) -> None:
@@ -136,7 +147,7 @@ def lrsm_test(test: Callable[[LrsmBench], Coroutine[Any, Any, None]]) -> regress
 
 @lrsm_test
 async def reset_in_any_state(bench: LrsmBench) -> None:
-    """A reset leaves nothing over of what was: outputs, frames counted, the wrap value of ESeq."""
+    """Check that a reset clears all state: outputs, frames counted, and the wrap value of ESeq."""
     rng, fresh = bench.rng, await bench.reset()
     for _ in range(20):
         bench.dut.init_wrap.value = rng.randrange(21, 255)
@@ -152,7 +163,7 @@ async def reset_in_any_state(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def first_training_is_no_retrain(bench: LrsmBench) -> None:
-    """However long the physical layer takes to come up first, the link is as if it had been up."""
+    """Check that the time until the physical layer is first up has no effect, and is no retrain."""
     dut, fresh = bench.dut, await bench.reset()
     for clocks in (1, 2, bench.rng.randrange(3, 100)):
         dut.rst_n.value = dut.phy_up.value = 0
@@ -166,7 +177,7 @@ async def first_training_is_no_retrain(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def eseq_wraps(bench: LrsmBench) -> None:
-    """0..9 until INIT.Param has come, 0..wrap afterwards; frozen from an error to RETRY.Ack."""
+    """Check ESeq: 0..9 until INIT.Param, 0..wrap after it; frozen from an error to RETRY.Ack."""
 
     async def count(flits: int) -> list[int]:
         seen = []
@@ -192,7 +203,7 @@ async def eseq_wraps(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def answer_at_the_time_out(bench: LrsmBench) -> None:
-    """An answer counts up to the clock of the time-out, that one included."""
+    """Check that a RETRY.Ack is in time up to and in the clock of the time-out, not later."""
     for late in (-1, 0, 1):
         await bench.lose()
         await bench.pulse("got_frame", clocks=5)
@@ -205,7 +216,10 @@ async def answer_at_the_time_out(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def empty_answer_clears_counts(bench: LrsmBench) -> None:
-    """After a reinit an answer with Empty clears NUM_RETRY and NUM_PHY_REINIT: no flit will."""
+    """Check that after a reinit a RETRY.Ack with Empty clears NUM_RETRY and NUM_PHY_REINIT.
+
+    Without Empty a good flit would clear them, but there is none.
+    """
     await bench.pulse("lost")
     while bench["lrsm"] != REINIT:
         await bench.pulse("req_sent")
@@ -221,7 +235,7 @@ async def empty_answer_clears_counts(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def request_waits_for_its_answer(bench: LrsmBench) -> None:
-    """A RETRY.Req is remembered until its RETRY.Ack begins, however long, and with its fields."""
+    """Check that a RETRY.Req is kept, with its fields, until its RETRY.Ack begins."""
     dut, rng = bench.dut, bench.rng
     for _ in range(20):
         asked, number = rng.getrandbits(8), rng.getrandbits(5)
@@ -236,8 +250,10 @@ async def request_waits_for_its_answer(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def reset_forgets_the_request(bench: LrsmBench) -> None:
-    """No RETRY.Ack is owed once the physical layer has been down, for a clock or for longer, or the
-    link has asked for that: the peer, which sees it too, asks again."""
+    """Check that no RETRY.Ack is owed after the physical layer was down or the link asked for it.
+
+    The peer, which sees it too, sends its RETRY.Req again.
+    """
     dut = bench.dut
 
     async def asked() -> None:
@@ -270,8 +286,7 @@ async def reset_forgets_the_request(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def request_beside_an_answer(bench: LrsmBench) -> None:
-    """A RETRY.Req that comes in the very clock in which the answer to the one before it begins is
-    owed a second answer."""
+    """Check that a RETRY.Req in the clock in which the RETRY.Ack of the last one begins is kept."""
     for clocks in (0, 1, bench.rng.randrange(2, 9)):
         await bench.request()
         await bench.pulse(clocks=clocks)
@@ -285,8 +300,10 @@ async def request_beside_an_answer(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def retrains_of_others(bench: LrsmBench) -> None:
-    """A retrain that the link has not asked for counts in no number and asks for no other one,
-    whatever state it comes in and however short it is (the table of §9: no action)."""
+    """Check that a retrain that the link did not request is not counted and causes no other one.
+
+    In each state, and however short (the table of §9: no action).
+    """
     for clocks in (1, 2, bench.rng.randrange(3, 30)):
         for before in ((), ("lost",), ("lost", "req_sent")):
             await bench.reset()
@@ -306,8 +323,10 @@ async def retrains_of_others(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def refused_request_beside_another(bench: LrsmBench) -> None:
-    """A RETRY.Req that changes no state (without its frames, or for a flit that is gone) does not
-    change either what the one before it is answered with."""
+    """Check that a refused RETRY.Req does not change the RETRY.Ack of the one before it.
+
+    Refused: without its five frames, or for a flit that the retry buffer no longer has.
+    """
     rng = bench.rng
     for frames in [0, 4, *(rng.randrange(8) for _ in range(20))]:
         asked, number = rng.getrandbits(8), rng.getrandbits(5)
@@ -323,8 +342,7 @@ async def refused_request_beside_another(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def time_outs_counted(bench: LrsmBench) -> None:
-    """A time-out is reported once for each RETRY.Req without an answer in time; an answer in the
-    clock of the time-out is in time."""
+    """Check that a time-out is reported once for each RETRY.Req without a RETRY.Ack in time."""
     dut = bench.dut
     for late in (-1, 0, 1, bench.rng.randrange(2, 40), 0):
         told = 0
@@ -350,7 +368,7 @@ async def time_outs_counted(bench: LrsmBench) -> None:
 
 @lrsm_test
 async def time_out_starts_anew(bench: LrsmBench) -> None:
-    """TIMEOUT begins with each RETRY.Req, also where a retrain has ended the wait before it."""
+    """Check that TIMEOUT starts with each RETRY.Req, also if a retrain ended the wait before."""
     for _ in range(5):
         await bench.lose()
         await bench.pulse("tx_flit", clocks=bench.rng.randrange(10, TIMEOUT))

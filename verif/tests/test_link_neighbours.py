@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Second message of a flit, second number of an answer.
+"""Second messages of a flit, and neighbouring fields of a RETRY.Ack.
 
 Tops ``nf_link`` (builds link and link_retry; spec: link spec §3, §6, §7, §9). A message next
-to one that is taken and a field next to one that is compared are those that designs lose.
+to one that is accepted and a field next to one that is compared are those that designs lose.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from verif.tests import link_messages, link_testbench
 from verif.tests.link_coverage import link_test
 
 _EMPTY = (5, 4, 4, 4)
-"""Formats of slots that hold a request, or none."""
+"""Formats of the four slots of a flit of requests or empty slots."""
 
 
 @link_testbench.link_up_test
 async def last_credit(bench: link_testbench.LinkTestbench) -> None:
-    """Two requests in a flit, and one credit: the first is taken, the second is one error."""
+    """Check that of two requests in a flit with one credit the second is an error."""
     rng = bench.rng
     for _ in range(3):
         bench.got.req.clear()
@@ -52,7 +52,7 @@ async def last_credit(bench: link_testbench.LinkTestbench) -> None:
 
 @link_testbench.link_up_test
 async def second_data_header(bench: link_testbench.LinkTestbench) -> None:
-    """A second data header in a flit is one error; the data belongs to the first all the same."""
+    """Check that a second data header in a flit is one error; the data belongs to the first."""
     rng = bench.rng
     for _ in range(30):
         bench.got.rwd.clear()
@@ -84,8 +84,10 @@ async def second_data_header(bench: link_testbench.LinkTestbench) -> None:
 
 @link_test
 async def answer_with_all_numbers(dut: Any) -> None:
-    """RETRY.Ack before a replay: NUM_RETRY and ESeq of the request, and the sender's own WrPtr and
-    NumFreeBuf, each in its field."""
+    """Check that each field of a RETRY.Ack before a replay has its own value.
+
+    NUM_RETRY and ESeq are those of the request, WrPtr and NumFreeBuf those of the sender.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
     for _ in range(3):
         bench = await link_testbench.RetryTestbench(
@@ -107,8 +109,10 @@ async def answer_with_all_numbers(dut: Any) -> None:
 
 @link_test
 async def silent_before_the_first(dut: Any) -> None:
-    """Until one clean flit has come nothing but RETRY.Idle leaves, whatever was damaged before:
-    a RETRY.Req would ask a peer that may not be there."""
+    """Check that only RETRY.Idle leaves until one clean flit has arrived.
+
+    Damaged flits before it cause no RETRY.Req: its peer may not be there.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
 
     def spoil(wire: WireFlit) -> WireFlit:
@@ -132,8 +136,10 @@ async def silent_before_the_first(dut: Any) -> None:
 
 @link_test
 async def nothing_left_after_abort(dut: Any) -> None:
-    """In RETRY_ABORT no answer with data is left in the device, however many were: what waits for
-    that, as a CLOSE does, ends. Before, `drs_gone` is low: they might still leave."""
+    """Check that `drs_gone` is low while read responses wait, and high in RETRY_ABORT.
+
+    A CLOSE, which waits for it, then ends.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
     bench = await link_testbench.RetryTestbench(
         dut, rng.getrandbits(32), grant=400, tracked=False

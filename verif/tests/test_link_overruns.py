@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages without a credit at ``nf_link`` alone: counted, dropped whole, and nothing else is hurt.
+"""Messages without a credit at ``nf_link`` alone: counted, dropped whole, nothing else is affected.
 
 spec: link spec §3, §6, §9.
 """
@@ -20,12 +20,12 @@ from verif.tests.link_testbench import (
 )
 
 HELD = {"core": "core_rate", "wire": "ready_rate"}
-"""Rate of the bench that is 0 while no credit may come back."""
+"""Attribute of the testbench, a rate, that is 0 while no credit may return."""
 
 
 @link_up_test
 async def request_without_credit(bench: LinkTestbench) -> None:
-    """A request without a credit is counted and dropped; the ones before it are not hurt."""
+    """Check that a request without a credit is counted and dropped, and earlier ones arrive."""
     bench.core_rate = 0.0
     count = REQ_CREDITS + 1
     bench.host.credits.plain = 0
@@ -43,10 +43,11 @@ async def request_without_credit(bench: LinkTestbench) -> None:
 @cocotb.parametrize(held_by=["core", "wire"])
 @link_up_test
 async def write_without_credit(bench: LinkTestbench, held_by: str) -> None:
-    """Writes beyond the credits are counted and dropped whole; those before them are not hurt.
+    """Check that writes beyond the credits are counted and dropped, and earlier ones arrive.
 
-    No credit comes back as the core takes no write (the queue is full), or as the wire takes no
-    flit (the queue is empty: a write too many would find room; some grants had left before).
+    No credit returns because the core accepts no write (the queue is full), or because the wire
+    accepts no flit (the queue is empty: a write too many would find room; some grants had left
+    before).
     """
     rng = bench.rng
     setattr(bench, HELD[held_by], 0.0)
@@ -75,11 +76,10 @@ async def write_without_credit(bench: LinkTestbench, held_by: str) -> None:
 @cocotb.parametrize(held_by=["core", "wire"])
 @link_up_test
 async def refused_write_behind_another(bench: LinkTestbench, held_by: str) -> None:
-    """The header of a refused write comes in the flit that should have brought the last data of
-    the write before it (an error of the host): the data of both that follow go where they belong.
+    """Check the data of two writes if the header of a refused one precedes the other's last data.
 
-    The one before it has the last credit (the core takes no write), or is refused, too (the wire
-    takes no flit: a refused write would find room).
+    That is an error of the host. The first write has the last credit (the core accepts no write),
+    or is refused, too (the wire accepts no flit: a refused write would find room).
     """
     rng = bench.rng
     setattr(bench, HELD[held_by], 0.0)

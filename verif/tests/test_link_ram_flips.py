@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bits that flip in the retry buffer of ``nf_link`` while a replay is due.
+"""Bit flips in the retry buffer of ``nf_link`` while a replay is due.
 
 spec: controller, second edition, section 8; link spec §9. The CRC is made after the buffer, so it
-would call a damaged flit good: the check bits of the row have to see it. Build with a small
+would call a damaged flit good: the check bits of the row have to detect it. Build with a small
 RETRY_TIMEOUT; Verilator needs nf_link_retry_buffer.wr_q public.
 """
 
@@ -29,12 +29,12 @@ RETRY = REG_MAP.enums["Ram"]["RETRY"]
 HW = device_params()
 ROW = rams(HW)["RETRY"]
 FLITS = 512
-"""Bits of a row that are the flit; then its two marks, and the check bits."""
+"""Number of bits of a row that are the flit; its two marks and the check bits follow."""
 CHUNK_BITS = 128
 
 
 class FlipBench(RetryTestbench):
-    """Bench that counts the faults that the retry buffer reports."""
+    """Testbench that flips bits of the retry buffer and counts the faults that it reports."""
 
     def __init__(self, dut: Any, seed: int) -> None:
         # A flit that stays damaged ends the link; with fewer attempts this takes less time.
@@ -48,13 +48,13 @@ class FlipBench(RetryTestbench):
         super()._sample()
 
     async def flip(self, row: int, place: int) -> None:
-        """Flip a stored bit."""
+        """Flip the stored bit `place` of a row of the retry buffer."""
         self.dut.ram_flip.value = pack("ram_flip_t", valid=1, ram=RETRY, row=row, place=place)
         await self.clock()
         self.dut.ram_flip.value = 0
 
     async def lose_a_flit(self) -> list[int]:
-        """Let the host lose a flit silently; return the rows of the replay that is due."""
+        """Let the host lose a flit silently; return the rows of the replay due, [] for none."""
         rng = self.rng
         for _ in range(rng.randrange(4, 16)):
             self.answer(random_drs(rng) if rng.random() < 0.7 else random_ndr(rng))
@@ -70,7 +70,7 @@ class FlipBench(RetryTestbench):
 
     @property
     def wrong(self) -> bool:
-        """Return True if a message arrived that was not sent, or in another order."""
+        """True if a message arrived that was not sent, or in another order."""
         return bool(
             self.host.issues
             or self.got.ndr != self.sent.ndr[: len(self.got.ndr)]
@@ -79,7 +79,7 @@ class FlipBench(RetryTestbench):
 
 
 def place_in_row(rng: random.Random) -> int:
-    """Draw a bit among data, marks and check bits; among the data if nothing is checked."""
+    """Draw a bit of a row: data, marks or check bits; data only without check bits (ECC 0)."""
     if HW.ecc == NONE:
         return rng.randrange(FLITS)
     parts = (range(FLITS), range(FLITS, ROW.data), range(ROW.data, ROW.bits(HW.ecc)))
@@ -88,7 +88,10 @@ def place_in_row(rng: random.Random) -> int:
 
 @link_test
 async def replays(dut: Any) -> None:
-    """A damaged flit is replayed corrected, or not as a good one until the link is given up."""
+    """Check that a damaged flit is replayed corrected, or never as a good one until ABORT.
+
+    Without check bits (ECC 0) some damaged flits must arrive: the test would notice them.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
     total = {"flips": 0, "reported": 0, "corrected": 0, "given up": 0, "wrong": 0}
     for number in range(16 * count_scale()):
@@ -144,13 +147,16 @@ def line_of_crc(rng: random.Random, crc: int, place: int) -> bytes:
 
 
 def repeated(chunk: int) -> int:
-    """Return the payload of four equal chunks."""
+    """Return the payload of four equal chunks of 128 bits."""
     return sum(chunk << at for at in range(0, FLITS, CHUNK_BITS))
 
 
 @link_test
 async def wrong_crc(dut: Any) -> None:
-    """A damaged flit is replayed with a wrong CRC, whatever the right one: all ones, or none."""
+    """Check that a damaged flit is replayed with a wrong CRC, whatever the right one is.
+
+    Right CRCs of all ones, 0 and a random value are tested.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
     for crc in (0xFFFF, 0, rng.getrandbits(16)):
         bench, place = FlipBench(dut, rng.getrandbits(32)), rng.randrange(FLITS)

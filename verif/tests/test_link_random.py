@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nf_link`` alone under drawn settings, traffic and disturbances (top ``nf_link``; link spec).
+"""``nf_link`` alone under random settings, traffic and disturbances (link spec).
 
 Builds: the defaults, and both ends of RETRY_DEPTH, REQ_CREDITS, RWD_CREDITS. The free places of the
 retry buffer (nf_link_retry_buffer.free_q) are public.
@@ -20,7 +20,10 @@ from verif.tests.link_testbench import NORMAL, RETRY_DEPTH, RETRY_TIMEOUT, Retry
 
 
 async def _settle(bench: RetryTestbench, clocks: int) -> None:
-    """Wait until all has arrived and both ends are idle."""
+    """Wait, for at most `clocks`, until all messages have arrived and both ends are idle.
+
+    Check the messages, the retry states and that no acknowledgement is missing.
+    """
     await bench.completed(clocks)
     await bench.clocks(3 * RETRY_TIMEOUT if bench.events["retry_local"] else 100)
     bench.check()
@@ -66,11 +69,11 @@ async def _drawn(dut: Any, kinds: tuple[str, ...], rounds: int) -> None:
 
 @link_test
 async def packings(dut: Any) -> None:
-    """Packing, grants, acknowledgements, back-pressure, H5 and G6 by drawn settings."""
+    """Check random packing, grants, acknowledgements, back-pressure and multi-header slots."""
     await _drawn(dut, Episodes.PLAIN, _rounds())
 
 
 @link_test
 async def retries(dut: Any) -> None:
-    """The same with damaged flits and retrains at drawn moments."""
+    """Check random packing, grants and back-pressure with random damaged flits and retrains."""
     await _drawn(dut, (*Episodes.PLAIN, "damage", "damage", "retrain", "retrain"), _rounds())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates at the link on slot hits. Needs the default number of slots and credits."""
+"""Rates at the link for lines in their slots. Needs the default number of slots and credits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ REGS = REG_MAP.expand()
 LINES_PER_FLIT = 4 / 5
 LINES_PER_FLIT_MULTI = 8 / 9  # reads, with H5 and G6
 PERIOD = 8
-"""Lines after which either packing begins anew."""
+"""Number of lines after which the packing of writes, and that of reads, repeats."""
 MULTI_HEADER = REGS["CTRL"].field("MULTI_HEADER").mask
 
 
 class LinkRateTest(NfBaseTest):
-    """Write rate and vote read rate on slot hits, at the pins."""
+    """Measurement of contributions and vote reads per flit time at the pins, for lines in slots."""
 
     async def scenario(self) -> None:
         run = NfSequence(self.env)
@@ -48,8 +48,11 @@ class LinkRateTest(NfBaseTest):
                 assert 0.97 * limit < rate <= limit, f"{name} rate {rate:.4f}, limit {limit:.4f}"
 
     async def measure(self, messages: list[Any]) -> float:
-        """Return lines a clock: requests of writes, or data of reads. The window leaves out the
-        start and spans whole periods of the packing: part of one gave 0.8022 lines of 0.8."""
+        """Send messages back to back; return lines per clock, of write requests or of read data.
+
+        The window leaves out the start and spans whole periods of the packing: part of one gave
+        0.8022 lines instead of 0.8.
+        """
         trace = self.env.trace = []
         for message in messages:
             await self.env.cxl.host.issue(message)
@@ -64,4 +67,4 @@ class LinkRateTest(NfBaseTest):
 
 @nf_test(LinkRateTest, profiles=ALL)
 def link_rates() -> None:
-    """4 lines per 5 flits, reads 8 per 9 with H5 and G6; asserted when streaming."""
+    """Check rates of 4 lines per 5 flits, and 8 reads per 9 with H5 and G6, when streaming."""

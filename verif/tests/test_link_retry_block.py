@@ -36,7 +36,7 @@ _ERR_CRC, _ERR_ABORT = 1, 11
 @cocotb.parametrize(rate=[0.01, 0.05], stall=[False, True], multi=[False, True])
 @link_test
 async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None:
-    """Flits are damaged both ways: every message arrives once, in order, unchanged."""
+    """Check that with damaged flits both ways each message arrives once, in order, unchanged."""
     rng = random.Random(cocotb.RANDOM_SEED + int(rate * 1000) + 2 * stall + multi)
     pack = PackOptions(dense=not stall, rng=random.Random(rng.getrandbits(32)))
     bench = await link_testbench.RetryTestbench(
@@ -64,7 +64,7 @@ async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None
 
 @link_test
 async def damaged_from_the_start(dut: Any) -> None:
-    """Also before the first clean flit and during INIT nothing that was lost stays lost."""
+    """Check that flits damaged before the first clean one and during INIT are recovered."""
     for seed in range(6 * count_scale()):
         bench = link_testbench.RetryTestbench(dut, seed, 1 + seed % 7, tracked=False)
         rng = random.Random(seed)
@@ -80,7 +80,7 @@ async def damaged_from_the_start(dut: Any) -> None:
 @cocotb.parametrize(multi=[False, True])
 @link_test
 async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
-    """The physical layer goes down every few clocks, in every state of the retry."""
+    """Check that messages survive a physical layer that goes down in every state of the retry."""
     rng = random.Random(cocotb.RANDOM_SEED + multi)
     bench = link_testbench.RetryTestbench(dut, rng.getrandbits(32), 3)
     bench.tracker, bench.auto_phy = None, False
@@ -116,7 +116,10 @@ async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
 
 @link_test
 async def exhaustion_and_reset(dut: Any) -> None:
-    """10 retries, a retrain, ten times over: ABORT, quiet; reset brings everything back."""
+    """Check ABORT after ten times 10 retries and a retrain, and that a reset restores the link.
+
+    In ABORT the link is quiet, and the core can still deliver its responses.
+    """
     bench = link_testbench.RetryTestbench(dut, 5)
     bench.tracker, bench.auto_phy = None, False
     await bench.up()
@@ -177,7 +180,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
 
 @link_test
 async def replay_begins_with_adf(dut: Any) -> None:
-    """A lost all-data flit, also while the device itself wants a retry, either way round."""
+    """Check the replay of a lost all-data flit, both ways, also while the device wants a retry."""
     hits: Counter[str] = Counter()
     frame = seal(control.encode_control(control.RetryFrame()))
 
@@ -232,7 +235,7 @@ async def replay_begins_with_adf(dut: Any) -> None:
 @cocotb.parametrize(multi=[False, True])
 @link_test
 async def rates(dut: Any, multi: bool) -> None:
-    """Without faults: 4 lines per 5 flits both ways, 8 per 9 for reads with multi-headers."""
+    """Check rates without faults: 4 lines per 5 flits, and 8 per 9 for reads with multi-headers."""
     bench = await link_testbench.RetryTestbench(dut, 2).up()
     dut.multi_header.value = multi
     await bench.clocks(60)
@@ -265,7 +268,7 @@ async def rates(dut: Any, multi: bool) -> None:
 
 @link_test
 async def no_answer_is_lost_in_the_last_flit(dut: Any) -> None:
-    """The last flit of a burst is hit: the error alone starts the retry, nothing else follows."""
+    """Check that damage of the last flit of a burst starts a retry though no other flit follows."""
     bench = await link_testbench.RetryTestbench(dut, 8).up()
     for n in range(30 * count_scale()):
         await bench.clocks(bench.rng.randrange(1, 80))

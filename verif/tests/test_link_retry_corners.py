@@ -41,7 +41,7 @@ _ERR_CRC, _ERR_CONTROL, _ERR_ACK, _ERR_REQ, _ERR_RETRY_ACK = 1, 3, 8, 9, 10
 
 @link_test
 async def num_free_buf(dut: Any) -> None:
-    """NumFreeBuf 2: only a flit that acknowledges; 1: none; no all-data run is cut short."""
+    """Check NumFreeBuf: at 2 only flits that acknowledge leave, at 1 none; no data run is cut."""
     left: set[int] = set()
     for seed in range(12):
         bench = RetryTestbench(dut, seed, grant=400, credits_in_headers=False)
@@ -83,7 +83,11 @@ async def num_free_buf(dut: Any) -> None:
 
 @link_test
 async def sequences(dut: Any) -> None:
-    """Four Frames are not enough, seven are; what breaks a sequence; odd RETRY flits."""
+    """Check RETRY sequences: four frames are too few, seven are enough, other flits break them.
+
+    Also unsolicited RETRY.Ack, requests for flits that are gone, static bits, the echo of
+    NUM_RETRY, TIMEOUT, and acknowledgements of more flits than were sent.
+    """
     bench = await RetryTestbench(dut, 3, tracked=False).up(100)
     bench.muted = True
     frame, idle = control.RetryFrame(), control.RetryIdle()
@@ -158,7 +162,7 @@ async def sequences(dut: Any) -> None:
 
 @link_test
 async def wrap_values(dut: Any) -> None:
-    """ESeq wraps at 9 until INIT.Param has come, then where the peer says."""
+    """Check that ESeq wraps at 9 until INIT.Param, then at the value of the peer."""
     bench = RetryTestbench(dut, 4, retry_depth=22)
     await bench.start()
     assert int(dut.u_lrsm.wrap_q.value) == 9
@@ -190,8 +194,10 @@ async def wrap_values(dut: Any) -> None:
 
 @link_test
 async def full_at_any_place(dut: Any) -> None:
-    """No acknowledgement and no credit comes: whatever headers meet the end of the buffer or of the
-    credits, no run is cut and nothing leaves without a credit."""
+    """Check that a full retry buffer, or no credits, cut no run of data, whatever waits.
+
+    Neither acknowledgements nor credits arrive, and nothing leaves without a credit.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
     for number in range(20 * count_scale()):
         few = rng.randrange(2, 16)
@@ -221,7 +227,7 @@ async def full_at_any_place(dut: Any) -> None:
 
 @link_test
 async def many_at_once(dut: Any) -> None:
-    """Full_Ack by all of its bits, both ways, and long replays: a buffer full of each."""
+    """Check large numbers: acknowledgements of a whole buffer, both ways, and long replays."""
     rng = random.Random(cocotb.RANDOM_SEED)
     settings: dict[str, Any] = {"grant_plain": 256, "grant_data": 256, "ak_in_headers": False}
     bench = await RetryTestbench(dut, rng.getrandbits(32), retry_depth=255, **settings).up(100)
@@ -267,8 +273,11 @@ async def many_at_once(dut: Any) -> None:
 
 @link_test
 async def broken_control_flit(dut: Any) -> None:
-    """A control flit with a static bit set starts a retry: whether it was a retryable one, and so
-    counts in ESeq, nobody can know. Otherwise the next retry would begin a flit too early."""
+    """Check that a control flit with a static bit set starts a retry.
+
+    Whether it was retryable, and so counts in ESeq, is unknown. Without the retry the next one
+    would begin a flit too early.
+    """
     for bit in (19, 300):
         bench = await RetryTestbench(dut, bit, tracked=False).up(100)
         spoilt: list[int] = []
@@ -307,7 +316,7 @@ async def broken_control_flit(dut: Any) -> None:
 
 @link_test
 async def dirty_request(dut: Any) -> None:
-    """A RETRY.Req after its Frames with one static bit set is not obeyed: no RETRY.Ack."""
+    """Check that a RETRY.Req with one static bit set gets no RETRY.Ack, and one without it does."""
     for number, dirt in enumerate((1 << 300, 0)):
         bench = await RetryTestbench(dut, number, tracked=False).up(100)
         sent = len(bench.tx_log)
@@ -321,7 +330,7 @@ async def dirty_request(dut: Any) -> None:
 
 @link_test
 async def acknowledged_in_replay(dut: Any) -> None:
-    """Acknowledgements that come while the device replays free their places, too."""
+    """Check that acknowledgements that arrive during a replay free places of the retry buffer."""
     rng = random.Random(cocotb.RANDOM_SEED)
     for _ in range(3):
         bench = await RetryTestbench(dut, rng.getrandbits(32), grant=400, tracked=False).up(100)

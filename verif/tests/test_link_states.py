@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each state of the local retry against everything that can come in (top ``nf_link``).
+"""Each state of the local retry with each flit that can arrive (top ``nf_link``).
 
-What must follow is the table of the link spec §9. Build with a short RETRY_TIMEOUT; ESeq and the
-write pointer (nf_link_lrsm.eseq_q, nf_link_retry_buffer.wr_q) are public.
+The expected effects are the table of the link spec §9. Build with a short RETRY_TIMEOUT; ESeq and
+the write pointer (nf_link_lrsm.eseq_q, nf_link_retry_buffer.wr_q) are public.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _BROKEN = "broken control flit"  # an error in NORMAL alone
 
 
 class StateBench(RetryTestbench):
-    """Bench whose host is silent: the test puts all flits on the wire."""
+    """Testbench whose host is silent: the test puts all flits on the wire."""
 
     async def up(self, settle: int = 80) -> Self:
-        """Bring the link up, wait until it is quiet, and mute the host."""
+        """Bring the link up, wait until it is quiet, and mute the host; return the testbench."""
         self.tracker, self.auto_phy = None, False
         await super().up(settle)
         self.muted = True
@@ -59,31 +59,31 @@ class StateBench(RetryTestbench):
 
     @property
     def eseq(self) -> int:
-        """Return ESeq of the device."""
+        """Number of the flit that the device expects next (ESeq of nf_link_lrsm)."""
         return int(self.dut.u_lrsm.eseq_q.value)
 
     def bad(self) -> WireFlit:
-        """Return a flit with one to three wrong bits."""
+        """Return a flit with CACHEMEM Protocol ID and one to three wrong bits."""
         flit = seal(self.rng.getrandbits(512))
         for bit in self.rng.sample(range(528), self.rng.randrange(1, 4)):
             flit ^= 1 << bit
         return PID, flit
 
     def bad_id(self) -> WireFlit:
-        """Return a good flit with an unknown Protocol ID."""
+        """Return a flit with a good CRC and an unknown Protocol ID."""
         while True:
             word = self.rng.getrandbits(16)
             if decode_protocol_id(word).code is None:
                 return word, 0
 
     async def cycle_phy(self) -> None:
-        """Let phy_up fall and rise again."""
+        """Let phy_up fall and rise again after 2 to 5 clocks."""
         self.set_phy(False)
         await self.clocks(self.rng.randrange(2, 6))
         self.set_phy(True)
 
     async def lose(self) -> RetryReq:
-        """Lose a flit, wait for the RETRY.Req and return it."""
+        """Let the device receive a bad flit; return the RETRY.Req that it sends."""
         sent = len(self.tx_log)
         self.raw.append(self.bad())
         await self.until(lambda: self.lrsm == LOCAL_IDLE, 60)
@@ -91,7 +91,7 @@ class StateBench(RetryTestbench):
         return self.requests(sent)[-1]
 
     async def reach(self, state: int) -> None:
-        """Bring the device from NORMAL into a state, in which it stays for a while."""
+        """Bring the device from NORMAL into an LRSM state, in which it stays for a while."""
         if state == NORMAL:
             return
         if state == LLRREQ:
@@ -108,7 +108,13 @@ class StateBench(RetryTestbench):
         await self.until(lambda: self.lrsm == state, 12 * RETRY_TIMEOUT + 900)
 
     def flits_of(self, event: str, echo: int, pointer: int) -> list[WireFlit]:
-        """Return the flits that make an event."""
+        """Return the flits of an event.
+
+        Args:
+            event: name, such as "LLCRD" or "RETRY.Req alone" (without its five frames).
+            echo: NUM_RETRY of a RETRY.Ack.
+            pointer: ESeq of a RETRY.Req.
+        """
         rng = self.rng
         request = RetryReq(pointer, rng.randrange(32), rng.randrange(11))
         viral, *unread = rng.random() < 0.5, *rng.randbytes(3)  # a device takes no notice of these
@@ -138,7 +144,15 @@ class StateBench(RetryTestbench):
 
 
 async def _event(bench: StateBench, state: int, event: str, echo: int, fits: bool) -> None:
-    """Let the event happen in the state that was reached, and check the consequences."""
+    """Let the event happen in the state that was reached, and check all effects.
+
+    Args:
+        bench: testbench in that state.
+        state: LRSM state.
+        event: name of the event, see `flits_of`.
+        echo: NUM_RETRY of a RETRY.Ack.
+        fits: the RETRY.Ack is the expected one, so that the retry ends.
+    """
     dut = bench.dut
     eseq, taken = bench.eseq, len(bench.got.req)
     pointer, wrap = bench.write_pointer, int(dut.u_lrsm.wrap_q.value)
@@ -188,7 +202,7 @@ async def _event(bench: StateBench, state: int, event: str, echo: int, fits: boo
 
 @link_test
 async def states(dut: Any) -> None:
-    """Each state against each flit and a fall of phy_up."""
+    """Check the effects of each flit, and of a fall of phy_up, in each LRSM state."""
     rng = random.Random(cocotb.RANDOM_SEED)
     events = [*_GOOD, *_SILENT, "RETRY.Req", "RETRY.Ack", *_BAD, _BROKEN, "phy down"]
     for state in (NORMAL, LLRREQ, LOCAL_IDLE):
@@ -210,8 +224,10 @@ async def states(dut: Any) -> None:
 
 @link_test
 async def frames_in_a_row(dut: Any) -> None:
-    """Whatever flit stands between RETRY.Frame flits ends their run, also what is discarded; NULL
-    is no flit of the link, and a clock without a flit is nothing."""
+    """Check that any flit between RETRY.Frame flits ends their run, also a discarded one.
+
+    NULL is no flit of the link, and a clock without a flit is nothing: neither ends it.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
     for _ in range(6):
         bench = await StateBench(dut, rng.getrandbits(32)).up()
@@ -244,7 +260,10 @@ async def frames_in_a_row(dut: Any) -> None:
 
 @link_test
 async def answers_and_requests(dut: Any) -> None:
-    """RETRY.Ack goes before RETRY.Req, and each RETRY.Req that comes gets its answer."""
+    """Check that RETRY.Ack is sent before RETRY.Req, and that each received RETRY.Req gets one.
+
+    A RETRY.Req from before a retrain gets none.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
     for number in range(4):
         bench = await StateBench(dut, rng.getrandbits(32), grant_plain=8, grant_data=8).up()
@@ -298,8 +317,10 @@ async def answers_and_requests(dut: Any) -> None:
 
 @link_test
 async def counts_are_cleared(dut: Any) -> None:
-    """NUM_RETRY by an answer with Empty; both counts by a good flit, by no answer without Empty;
-    TIMEOUT counts flits alone."""
+    """Check that RETRY.Ack with Empty clears NUM_RETRY, and a good flit also NUM_PHY_REINIT.
+
+    A RETRY.Ack without Empty clears neither. TIMEOUT counts flits only.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
     bench = await StateBench(dut, rng.getrandbits(32)).up()
     first = await bench.lose()
@@ -340,7 +361,10 @@ async def counts_are_cleared(dut: Any) -> None:
 
 @link_test
 async def retrain_at_a_sequence(dut: Any) -> None:
-    """A retrain that cuts a sequence off: after it the sequence begins anew, with five frames."""
+    """Check that a RETRY sequence that a retrain cuts starts again with five frames.
+
+    Nothing is received while the physical layer is down.
+    """
     rng = random.Random(cocotb.RANDOM_SEED)
     for number in range(12):
         bench = await StateBench(dut, rng.getrandbits(32)).up()

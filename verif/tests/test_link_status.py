@@ -9,7 +9,7 @@ from verif.tests.regs_testbench import RegsBench, regs_test
 
 @regs_test
 async def link_error(bench: RegsBench) -> None:
-    """The first link error is captured; the state of the retry is read; CTRL.MULTI_HEADER."""
+    """Check the capture of the first link error, LINK_STATE, and CTRL.MULTI_HEADER."""
     dut = bench.dut
     info, state = bench.regs["LINK_ERR_INFO"], bench.regs["LINK_STATE"]
     irq = bench.regs["IRQ_STATUS"].field("LINK_ERROR")

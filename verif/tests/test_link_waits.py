@@ -11,13 +11,15 @@ from verif.tests.link_coverage import link_test
 from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, RetryTestbench, link_up_test
 
 _FLUSH = 32
-"""FlushRetimer, in clocks."""
+"""Clocks (FlushRetimer) after which waiting credits and acknowledgements leave by LLCRD."""
 
 
 @link_up_test
 async def credits_that_wait(bench: LinkTestbench) -> None:
-    """Credits come back within the flush time where nothing else does: no acknowledgement that
-    would force an LLCRD, no header that would take them along."""
+    """Check that credits return within the flush time if nothing else does.
+
+    No acknowledgement would force an LLCRD, and no header would return them.
+    """
     bench.hold()
     for count in range(1, 5):
         bench.core_rate = 0.0
@@ -37,8 +39,7 @@ async def credits_that_wait(bench: LinkTestbench) -> None:
 
 @link_up_test
 async def llcrd_goes_last(bench: LinkTestbench) -> None:
-    """LLCRD has the lowest priority: none leaves while there is a message to send, however much
-    there is to acknowledge and to grant; all of it leaves after the last."""
+    """Check that no LLCRD leaves while there is a message to send; all is acknowledged after it."""
     rng = bench.rng
     bench.muted = True
     for _ in range(3):
@@ -67,7 +68,7 @@ async def llcrd_goes_last(bench: LinkTestbench) -> None:
 
 @link_test
 async def first_credits_at_once(dut: Any) -> None:
-    """The first credits do not wait for the flush timer, after whichever reset (§8)."""
+    """Check that the first credits do not wait for the flush timer, after several resets (§8)."""
     for _ in range(3):
         bench = RetryTestbench(dut, 1)
         await bench.start()

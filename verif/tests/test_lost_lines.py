@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines whose record could not be read."""
+"""Lines whose record could not be read (lost), and write-backs that memory refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from verif.tests.decorator import nf_test
 
 @nf_test()
 async def lost_lines(test: NfBaseTest) -> None:
-    """All workers of a lost line have come, and it is poisoned and not complete."""
+    """Check that a lost line stays poisoned and never completes, though all workers contribute."""
     rng = test.env.rng
     for mode in (rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32):
         region = rng.randrange(test.cfg.hw.regions)
@@ -20,4 +20,4 @@ async def lost_lines(test: NfBaseTest) -> None:
 
 @nf_test(BlameSequence)
 def blame() -> None:
-    """A refused write-back costs the region that it belongs to, and no other."""
+    """Check that a refused write-back makes only the records of its region untrusted."""

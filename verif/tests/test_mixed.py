@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All modes at once; workers interleaved at random."""
+"""Mixed traffic: regions of four modes at once, and workers interleaved at random."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from verif.tests.decorator import ALL, nf_test
 
 @nf_test(MixedRegionsSequence, profiles=ALL)
 def mixed_regions() -> None:
-    """Regions of every mode and plain memory together."""
+    """Check random traffic to regions of four modes and to ordinary memory."""
 
 
 @nf_test(InterleaveSequence, profiles=ALL)
 def interleaved_workers() -> None:
-    """The result does not depend on the order of arrival."""
+    """Check that results do not depend on the order in which workers contribute."""

@@ -11,7 +11,7 @@ from verif.tests.decorator import ALL, nf_test
 
 @nf_test(profiles=ALL)
 async def g_binary(test: NfBaseTest) -> None:
-    """Majority votes, ties, count planes."""
+    """Check G_BINARY: majority votes, ties and count planes, for W of 1, 4 and 64."""
     for region, (workers, tie_minus) in enumerate(((4, False), (4, True))):
         await AggregateSequence(test.env, workers=workers, tie_minus=tie_minus, region=region).run()
     for workers, lines_log2 in ((1, 3), (64, 0)):
@@ -20,7 +20,7 @@ async def g_binary(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL)
 async def g_ternary(test: NfBaseTest) -> None:
-    """Thresholded votes, plus and minus planes."""
+    """Check G_TERNARY: votes with a threshold, plus and minus planes, for W of 1, 5, 6 and 64."""
     for region, (workers, threshold) in enumerate(((5, 1), (6, 2))):
         await AggregateSequence(
             test.env, mode=Mode.G_TERNARY, workers=workers, threshold=threshold, region=region
@@ -38,7 +38,7 @@ async def g_ternary(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL)
 async def fp32(test: NfBaseTest) -> None:
-    """Ordered sums, bit for bit; raw reads."""
+    """Check FP32 sums (worker order, bit for bit) and single workers' lines; W of 1, 5, 64."""
     await AggregateSequence(test.env, mode=Mode.FP32, workers=5, partial=0.2).run()
     for workers, lines_log2 in ((1, 2), (64, 0)):
         await AggregateSequence(

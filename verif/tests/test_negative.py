@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Negative twins: the bench is broken on purpose, and the checker concerned must say so.
+"""Negative twins: the testbench is broken on purpose, and the checker concerned must report it.
 
-The device is right in all of these. A fault in the bench makes the expectation, the memory or the
-view of the pins wrong, as a fault of the device would; a run that stays green here means that its
-checker sees nothing. Breakages of the RTL itself are in `verif/mutants/`.
+The device is right in all of these. A fault in the testbench makes the expectation, the memory or
+the view of the pins wrong, as a fault of the device would; a run without a finding means that its
+checker detects nothing. Breakages of the RTL itself are in `verif/mutants/`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from verif.mem.responder import MemResponder
 from verif.sequences.aggregate import AggregateSequence, IdentitySequence
 from verif.sequences.descriptors import DescriptorErrorSequence
 from verif.sequences.epochs import EpochOtherSequence, EpochSameSequence
-from verif.sequences.events import EarlyReadSequence, EventSequence
 from verif.sequences.eviction import EvictionSequence, GarbageSequence
 from verif.sequences.memory_faults import (
     MemoryErrorSequence,
@@ -30,6 +29,7 @@ from verif.sequences.memory_faults import (
 )
 from verif.sequences.mixed import MixedRegionsSequence, PlainMemorySequence
 from verif.sequences.protection import ProtectionSequence
+from verif.sequences.rare_events import EarlyReadSequence, EventSequence
 from verif.tests import faulty_parts as faulty
 from verif.tests.decorator import pyuvm_class
 
@@ -37,12 +37,13 @@ _PARTS = tuple(field.name for field in fields(Parts))
 
 
 class Twin:
-    """Fault in the bench, the traffic that meets it, and the finding that must name it.
+    """Negative twin: fault in the testbench, the traffic that meets it, and the expected finding.
 
     Args:
         found: Text of the finding.
         work: Sequence, or the scenario of the test.
-        settings: Classes for `Parts` and `responder` with the fault; options of the sequence.
+        settings: Classes for `Parts` and `responder` with the fault; `stuck_clocks`; options of the
+            sequence.
     """
 
     def __init__(self, found: str, work: Any, **settings: Any) -> None:
@@ -52,20 +53,20 @@ class Twin:
         self.parts = {name: settings.pop(name) for name in _PARTS if name in settings}
 
     def configure(self, cfg: EnvConfig) -> None:
-        """Put the faulty classes into the environment."""
+        """Put the faulty classes into the configuration of the environment."""
         cfg.parts, cfg.stuck_clocks = Parts(**self.parts), self.stuck_clocks
         if self.responder is not None:
             uvm_factory().set_type_override_by_type(MemResponder, self.responder)
 
 
 async def wrong_load(test: NfBaseTest) -> None:
-    """Switch the levels of DevLoad off before mixed traffic."""
+    """Run mixed traffic with all DevLoad thresholds 0, so that the load is always light."""
     await test.env.registers.write("DEVLOAD_THRESHOLD", 0)
     await MixedRegionsSequence(test.env).run()
 
 
 async def refuse(test: NfBaseTest, count: int) -> None:
-    """Read beyond the memory, which is refused and captured."""
+    """Read `count` addresses beyond the memory, which are refused and captured."""
     run = PlainMemorySequence(test.env, transactions=10)
     for k in range(count):
         await run.read(1 << 51 | k << 6)
@@ -73,27 +74,27 @@ async def refuse(test: NfBaseTest, count: int) -> None:
 
 
 async def unseen_clear(test: NfBaseTest) -> None:
-    """Clear IRQ_STATUS and read it."""
+    """Cause a refused access, clear all of IRQ_STATUS, and read it."""
     await refuse(test, 1)
     await test.env.registers.write("IRQ_STATUS", 0x3F)
     await test.env.registers.read("IRQ_STATUS")
 
 
 async def unseen_enable(test: NfBaseTest) -> None:
-    """Enable all interrupts, then raise one."""
+    """Enable all interrupts, cause ACCESS_ERROR by a refused access, and wait 500 clocks."""
     await test.env.registers.write("IRQ_ENABLE", 0x3F)
     await refuse(test, 1)
     await test.env.clocks(500)
 
 
 async def other_first_error(test: NfBaseTest) -> None:
-    """Read the address of the first of two refused accesses."""
+    """Cause two refused accesses, and read the captured address, that of the first."""
     await refuse(test, 2)
     await test.env.registers.read("ERR_ADDR_LO")
 
 
 async def reset_inside(test: NfBaseTest) -> None:
-    """Reset the device after a commit: the checkers cannot follow."""
+    """Reset the device after a commit, which the checkers do not support."""
     await AggregateSequence(test.env, workers=3).run()
     test.dut.rst_n.value = 0
     await test.env.clocks(3)
@@ -178,7 +179,7 @@ TWINS = {
 @cocotb.test()
 @cocotb.parametrize(twin=[cocotb.Param(value=name, name=name) for name in TWINS])
 async def negative_twin(_dut: Any, twin: str) -> None:
-    """A fault in the bench is caught by the checker that it concerns."""
+    """Check that each fault in the testbench is reported by the checker that it concerns."""
     fault = TWINS[twin]
     test = pyuvm_class(twin, fault.work, configure=fault.configure, **fault.settings)
     await run_negative(test, fault.found)

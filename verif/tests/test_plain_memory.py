@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordinary memory and IDENTITY regions."""
+"""Ordinary memory and IDENTITY regions (plain memory with protection)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from verif.tests.decorator import ALL, nf_test
 
 @nf_test(PlainMemorySequence, profiles=ALL)
 def plain_memory() -> None:
-    """Ordinary memory: writes, reads, poison, invalidations."""
+    """Check ordinary memory: writes, reads, poison, and invalidations (MemInv) without effect."""
 
 
 @nf_test(PlainMemorySequence, profiles=ALL, lines=3, partial=1.0, others=0.0)
 def partial_writes() -> None:
-    """MemWrPtl with every kind of byte enables."""
+    """Check MemWrPtl to ordinary memory with every kind of byte enables."""
 
 
 @nf_test(IdentitySequence, profiles=ALL)
 def identity_region() -> None:
-    """An IDENTITY region is plain memory, whatever the epoch."""
+    """Check that an IDENTITY region is plain memory, which commits do not change."""
 
 
 @nf_test(IdentitySequence, profiles=ALL, bind=True)
 def identity_bind() -> None:
-    """BIND holds in an IDENTITY region too."""
+    """Check that BIND refuses writes of other LD-IDs in an IDENTITY region."""

@@ -9,44 +9,44 @@ from verif.tests.decorator import nf_test
 
 @nf_test(pressure.ParkedSequence)
 def parked() -> None:
-    """Operations wait for their line, none is lost, none overtakes."""
+    """Check that operations that wait for a record are neither lost nor reordered on their line."""
 
 
 @nf_test(pressure.MissSequence)
 def misses() -> None:
-    """A burst of misses, each with a dirty victim."""
+    """Check a burst of misses, each of which evicts a dirty line."""
 
 
 @nf_test(pressure.EverySlotSequence)
 def every_slot() -> None:
-    """Stores and sums, kept ones too, find their line in whatever slot it is."""
+    """Check FP32 stores and sums, also sums kept by KEEP_SUM, in every slot."""
 
 
 @nf_test(pressure.ReadOnlySequence)
 def read_only() -> None:
-    """A line that did not change is not written back."""
+    """Check that a line that was only read is not written back."""
 
 
 @nf_test(pressure.StoreSequence)
 def stores() -> None:
-    """A slot stays while stores or sums of its line are under way."""
+    """Check that a line keeps its slot while FP32 stores or sums of it are in progress."""
 
 
 @nf_test(pressure.StoreBurstSequence)
 def store_burst() -> None:
-    """Counters of stores under way hold as many as there can be."""
+    """Check that the counter of FP32 stores in progress of a line does not overflow."""
 
 
 @nf_test(pressure.HammerSequence)
 def hammer() -> None:
-    """A miss gets a slot, however busy others keep all of them."""
+    """Check that a miss gets a slot though FP32 traffic keeps all slots busy."""
 
 
 @nf_test(pressure.PoisonedStoreSequence)
 def poisoned_stores() -> None:
-    """The poison of a line survives its eviction."""
+    """Check that the poison mark of a line survives its eviction."""
 
 
 @nf_test(pressure.EvictedSumSequence)
 def evicted_sum() -> None:
-    """A sum is atomic, also when other lines want its slot."""
+    """Check that an FP32 sum is atomic, also when other lines compete for its slot."""

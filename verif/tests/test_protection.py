@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accesses that must be refused."""
+"""Accesses that the device must refuse: causes, LD_MASK, BIND, and what they must not change."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from verif.tests.decorator import ALL, nf_test
 
 @nf_test(ProtectionSequence, profiles=ALL, shows="test_protection::protection")
 def protection() -> None:
-    """Causes, counters and capture of refused accesses."""
+    """Check cause, counter and capture of refused accesses among legal ones."""
 
 
 @nf_test(CombinedCausesSequence)
 def combined_causes() -> None:
-    """The first rule that a request breaks is its cause."""
+    """Check that the cause of a refused access is the first rule that it breaks."""
 
 
 @nf_test(BindShiftSequence)
 def bind_shifts() -> None:
-    """A worker belongs to the LD-ID that BIND_SHIFT gives it, and to no other."""
+    """Check that with BIND a worker is written only by the LD-ID that BIND_SHIFT gives it."""
 
 
 @nf_test(NeighbourSequence, profiles=ALL)
 def neighbours() -> None:
-    """No other host's data can be seen or changed."""
+    """Check that no LD-ID sees or changes the data of a region that does not admit it."""
 
 
 @nf_test(StrangersSequence)
 def strangers() -> None:
-    """No selector tells anything to an LD-ID that LD_MASK does not name."""
+    """Check that every selector is refused to an LD-ID that LD_MASK does not admit."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block test of a protected RAM alone (`nf_data_fifo`): bits flip in rows that are waiting."""
+"""Block test of a protected RAM alone (`nf_data_fifo`): bits flip in rows whose message waits."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ TOTAL = DATA_W + CHECK_W
 
 @dataclass
 class RamRow:
-    """Message that waits, and its wrong bits."""
+    """Row of the FIFO: the message as it was written, and the numbers of its wrong bits."""
 
     word: int
     flips: list[int] = field(default_factory=list)
 
     def code_words(self) -> list[int]:
-        """Return the number of wrong bits of each word with its own check bits."""
+        """Return the number of wrong bits in each code word (data and check bits) of the row."""
         wrong = [0] * WORDS
         for place in self.flips:
             if ECC == PARITY:
@@ -44,7 +44,7 @@ class RamRow:
 
     @property
     def bad(self) -> bool:
-        """Return True if the code detects an error that it cannot correct."""
+        """True if the code detects an error that it cannot correct."""
         if ECC == NONE:
             return False
         words = self.code_words()
@@ -56,14 +56,17 @@ class RamRow:
 
     @property
     def data(self) -> int:
-        """The data that the RAM returns."""
+        """Data that the RAM must return: corrected, or with the wrong bits."""
         if self.corrected:
             return self.word
         return self.word ^ sum(1 << place for place in self.flips if place < DATA_W)
 
 
 class RamBench:
-    """Bench of the FIFO with its flips; rows are numbered by the order of the messages."""
+    """Testbench of `nf_data_fifo` with bit flips.
+
+    Messages are numbered from 0; message n is in row n modulo DEPTH.
+    """
 
     def __init__(self, dut: Any) -> None:
         self.dut = dut
@@ -73,7 +76,7 @@ class RamBench:
         self.seen = {"clean": 0, "bad": 0, "corrected": 0}
 
     async def start(self) -> Self:
-        """Reset, and return the bench."""
+        """Reset, and return the testbench."""
         dut = self.dut
         dut.rst_n.value, dut.flip.value = 0, 0
         dut.in_valid.value, dut.in_data.value, dut.out_ready.value = 0, 0, 0
@@ -95,11 +98,11 @@ class RamBench:
         return row
 
     async def flip(self, number: int, place: int, ram: int = PARAMETERS["RAM"]) -> None:
-        """Flip a bit of the message `number`."""
+        """Flip the bit `place` of the message `number`."""
         await self.flip_row(number % DEPTH, place, ram)
 
     async def push_beside(self, row: int, place: int) -> RamRow:
-        """Push a message in the clock in which a bit of a row flips."""
+        """Push a message in the clock in which a bit of a row flips; return its row."""
         self.dut.flip.value = pack(
             "ram_flip_t", valid=1, ram=PARAMETERS["RAM"], row=row, place=place
         )
@@ -108,13 +111,13 @@ class RamBench:
         return pushed
 
     async def flip_row(self, row: int, place: int, ram: int = PARAMETERS["RAM"]) -> None:
-        """Flip a bit of a row, if the RAM has this row."""
+        """Flip a bit of a row; without effect if the RAM has no such row or another number."""
         self.dut.flip.value = pack("ram_flip_t", valid=1, ram=ram, row=row, place=place)
         await FallingEdge(self.dut.clk)
         self.dut.flip.value = 0
 
     async def pop(self) -> None:
-        """Pop the oldest message and compare it with the outcome of its check bits."""
+        """Pop the oldest message; check data, `out_bad` and the reported fault."""
         dut, row = self.dut, self.rows.popleft()
         await Timer(1, "ns")
         assert int(dut.out_valid.value)
@@ -137,7 +140,7 @@ class RamBench:
 
 
 def pairs(rng: random.Random) -> Iterator[tuple[int, int]]:
-    """Yield pairs of different bits: of one code word, and of any two."""
+    """Yield pairs of different bits of a row, most of them close or in one code word."""
     while True:
         first = rng.randrange(TOTAL)
         near = [at for at in (first - 1, first + 1, first ^ 7, first + WORDS) if 0 <= at < TOTAL]
@@ -148,7 +151,7 @@ def pairs(rng: random.Random) -> Iterator[tuple[int, int]]:
 
 @cocotb.test()
 async def every_bit(dut: Any) -> None:
-    """Each bit of a row, data and check: it is seen (parity) or put right (SECDED)."""
+    """Check each single bit of a row, data and check: detected (parity) or corrected (SECDED)."""
     bench = await RamBench(dut).start()
     for place in range(TOTAL):
         row = await bench.push()
@@ -161,7 +164,7 @@ async def every_bit(dut: Any) -> None:
 
 @cocotb.test()
 async def two_bits(dut: Any) -> None:
-    """Two bits of a row: bad under SECDED if they are of one word, else both are put right."""
+    """Check two wrong bits of a row: with SECDED bad in one code word, corrected in two."""
     bench = await RamBench(dut).start()
     for places in itertools.islice(pairs(bench.rng), 400):
         row = await bench.push()
@@ -175,7 +178,7 @@ async def two_bits(dut: Any) -> None:
 
 
 class FlipLife(RamBench):
-    """Bench that plays random steps and keeps the flips that the RAM keeps: the last two."""
+    """Testbench of random steps that models which flips the RAM keeps: the last two."""
 
     def __init__(self, dut: Any) -> None:
         super().__init__(dut)
@@ -183,7 +186,7 @@ class FlipLife(RamBench):
         self.written_over = self.meanwhile = 0
 
     def mark(self, row: RamRow, place: int) -> bool:
-        """Note a flip, for which the oldest one heals; False if this bit is wrong already."""
+        """Note a flip, by which the oldest of two heals; return False if this bit is wrong."""
         if place in row.flips:
             return False
         if len(self.flipped) == 2:
@@ -193,36 +196,39 @@ class FlipLife(RamBench):
         return True
 
     async def write(self) -> bool:
-        """Push a message, if there is room."""
+        """Push a message; return False if there is no room."""
         if room := len(self.rows) < DEPTH:
             await self.push()
         return room
 
     async def read(self) -> bool:
-        """Pop a message, if there is one."""
+        """Pop a message; return False if there is none."""
         if waiting := bool(self.rows):
             await self.pop()
         return waiting
 
     async def flip_another_ram(self) -> bool:
-        """Flip a bit of a RAM that is not this one."""
+        """Flip a bit of another RAM, which must have no effect; return True."""
         foreign = self.rng.randrange(1, 9)
         await self.flip(self.rng.randrange(DEPTH), self.rng.randrange(TOTAL), foreign)
         return True
 
     async def flip_no_bit(self) -> bool:
-        """Flip a bit beyond the row."""
+        """Flip a bit beyond the row, which must have no effect; return True."""
         beyond = self.rng.choice((TOTAL, self.rng.randrange(TOTAL, 1 << 13)))
         await self.flip(self.rng.randrange(DEPTH), beyond)
         return True
 
     async def flip_no_row(self) -> bool:
-        """Flip a bit of a row that the RAM does not have."""
+        """Flip a bit of a row that the RAM does not have; return True."""
         await self.flip_row(self.rng.randrange(DEPTH, 2 * DEPTH), self.rng.randrange(TOTAL))
         return True
 
     async def flip_in_write(self) -> bool:
-        """Flip a bit during a write, of another row or, without effect, of the written one."""
+        """Flip a bit during a push: of another row or, without effect, of the written one.
+
+        Return False if the FIFO is empty or full.
+        """
         if not 0 < len(self.rows) < DEPTH:
             return False
         own = self.rng.random() < 0.3
@@ -233,7 +239,7 @@ class FlipLife(RamBench):
         return True
 
     async def flip_waiting(self) -> bool:
-        """Flip a bit of a message that waits."""
+        """Flip a bit of a waiting message; return False if there is none."""
         if not self.rows:
             return False
         at = self.rng.randrange(len(self.rows))
@@ -243,7 +249,7 @@ class FlipLife(RamBench):
         return True
 
     async def flip_empty(self) -> bool:
-        """Flip a bit of an empty row, which is written over before anybody reads it."""
+        """Flip a bit of an empty row and overwrite it; return False if there is no such row."""
         if not len(self.rows) < min(self.pushed, DEPTH):
             return False
         self.mark(RamRow(0), 0)
@@ -255,7 +261,7 @@ class FlipLife(RamBench):
 
 @cocotb.test()
 async def life_of_a_flip(dut: Any) -> None:
-    """A flipped bit is of one row of one RAM, stays until the row is written, and no longer."""
+    """Check that a flipped bit affects one row of one RAM, until the row is written."""
     bench = await FlipLife(dut).start()
     steps = (
         (0.4, bench.write),

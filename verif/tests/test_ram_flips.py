@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bits that flip in the RAMs of the device: never wrong, sometimes lost."""
+"""Bit flips in the RAMs of the device: data may be lost or poisoned, but is never wrong."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from verif.tests.decorator import host_link, nf_test
 
 
 class FlipTrafficTest(NfBaseTest):
-    """Flips at any moment; without a check the same campaign must show wrong answers."""
+    """Test of flips at any moment under traffic; without protection (ECC 0) errors must show."""
 
     double = False
     least: ClassVar = {NONE: 120, PARITY: 40, SECDED: 40}
-    """Flips of which one is read, as good as surely; without a check, and shows."""
+    """Minimum number of flips, by ECC, so that one is almost surely read (ECC 0: and shows)."""
 
     def configure(self, cfg: EnvConfig) -> None:
         cfg.parts.scoreboard = LenientScoreboard
@@ -54,7 +54,7 @@ class FlipTrafficTest(NfBaseTest):
 
 
 class HeldDataTest(NfBaseTest):
-    """Flips in data that waits."""
+    """Test of flips in data that waits in the RAM of the setting `ram`."""
 
     def configure(self, cfg: EnvConfig) -> None:
         cfg.parts.scoreboard = LenientScoreboard
@@ -71,14 +71,14 @@ class HeldDataTest(NfBaseTest):
 
 
 class DoubleFlipTest(FlipTrafficTest):
-    """Two bits of a word at a time."""
+    """Test of flips of two bits of a word at a time, under traffic."""
 
     double = True
 
 
 @nf_test(FlipTrafficTest)
 def flips() -> None:
-    """Single flips in every RAM at any moment: no wrong answer, and none that is not counted."""
+    """Check single flips in every RAM at any moment: no wrong response, each poison counted."""
 
 
 @cocotb.parametrize(
@@ -86,18 +86,18 @@ def flips() -> None:
 )
 @nf_test(HeldDataTest)
 def held_data() -> None:
-    """Data that waits in a RAM is damaged there: it is poisoned, and everything else is right."""
+    """Check that data damaged while it waits in a RAM is poisoned, and all else is right."""
 
 
 @nf_test(DoubleFlipTest)
 def double_flips() -> None:
-    """Two bits of a word: reported, where the code tells two from none."""
+    """Check that two flipped bits of a word are reported if the code can detect them."""
 
 
 @cocotb.parametrize(lines=["counts", "fp32"])
 @nf_test()
 async def lost_slots(test: NfBaseTest) -> None:
-    """The line of a damaged slot is lost, counted once, and never complete; the others are."""
+    """Check that the line of a damaged slot is lost (poisoned), counted once and never complete."""
     mode = Mode.FP32
     if test.settings["lines"] == "counts":
         mode = test.env.rng.choice((Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4))
@@ -107,32 +107,32 @@ async def lost_slots(test: NfBaseTest) -> None:
 
 @nf_test(ram_flips.LossAtOnceSequence)
 def lost_at_once() -> None:
-    """Whoever comes while a loss is written sees the line lost, and nothing of what it was."""
+    """Check that operations in the clocks in which a loss is written find the line lost."""
 
 
 @nf_test(ram_flips.MendedSequence, shows="test_ram_flips::mended")
 def mended() -> None:
-    """A corrected word is mended in its RAM."""
+    """Check that a word that SECDED has corrected is written back to its RAM."""
 
 
 @nf_test(ram_flips.ForwardedSequence)
 def forwarded() -> None:
-    """Forwarded state is right, whatever flips in the slot meanwhile."""
+    """Check that forwarded state is right, whatever bits flip in the slot meanwhile."""
 
 
 @nf_test(ram_flips.KeptOverDamageSequence)
 def kept_over_damage() -> None:
-    """A sum to keep finds its line lost; nothing of the damaged state is handed on."""
+    """Check that an FP32 sum that returns to be kept (KEEP_SUM) finds its damaged line lost."""
 
 
 @nf_test(ram_flips.LostKeptSequence)
 def lost_kept() -> None:
-    """A line that is lost on its way out takes no sum along."""
+    """Check that a damaged line, found by its eviction, loses its kept sum (KEEP_SUM) as well."""
 
 
 @nf_test()
 async def damaged_marks(test: NfBaseTest) -> None:
-    """Damaged marks: the records are fetched, counted once, and nothing is lost."""
+    """Check that damaged marks cause fetches, are counted once, and lose nothing."""
     await ram_flips.DamagedMarksSequence(test.env).run()
     # As many as reach every plane, which a row that was mended must still tell.
     await ram_flips.DamagedMarksSequence(test.env, workers=16, rounds=1).run()
@@ -140,4 +140,4 @@ async def damaged_marks(test: NfBaseTest) -> None:
 
 @nf_test(ram_flips.LastMarksSequence, shows="test_ram_flips::last_marks")
 def last_marks() -> None:
-    """The last row of marks of a region, with another region of fewer workers."""
+    """Check the repair of a region's last row of marks next to a region of fewer workers."""

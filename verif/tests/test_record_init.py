@@ -21,7 +21,7 @@ from verif.tests.decorator import ALL, nf_test
 
 
 async def _fill(run: NfSequence, config: RegionConfig, lines: range) -> None:
-    """Contribute to each line, and again to some whose write-back has to wait."""
+    """Contribute to each line, and again to some lines whose write-back has to wait."""
     workers = 3
     back = run.cfg.hw.slots + 1
     for line in lines:
@@ -31,7 +31,7 @@ async def _fill(run: NfSequence, config: RegionConfig, lines: range) -> None:
 
 
 async def _flood(run: NfSequence) -> None:
-    """Write ordinary memory, faster than memory accepts it."""
+    """Write 300 times to ordinary memory, faster than memory accepts it."""
     writes = 300
     for number in range(writes):
         await run.write(number % 64 * LINE_BYTES, run.rng.randbytes(LINE_BYTES))
@@ -39,7 +39,7 @@ async def _flood(run: NfSequence) -> None:
 
 @nf_test(profiles=ALL)
 async def commit_during_init(test: NfBaseTest) -> None:
-    """A commit elsewhere while evictions wait for the initialiser.
+    """Check a commit of another region while evictions wait for the initialiser.
 
     Evictions wait for the initialiser to pass their record; a commit must not stop it.
     """
@@ -63,10 +63,7 @@ async def commit_during_init(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL)
 async def reshape_during_init(test: NfBaseTest) -> None:
-    """A region becomes IDENTITY before its records are all initialised.
-
-    A region becomes IDENTITY: the initialiser must stop, as its area is plain memory now.
-    """
+    """Check that the initialiser stops if its region becomes IDENTITY (plain memory)."""
     run = NfSequence(test.env)
     lines_log2 = 10
     first = run.layout.region(Mode.G_BINARY, lines_log2, 3)
@@ -85,10 +82,10 @@ async def reshape_during_init(test: NfBaseTest) -> None:
 
 @nf_test()
 async def commit_elsewhere(test: NfBaseTest) -> None:
-    """A commit and later requests do not wait for the initialiser of another region.
+    """Check that a commit and later requests do not wait for the initialiser of another region.
 
     Lines of a large region wait to be written back until the initialiser has passed them. All
-    is answered; a commit of another region waits for none of that, nor do later requests.
+    requests are answered; a commit of another region waits for none of that, nor do later requests.
     """
     run = NfSequence(test.env)
     lines_log2 = 13
@@ -115,7 +112,7 @@ async def commit_elsewhere(test: NfBaseTest) -> None:
 
 @nf_test()
 async def queued_beside(test: NfBaseTest) -> None:
-    """A region that waits for the initialiser makes no line of another region empty.
+    """Check that a region that waits for the initialiser leaves lines of other regions unchanged.
 
     The first region waits for the initialiser while lines of the last one are fetched: those are
     as they were written back.
@@ -143,10 +140,9 @@ async def queued_beside(test: NfBaseTest) -> None:
 
 @nf_test()
 async def cancelled_at_once(test: NfBaseTest) -> None:
-    """An area that needs no records any more is not initialised, whenever that is known.
+    """Check that the area of a region that becomes IDENTITY before its turn is not initialised.
 
-    A region that waits for the initialiser becomes IDENTITY memory in each of the clocks around
-    the one in which its turn comes: nothing is written to it any more.
+    The commit comes in each of the clocks around the one in which the initialiser begins with it.
     """
     run = NfSequence(test.env)
     lines_log2 = 8  # of the region before it: two commits take less time
@@ -172,9 +168,9 @@ async def cancelled_at_once(test: NfBaseTest) -> None:
 
 @nf_test()
 async def flooded(test: NfBaseTest) -> None:
-    """The initialiser comes to its end while the memory port is never idle.
+    """Check that the initialiser completes while the memory port is never idle.
 
-    Others write without end: the initialiser gives way to them, for seven clocks at a time.
+    It gives way to other writes for at most seven clocks at a time.
     """
     run = NfSequence(test.env)
     lines_log2 = 4

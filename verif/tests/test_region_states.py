@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CLOSE without a round, and a commit that is refused, change nothing."""
+"""CLOSE of a region without an epoch to close, and refused commits: both change nothing."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from verif.tests.decorator import ALL, nf_test
 
 @nf_test(NoRoundSequence, profiles=ALL)
 def no_round() -> None:
-    """CLOSE of a region that was never committed, and of an IDENTITY region."""
+    """Check that CLOSE of an uncommitted region and of an IDENTITY region has no effect."""
 
 
 @nf_test(RefusedSequence, profiles=ALL)
 def refused() -> None:
-    """Flags, counts and the end of a round stay over commits that are refused."""
+    """Check that flags, counts and CLOSED of a region survive refused commits."""
 
 
 @nf_test(InitialisedSequence)
 def initialised() -> None:
-    """The initialiser goes on over a commit that is refused."""
+    """Check that the initialiser of a region continues after a refused commit of it."""

@@ -34,17 +34,17 @@ PID_CACHEMEM = 0x5555
 
 
 def registers() -> dict[str, Register]:
-    """Return the registers that this build must have."""
+    """Return the registers by name that a device with this build's parameters must have."""
     return REG_MAP.expand(device_params())
 
 
 def identity_region(params: DeviceParams, workers: int) -> RegionConfig:
-    """Return a descriptor whose window lies just above the memory, naturally aligned."""
+    """Return a descriptor of an IDENTITY region whose window lies directly above the memory."""
     return RegionConfig(params.mem_lines * 64, 0, 0, workers, Mode.IDENTITY)
 
 
 async def reset(dut: Any) -> None:
-    """Tie every input that is not of the register port, and reset."""
+    """Tie every input of the top but the register port to 0 (tx_ready: 1), and reset."""
     tie_inputs(dut, "nf_controller", tx_ready=1)
     for name in ports("nf_axi_ports.svh", "input"):
         if name.startswith("m_axi_"):
@@ -53,7 +53,7 @@ async def reset(dut: Any) -> None:
 
 
 async def start(dut: Any) -> RegisterChecks:
-    """Reset the device and wait until it has initialised; returns the checks of its registers."""
+    """Reset the device, wait for the initialiser, and return the checks of its registers."""
     checks = RegisterChecks(AxiLitePort(dut), registers(), random.Random(cocotb.RANDOM_SEED))
     await reset(dut)
     status = checks.registers["STATUS"]
@@ -66,44 +66,44 @@ async def start(dut: Any) -> RegisterChecks:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def reset_values(dut: Any) -> None:
-    """Every register reads its reset value."""
+    """Check that every register reads its reset value."""
     await (await start(dut)).reset_values()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def read_write(dut: Any) -> None:
-    """RW bits read back what was written, reserved bits read 0."""
+    """Check that RW bits read back what was written, and reserved bits read 0."""
     await (await start(dut)).read_write()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def no_aliases(dut: Any) -> None:
-    """All registers hold their own values at once."""
+    """Check that all RW registers can hold different values at the same time."""
     await (await start(dut)).no_aliases()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def byte_strobes(dut: Any) -> None:
-    """A write changes the enabled bytes only."""
+    """Check that a write changes only the enabled bytes."""
     strobes = (0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100, 0b0110, 0b0111, 0b1110)
     await (await start(dut)).byte_strobes(strobes)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def read_only(dut: Any) -> None:
-    """Writes to read-only, W1C and command registers change nothing."""
+    """Check that writes to read-only, W1C and command registers change nothing."""
     await (await start(dut)).read_only()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def unmapped(dut: Any) -> None:
-    """Addresses that are no register answer SLVERR and change nothing."""
+    """Check that addresses without a register answer SLVERR and change nothing."""
     await (await start(dut)).unmapped(64)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def write_one_to_clear(dut: Any) -> None:
-    """A link error sets a W1C bit, raises the interrupt and counts; then each is cleared."""
+    """Check that a link error sets its W1C bit, interrupts and counts, and each can be cleared."""
     checks = await start(dut)
     regs = checks.registers
     irq_status, irq_enable = regs["IRQ_STATUS"], regs["IRQ_ENABLE"]
@@ -135,7 +135,7 @@ async def write_one_to_clear(dut: Any) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def commit(dut: Any) -> None:
-    """EPOCH reads the last accepted commit, STATUS.CODE the result of the last attempt."""
+    """Check that EPOCH reads the last accepted commit, and STATUS.CODE the last result."""
     checks, params = await start(dut), device_params()
 
     def region(name: str) -> Register:
@@ -163,7 +163,7 @@ async def commit(dut: Any) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def back_pressure(dut: Any) -> None:
-    """Random accesses with random pauses on all channels, reads in parallel with writes."""
+    """Check random accesses with random pauses on all channels, reads in parallel with writes."""
     checks = await start(dut)
     port, rng = checks.port, checks.rng
     targets = [r for r in checks.registers.values() if r.mask(FieldAccess.RW) == r.mask()]
@@ -188,7 +188,7 @@ async def back_pressure(dut: Any) -> None:
 
 @nf_test()
 async def register_agent(test: NfBaseTest) -> None:
-    """The register agent reaches every register and field by name."""
+    """Check that the register agent reaches every register and field by name."""
     regs, scoreboard, params = test.env.registers, test.env.scoreboard, test.cfg.hw
     while await regs.read("STATUS.INIT_BUSY"):
         pass

@@ -22,12 +22,12 @@ from verif.tests.register_checks import RegisterChecks
 from verif.tests.regs_testbench import COUNTED, EVENTS, RAISES, RegsBench, regs_test
 
 RENAMED = {"bind": "bind_ld", "signed": "codes_signed"}
-"""Members of `region_desc_t` that `RegionConfig` calls otherwise."""
+"""Members of `region_desc_t` that have another name in `RegionConfig`, by that name."""
 
 
 @regs_test
 async def map_checks(bench: RegsBench) -> None:
-    """Resets, access types and decode of the block with this build's parameters."""
+    """Check resets, access types and address decoding of `nf_regs` with this build's parameters."""
     regs = {k: r for k, r in bench.regs.items() if r.access is not FieldAccess.COMMIT}
     checks = RegisterChecks(bench.port, regs, bench.rng)
     await bench.checks.reset_values()
@@ -39,7 +39,7 @@ async def map_checks(bench: RegsBench) -> None:
 
 @regs_test
 async def counters(bench: RegsBench) -> None:
-    """Every event counts in its own counter and raises its own interrupt; random bursts add up."""
+    """Check that every event counts in its own counter and raises its own interrupt."""
     dut = bench.dut
     irq = bench.regs["IRQ_STATUS"]
     events = {name.upper() for counted in COUNTED.values() for name, _ in counted}
@@ -73,7 +73,7 @@ async def counters(bench: RegsBench) -> None:
 
 @regs_test
 async def event_in_clock_of_clear(bench: RegsBench) -> None:
-    """An event before a clear is cleared, one in the same clock or later is kept."""
+    """Check that a clear removes an event before it, and keeps one in the same clock or later."""
     last = 1 << (bench.params.regions - 1)
     error = pack("access_error_t", valid=1, cause=3, tag=0xBEEF)
     cases: tuple[tuple[str, int, str, int], ...] = (
@@ -104,7 +104,10 @@ async def event_in_clock_of_clear(bench: RegsBench) -> None:
 
 @regs_test
 async def ram_error(bench: RegsBench) -> None:
-    """The first bad word of a RAM is captured, a corrected one is not; a flip lasts one clock."""
+    """Check RAS_ERROR and RAS_INJECT: the first bad word is captured, and a flip lasts one clock.
+
+    A corrected word is not captured.
+    """
     dut = bench.dut
     rng, captured = bench.rng, bench.regs["RAS_ERROR"]
     for _ in range(12):
@@ -145,8 +148,10 @@ async def ram_error(bench: RegsBench) -> None:
 
 @regs_test
 async def ram_error_in_clock_of_clear(bench: RegsBench) -> None:
-    """An error before the clear of RAS_ERROR is not captured; one in its clock is the first
-    of the next."""
+    """Check that an error in the clock of a clear of RAS_ERROR, or later, is captured next.
+
+    An error before the clear is not captured.
+    """
     captured = bench.regs["RAS_ERROR"]
     moments: set[int] = set()
     for delay in range(8):
@@ -165,7 +170,7 @@ async def ram_error_in_clock_of_clear(bench: RegsBench) -> None:
 
 
 async def flips_seen(dut: Any, seen: list[dict[str, int]]) -> None:
-    """Collect the flips that go to the RAMs, clock by clock."""
+    """Append each flip on the port `ram_flip` to `seen`, clock by clock, for ever."""
     while True:
         await FallingEdge(dut.clk)
         flip = unpack("ram_flip_t", int(dut.ram_flip.value))
@@ -175,7 +180,7 @@ async def flips_seen(dut: Any, seen: list[dict[str, int]]) -> None:
 
 @regs_test
 async def access_error(bench: RegsBench) -> None:
-    """The first refused access is captured; writing VALID arms the capture again."""
+    """Check that ERR_* capture the first refused access, and that writing VALID arms them again."""
     info = bench.regs["ERR_INFO"]
 
     async def captured() -> dict[str, int]:
@@ -201,7 +206,7 @@ async def access_error(bench: RegsBench) -> None:
 
 @regs_test
 async def levels(bench: RegsBench) -> None:
-    """Status inputs are read where they belong; configuration reaches the outputs."""
+    """Check that status inputs are read in their fields, and configuration reaches the outputs."""
     dut = bench.dut
     regions, rng = bench.params.regions, bench.rng
     for _ in range(8):
@@ -254,7 +259,7 @@ async def levels(bench: RegsBench) -> None:
 
 @regs_test
 async def commit(bench: RegsBench) -> None:
-    """The write response waits for commit_done, reads go on, the descriptor is as written."""
+    """Check a commit: the response waits for commit_done, reads go on, the descriptor is right."""
     dut = bench.dut
     rng = bench.rng
     epochs = dict.fromkeys(range(bench.params.regions), 0)
@@ -306,7 +311,7 @@ async def commit(bench: RegsBench) -> None:
 
 @regs_test
 async def close(bench: RegsBench) -> None:
-    """CTRL.CLOSE reaches the core with its region, is answered after commit_done, no commit."""
+    """Check that CTRL.CLOSE reaches the core with its region, is answered, and is no commit."""
     cases = [(strobe, bit) for strobe in (0xF, 0x1, 0xE) for bit in (0, 1)]
     for strobe, bit in bench.rng.sample(2 * cases, 2 * len(cases)):
         region = bench.rng.randrange(bench.params.regions)
@@ -323,7 +328,7 @@ async def close(bench: RegsBench) -> None:
 
 @regs_test
 async def held_reads(bench: RegsBench) -> None:
-    """Read data is stable until it is taken, also of a register that changes."""
+    """Check that read data stays stable until it is accepted, also of a register that changes."""
     dut = bench.dut
     reg = bench.regs["SLOT_HIT"]
     dut.core_events.value = pack(EVENTS["core_events"], slot_hit=1)
@@ -336,8 +341,10 @@ async def held_reads(bench: RegsBench) -> None:
 
 @regs_test
 async def order_and_strobes(bench: RegsBench) -> None:
-    """AW and W come in any order; all 16 strobes; no other register changes; EPOCH without a strobe
-    commits nothing."""
+    """Check writes with AW and W in any order and with all 16 strobes; no other register changes.
+
+    EPOCH without a strobe commits nothing.
+    """
     regs = [reg for reg in bench.regs.values() if reg.mask(FieldAccess.RW)]
     values = {reg.address: reg.reset for reg in regs}
     for strobe in range(16):

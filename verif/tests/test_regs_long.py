@@ -17,7 +17,7 @@ from verif.tests.regs_testbench import COUNTED, EVENTS, RegsBench, regs_test
 
 @functools.partial(regs_test, limit_ms=100)
 async def long_counts(bench: RegsBench) -> None:
-    """Every event in every clock, of a million or so: carries reach the upper bits of counters."""
+    """Check that counters count events in each of about 2^20 clocks: carries reach upper bits."""
     dut = bench.dut
     held = {port: {event: 1 for event, _ in COUNTED[port]} for port in EVENTS}
     clocks = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register block: the control window and AXI4-Lite on one bus (second edition, section 9)."""
+"""Block test of `nf_regs`: control window and AXI4-Lite on one bus (second edition, section 9)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from verif.tests.packed_structs import pack
 from verif.tests.regs_testbench import RegsBench, regs_test
 
 HOLE = 3
-"""Line of the control window without registers."""
+"""Number of a line of the control window without registers."""
 
 
 class Turns:
-    """Steps of the control window and of AXI4-Lite on the registers of one region."""
+    """Steps of the control window and of AXI4-Lite on the registers of region 0."""
 
     def __init__(self, bench: RegsBench) -> None:
         self.bench, self.dut, self.rng = bench, bench.dut, bench.rng
@@ -28,26 +28,26 @@ class Turns:
         self.values = {self.low: 0, self.high: 0}
 
     def drive(self, **fields: int) -> None:
-        """Drive the bus of the window; without fields it is idle."""
+        """Drive the port `ctrl_bus` of the control window; without fields it is idle."""
         self.dut.ctrl_bus.value = pack("ctrl_bus_t", **fields)
 
     def write(self, address: int, data: int) -> None:
-        """Drive one word of a write by the window."""
+        """Drive one word of a write by the control window."""
         self.drive(lock=1, line=self.line, write=1, word=address >> 2 & 15, data=data)
 
     async def until_free(self) -> None:
-        """Wait until the window may begin."""
+        """Wait until `ctrl_free` allows the control window to begin."""
         while not int(self.dut.ctrl_free.value):
             await FallingEdge(self.dut.clk)
 
     async def decide(self) -> None:
-        """Accept the commit that waits."""
+        """Answer the pending commit with code OK."""
         self.dut.commit_done.value, self.dut.commit_code.value = 1, 0
         await FallingEdge(self.dut.clk)
         self.dut.commit_done.value = 0
 
     async def answered_before(self) -> None:
-        """Write by the window after a write by AXI4-Lite whose answer still waits."""
+        """Write by the control window while the response of a write by AXI4-Lite waits."""
         dut, low = self.dut, self.low
         address, expected = self.rng.choice(((low, Resp.OKAY), (HOLE << 6, Resp.SLVERR)))
         await self.bench.raw_write_held(address, self.values[low])
@@ -62,7 +62,7 @@ class Turns:
         dut.s_axil_bready.value = 0
 
     async def committing(self) -> None:
-        """Commit by AXI4-Lite: the window may not begin meanwhile."""
+        """Commit by AXI4-Lite, and check that the control window may not begin meanwhile."""
         write = cocotb.start_soon(self.bench.raw_write(self.epoch, 0))
         await RisingEdge(self.dut.commit_valid)
         for _ in range(3):
@@ -72,7 +72,7 @@ class Turns:
         assert await with_timeout(write, 1, "us") == Resp.OKAY
 
     async def closing(self) -> None:
-        """Write CTRL of the region by both, one after the other: one of them closes it."""
+        """Write CTRL of the region by both in turn; one of the two writes is a CLOSE."""
         dut = self.dut
         own, data = self.rng.sample((0, 1), 2)
         await self.until_free()
@@ -89,7 +89,7 @@ class Turns:
         assert await with_timeout(write, 1, "us") == Resp.OKAY
 
     async def snapshot(self) -> None:
-        """Read an empty line, then the line of the region, during a read by AXI4-Lite."""
+        """Read an empty line and the region's by the control window, while AXI4-Lite reads."""
         dut = self.dut
         read = cocotb.start_soon(self.bench.raw_read(self.low))
         await ClockCycles(dut.clk, self.rng.randrange(4))
@@ -104,7 +104,7 @@ class Turns:
         assert await with_timeout(read, 1, "us") == self.values[self.low]
 
     async def turn(self) -> None:
-        """Write two words and commit by the window, while AXI4-Lite reads and writes."""
+        """Write two words and commit by the control window, while AXI4-Lite reads and writes."""
         dut, rng = self.dut, self.rng
         gap, axil = rng.randrange(12), rng.choice((self.low, self.high, self.epoch))
         word = rng.getrandbits(20) << 6
@@ -137,7 +137,7 @@ class Turns:
 
 @regs_test
 async def window_turns(bench: RegsBench) -> None:
-    """The control window and AXI4-Lite take turns, an access at a time; reads pass its commits."""
+    """Check that control window and AXI4-Lite take turns access by access; reads pass commits."""
     turns = Turns(bench)
     for _ in range(60):
         if bench.rng.random() < 0.3:
@@ -147,8 +147,10 @@ async def window_turns(bench: RegsBench) -> None:
 
 @regs_test
 async def move_code(bench: RegsBench) -> None:
-    """CTRL_WINDOW_LO reads as of the last move, whatever the core has said of others, until the
-    next one is decided. A write without a strobe moves nothing."""
+    """Check that CTRL_WINDOW_LO reads place and code of the last decided move.
+
+    Codes of other commits do not show. A write without a strobe moves nothing.
+    """
     dut = bench.dut
     rng, register = bench.rng, bench.regs["CTRL_WINDOW_LO"]
     codes = [CommitCode.OK, CommitCode.BASE_ALIGN, CommitCode.WINDOW_MEMORY]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay of a capture never seen before: five workers, odd sizes, one element, every route."""
+"""Replay of a random capture: five workers, odd sizes, single elements, every route."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from neuron_fabric.capture import write_capture
 from verif.parameters import device_params
-from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
 from verif.replay.job import make_replay
+from verif.replay.line_check import judge
 from verif.replay.options import ReplayOptions
 from verif.replay.signal.replay_bench import ReplayTest
 from verif.replay.signal.replay_sequence import ReplaySequence
@@ -37,7 +37,7 @@ ROUTES = ("body.gate=G_TERNARY", "one=G_BINARY", "scalar=G_TERNARY", "head.scale
 
 
 def gradients(seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Draw values of many magnitudes, zeros and negative zeros among them."""
+    """Draw gradients of each tensor, f32[WORKERS, *shape]: many magnitudes, zeros, -0."""
     rng = np.random.default_rng(seed)
     out = {}
     for name, shape in SHAPES.items():
@@ -50,7 +50,10 @@ def gradients(seed: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def synthetic(seed: int, **options: Any) -> list[list[EpochLines]]:
-    """Return two training steps of a random capture, packed for the device of this build."""
+    """Return the epochs of two training steps of a random capture, packed for this build's device.
+
+    `options` are fields of `ReplayOptions`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         steps = {2: gradients(seed), 9: gradients(seed + 1)}
         write_capture(Path(folder) / "capture", "synthetic", steps)
@@ -67,14 +70,14 @@ def synthetic(seed: int, **options: Any) -> list[list[EpochLines]]:
 
 
 class MixTest(ReplayTest):
-    """Every route at once, two steps without a reset between them."""
+    """Replay of tensors of every route in two training steps, without a reset between them."""
 
     def steps(self) -> list[list[EpochLines]]:
         return synthetic(self.cfg.seed, threshold=2)
 
 
 class TwinTest(ReplayTest):
-    """Negative twin: one bit of one returned line is wrong, and the check must name it."""
+    """Negative twin: one bit of one returned line is wrong, and `judge` must name it."""
 
     async def scenario(self) -> None:
         works = synthetic(self.cfg.seed)[0]
@@ -94,7 +97,7 @@ class TwinTest(ReplayTest):
 
 
 def damage(works: list[EpochLines], name: str, line: int, element: int) -> None:
-    """Turn the lowest bit of an element over in what came back."""
+    """Invert the lowest bit of an element of a line of a tensor in the returned results."""
     for work in works:
         for extent, use, lines in work.extents():
             if extent.tensor.name == name:
@@ -104,9 +107,9 @@ def damage(works: list[EpochLines], name: str, line: int, element: int) -> None:
 
 @nf_test(MixTest, profiles=ALL)
 def mixed_routes() -> None:
-    """Tensors by all three routes at once come back as the reducers say."""
+    """Check that tensors of all routes, replayed together, return what the reducers compute."""
 
 
 @nf_test(TwinTest)
 def broken_expectation() -> None:
-    """A single wrong bit is found and named by tensor, line and element."""
+    """Check that a single wrong bit is found, and named by tensor, line and element."""

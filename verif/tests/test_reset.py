@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reset in the middle of traffic clears all state.
+"""Resets in the middle of traffic, which clear all state.
 
-Each case ends in traffic that nobody waits for; the next case of the run begins with a reset.
+Each case ends in traffic without a check; the next case of the run begins with a reset.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from verif.tests.decorator import ALL, nf_test
 
 
 class ResetTest(NfBaseTest):
-    """A short run with all checks, then traffic that is cut off."""
+    """Test of a short run with all checks, then of traffic that the next test's reset cuts off."""
 
     cut_after = (150, 700)
-    """Clocks of the traffic at the end, within."""
+    """Range of the number of clocks of the traffic at the end."""
 
     reset_clocks = 1  # more of them would empty a pipeline that has no reset
     said: Sequence[str] = ()
@@ -38,7 +38,7 @@ class ResetTest(NfBaseTest):
         await self.cut_off()
 
     async def cut_off(self) -> None:
-        """Start the traffic that the next reset cuts off."""
+        """Start traffic and a commit that waits, which the next reset cuts off."""
         cocotb.start_soon(self.traffic())
         await self.env.clocks(self.env.rng.randint(*self.cut_after))
         mem = self.env.cfg.mem
@@ -53,7 +53,7 @@ class ResetTest(NfBaseTest):
         return self.said
 
     async def traffic(self) -> None:
-        """Run traffic in all modes while the initialiser is at work."""
+        """Run traffic in all modes while records are initialised."""
         run = MixedRegionsSequence(self.env, transactions=10_000)
         configs = run.make_regions()
         configs[0] = run.layout.region(Mode.G_BINARY, 8, 3)
@@ -63,7 +63,7 @@ class ResetTest(NfBaseTest):
 
 
 class ResetInBurstTest(ResetTest):
-    """The reset comes while an operation is in every stage of the engine."""
+    """Test whose reset arrives while every stage of the engine has an operation."""
 
     async def scenario(self) -> None:
         self.burst = BurstSequence(self.env, kind=self.settings["kind"])
@@ -74,7 +74,7 @@ class ResetInBurstTest(ResetTest):
 
 
 class ResetInCommitTest(ResetTest):
-    """The reset comes while a write of the control window is made."""
+    """Test whose reset arrives while a commit of the control window waits."""
 
     async def scenario(self) -> None:
         await self.env.registers.read_all()
@@ -87,23 +87,25 @@ class ResetInCommitTest(ResetTest):
 
 @nf_test(ResetTest, profiles=ALL)
 def reset_in_traffic() -> None:
-    """Traffic after a reset does not see anything from before it."""
+    """Check that a reset in traffic leaves nothing that later traffic sees."""
 
 
 @cocotb.parametrize(kind=["vote", "contribute", "plane"])
 @nf_test(ResetInBurstTest)
 def reset_in_burst() -> None:
-    """No operation that was in a stage of the engine is executed or answered after the reset. The
-    next case sees that, so the last kind is cut off for nobody."""
+    """Check that no operation in a stage of the engine is executed or answered after a reset.
+
+    The next case notices that, so the last kind is cut off without a check.
+    """
 
 
 @nf_test(ResetInCommitTest, profiles=ALL)
 def reset_in_commit() -> None:
-    """A commit of the control window that has not ended is forgotten, and is not answered."""
+    """Check that a reset drops a pending commit of the control window, unanswered."""
 
 
 @nf_test(profiles=ALL, reset_clocks=1)
 async def held_state(test: NfBaseTest) -> None:
-    """Registers, flags, captures, the control window and its owners have their reset values."""
+    """Check that registers, flags, captures, control window and owners have their reset values."""
     await test.env.registers.read_all()
     await HeldStateSequence(test.env).run()

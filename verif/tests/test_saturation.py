@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters that saturate: with CNT_W below what W needs (not in the default parameter set)."""
+"""Counters that saturate: CNT_W smaller than W needs (not in the default parameter set)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from verif.tests.decorator import ALL, nf_test
 
 
 async def saturate(test: NfBaseTest) -> None:
-    """Run W around and above the largest count; the flag is sticky until the next commit."""
+    """Run G_BINARY and G_TERNARY with W at, above and far above the largest count.
+
+    If the counters are too small for 64 workers, SATURATED must occur.
+    """
     top = (1 << test.cfg.hw.cnt_w) - 1
     for mode in (Mode.G_BINARY, Mode.G_TERNARY):
         for workers in sorted({min(64, top), min(64, top + 1), 64}):
@@ -24,5 +27,5 @@ async def saturate(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL, shows="test_saturation::saturation")
 async def saturation(test: NfBaseTest) -> None:
-    """Counters stop at their maximum, the vote uses them, and the region's flag is set."""
+    """Check that counters stop at their maximum, and that SATURATED stays until a commit."""
     await saturate(test)

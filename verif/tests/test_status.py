@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Status bits that other tests see idle: BUSY while a commit drains, flags of every region.
+"""Status bits that change: COMMIT_BUSY, INIT_BUSY, and flags of every region.
 
 The register predictor compares each read; these tests make the bits change meanwhile.
 """
@@ -26,7 +26,7 @@ ALL_PLUS = {Mode.G_BINARY: b"\x00" * 64, Mode.G_TERNARY: b"\xaa" * 64}
 
 
 class FlagsTest(NfBaseTest):
-    """Done, illegal and saturated of some regions; the others must not show it."""
+    """Test of DONE, ILLEGAL_SEEN and SATURATED, set in some regions: others must not show them."""
 
     shows = "test_status::flags_of_every_region"
 
@@ -55,7 +55,7 @@ class FlagsTest(NfBaseTest):
                 await self.env.registers.read_status()
 
     async def raise_flag(self, run: NfSequence, config: RegionConfig, kind: str) -> None:
-        """Contribute so that one flag of a region is set (a region that cannot: nothing)."""
+        """Contribute so that the flag `kind` of a region is set, if its mode and W allow it."""
         if kind == "illegal":
             await run.contribute(config, 0, 0, ILLEGAL)
         elif kind != "nothing":
@@ -87,7 +87,7 @@ async def watch_busy(
 
 @nf_test(profiles=ALL, shows="test_status::commit_busy")
 async def commit_busy(test: NfBaseTest) -> None:
-    """STATUS.COMMIT_BUSY while a commit drains."""
+    """Check that STATUS.COMMIT_BUSY is 1 while a commit by AXI4-Lite waits for earlier requests."""
     run = NfSequence(test.env)
     for _ in range(2):
         region, config = run.rng.randrange(2), run.layout.region(Mode.G_BINARY, 1, 3)
@@ -96,7 +96,7 @@ async def commit_busy(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL)
 async def window_busy(test: NfBaseTest) -> None:
-    """STATUS.COMMIT_BUSY while a commit through the control window drains."""
+    """Check that STATUS.COMMIT_BUSY is 1 while a commit through the control window waits."""
     run = ControlSequence(test.env)
     region, ldid = run.rng.randrange(test.cfg.hw.regions), run.rng.randrange(16)
     await run.open(0, {region: ldid})
@@ -108,7 +108,7 @@ async def window_busy(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL, shows="test_status::init_busy")
 async def init_busy(test: NfBaseTest) -> None:
-    """STATUS.INIT_BUSY while records are initialised."""
+    """Check that STATUS.INIT_BUSY is 1 while records are initialised, 0 for an unchanged area."""
     run = NfSequence(test.env)
     for modes in (LOW_BIT[:1], (Mode.FP32,), (*LOW_BIT, Mode.IDENTITY)):
         for region, mode in enumerate(modes[: test.cfg.hw.regions]):
@@ -129,4 +129,4 @@ async def init_busy(test: NfBaseTest) -> None:
 
 @nf_test(FlagsTest, profiles=ALL)
 def flags_of_every_region() -> None:
-    """DONE, ILLEGAL_SEEN and SATURATED of each region alone."""
+    """Check that DONE, ILLEGAL_SEEN and SATURATED are set in their own region only."""

@@ -18,159 +18,159 @@ from verif.tests.decorator import nf_test
 
 @nf_test(pipeline_programs.PipelineSequence)
 def pipeline() -> None:
-    """Every distance of two operations on a line, every set of stages that hold it."""
+    """Check operations on one line at every distance in the engine, in many sequences of kinds."""
 
 
 @nf_test(pipeline_programs.HeldBackSequence)
 def held_back() -> None:
-    """Operations in the clock in which another one of their line leaves the waiting queue."""
+    """Check operations in the cycle of another one of their line: issue, fill or store response."""
 
 
 @nf_test(pipeline_programs.LookupSequence)
 def lookups() -> None:
-    """A read and a write by every way to a line, in each mode, for each class of W."""
+    """Check reads and writes that find their line in each way, in each mode and class of W."""
 
 
 @nf_test(pressure.FullExitSequence)
 def full_exits() -> None:
-    """More parked stores and sums than their queues hold."""
+    """Check parked stores and sums beyond the capacity of their queues to memory."""
 
 
 @nf_test(pressure.FullFillSequence)
 def full_fills() -> None:
-    """More missing lines than the queue of fills holds."""
+    """Check more missing lines than the queue of fills holds."""
 
 
 @nf_test(eviction.EvictionBufferSequence)
 def evictions() -> None:
-    """Every level of the eviction buffer; slots that may not be taken."""
+    """Check every fill level of the eviction buffer, and slots that must not be evicted."""
 
 
 @nf_test(pressure.BetweenBeatsSequence)
 def between_beats() -> None:
-    """Data of others between the beats of a record."""
+    """Check data of other reads between the beats of a record's burst."""
 
 
 @nf_test(pressure.LatencySequence)
 def latencies() -> None:
-    """Every path to memory, with every class of latency."""
+    """Check every path to memory at latencies of 1, 8, 30 and 80 cycles."""
 
 
 @nf_test(descriptors.EveryBitSequence)
 def descriptor_bits() -> None:
-    """Every bit of a descriptor both ways, in every region."""
+    """Check that every bit of a descriptor can be set and cleared, in every region."""
 
 
 @nf_test(aggregate.LargeRegionSequence)
 def large_regions() -> None:
-    """Regions so large that the upper bits of an index count."""
+    """Check regions so large that the upper bits of a line index are used."""
 
 
 @nf_test(pipeline_programs.ReadStateSequence)
 def read_states() -> None:
-    """Reads of clean, poisoned and lost lines, early and complete, on chip and fetched."""
+    """Check reads of clean, poisoned and lost lines, early and complete, in slots and fetched."""
 
 
 @nf_test(pipeline_programs.OwnMarkSequence)
 def own_marks() -> None:
-    """Lines that are fetched by their own mark: clean, poisoned, lost, with workers or none."""
+    """Check that clean, poisoned and lost lines are fetched by their own mark, with any workers."""
 
 
 @nf_test(pipeline_programs.WriteStateSequence)
 def write_states() -> None:
-    """Writes to clean, poisoned and lost lines, new and seen, good and poisoned."""
+    """Check writes of new and seen workers, clean or poisoned, to clean, poisoned, lost lines."""
 
 
 @nf_test(pipeline_programs.PipelineDuplicateSequence)
 def duplicates() -> None:
-    """Duplicates of every kind, and every number of illegal codes."""
+    """Check duplicates of every kind, and lines with 1, some and 256 illegal codes."""
 
 
 @nf_test(pipeline_programs.StoredStateSequence)
 def stored_states() -> None:
-    """Memory answers to FP32 stores in consecutive clocks, good ones and refused."""
+    """Check memory responses to FP32 stores in consecutive clocks, OKAY and errors."""
 
 
 @nf_test(pipeline_programs.BadBeatSequence)
 def bad_beats() -> None:
-    """An error of each kind in each beat of a record, in each mode."""
+    """Check an error of each kind, and poison, in each beat of a record, in each mode."""
 
 
 @nf_test(aggregate.EveryWorkersSequence)
 def workers() -> None:
-    """Every W from 1 to 64 in every mode."""
+    """Check every W from 1 to 64 in G_BINARY, G_TERNARY and FP32."""
 
 
 @nf_test(aggregate.EveryRegionSequence)
 def regions() -> None:
-    """All state of a region, in every region."""
+    """Check everything that the device has once per region, in every region."""
 
 
 @nf_test(aggregate.EveryChangeSequence)
 def changes() -> None:
-    """Every change that a commit can make, in every mode."""
+    """Check commits that change each field of a descriptor, in every mode."""
 
 
 @nf_test(protection.EveryAccessSequence)
 def accesses() -> None:
-    """Every opcode at every selector where its meaning changes."""
+    """Check every opcode at every selector where its meaning changes."""
 
 
 @nf_test(aggregate.EveryCountSequence)
 def counts() -> None:
-    """Every count next to the majority and the threshold, every content of a plane."""
+    """Check every number of votes next to majority and threshold, and patterns of planes."""
 
 
 @nf_test(aggregate.EveryPairSequence)
 def pairs() -> None:
-    """FP32 sums of every class with every class."""
+    """Check FP32 sums of each class of operand with each other class."""
 
 
 @nf_test(round_views.EveryCloseSequence)
 def closed() -> None:
-    """Every late write and every read of a round that is closed, in each mode."""
+    """Check late writes and all reads of a region after CLOSE, in each mode."""
 
 
 @nf_test(int_codes.EveryIntSequence)
 def codes() -> None:
-    """Every view of integer codes, for every class of W, with every shape of codes."""
+    """Check reads of integer codes by every selector, for each class of W and code shape."""
 
 
 @nf_test(round_views.EveryStatusSequence)
 def status() -> None:
-    """DONE and FALLBACK through their lives; every class of their limits."""
+    """Check DONE, FALLBACK and interrupts from event to clear, and every class of their limits."""
 
 
 @nf_test(pressure.HeldChannelSequence)
 def held_channels() -> None:
-    """Beats of the memory port that wait long for READY, of each client."""
+    """Check transfers of each client on the memory port that wait long for READY."""
 
 
 @nf_test(pressure.BusyCommitSequence)
 def busy_commits() -> None:
-    """Commits of each mode while others have requests in memory."""
+    """Check commits of each mode while operations of other regions wait for memory."""
 
 
 @nf_test(eviction.EveryTallySequence)
 def tallies() -> None:
-    """The tally of every worker of every region."""
+    """Check the count of contributed lines of every worker of every region."""
 
 
 @nf_test(eviction.EveryMarkSequence)
 def marks() -> None:
-    """Every row of marks of evicted lines, of every region."""
+    """Check eviction and fetch of a line in every row of the mark table, in every region."""
 
 
 @nf_test(eviction.EveryMissSequence)
 def misses() -> None:
-    """FP32 operations of every kind that wait for a record, in every slot."""
+    """Check FP32 operations of every kind that wait for a record, in every slot."""
 
 
 @nf_test(eviction.EveryParkSequence)
 def parked() -> None:
-    """The most operations that the device admits wait for records."""
+    """Check the engine with as many operations as the device admits, all waiting for records."""
 
 
 @nf_test(eviction.EveryFigureSequence)
 def figures() -> None:
-    """Every figure of STATUS of every region, up to 256."""
+    """Check every counter in STATUS of every region, up to 256."""

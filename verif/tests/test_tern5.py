@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""G_TERN5: five ternary votes a byte, in a device that has the mode."""
+"""G_TERN5 (five ternary votes a byte), in a device that has the mode."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from verif.tests.faulty_parts import misreading
 
 @nf_test(int_codes.EveryByteSequence)
 def every_byte() -> None:
-    """Each of the 256 bytes, legal or not, decoded, counted, voted on and encoded again."""
+    """Check each of the 256 byte values, legal or not: decoded, counted, voted on, encoded."""
 
 
 @nf_test(int_codes.EveryNetSequence)
 def every_net() -> None:
-    """Every net of up to 64 workers, at thresholds below, at and above it."""
+    """Check every net vote of up to 64 workers, at thresholds below, at and above it."""
 
 
 @nf_test(int_codes.Tern5CodesSequence)
 def codes() -> None:
-    """Votes of any subset of workers in any order, through evictions and rounds of other modes."""
+    """Check votes of subsets of workers in any order, with evictions and commits of other modes."""
 
 
 @nf_test(int_codes.Tern5RefusalSequence)
 def refusals() -> None:
-    """Views of other modes, partial writes, reserved modes, too many workers."""
+    """Check refusals: wrong selectors, partial writes, reserved modes, too many workers."""
 
 
 @nf_test(
@@ -34,4 +34,4 @@ def refusals() -> None:
     configure=faulty(predictor=misreading(threshold=2)),
 )
 def other_threshold() -> None:
-    """A bench that expects votes at another threshold fails."""
+    """Negative twin: a predictor with another threshold must end in a MISMATCH."""

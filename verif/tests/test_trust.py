@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact forgeries of records, placed where a host can place them."""
+"""Exact forgeries of records, placed where a host can place them, which must not become state."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from verif.tests.decorator import nf_test
 
 
 def slow_memory(cfg: EnvConfig) -> None:
-    """Let memory answer writes late and in another order."""
+    """Let memory answer after 2 to 60 cycles and in another order."""
     cfg.mem.latency = (2, 60)
     cfg.mem.reorder = True
 
 
 @nf_test()
 async def reshape(test: NfBaseTest) -> None:
-    """Memory content from another shape of an area is never state."""
+    """Check that records forged through another shape of an area are never taken for state."""
     for change in ("workers", "lines", "mode", "place"):
         await epochs.ReshapeSequence(test.env, change=change).run()
 
 
 @nf_test(epochs.RefusedTwiceSequence)
 def refused_twice() -> None:
-    """An area that could not be initialised is initialised by the next commit."""
+    """Check that an area that could not be initialised is initialised by the next commit."""
 
 
 @cocotb.parametrize(last=[False, True])
 @nf_test()
 async def refused_front(test: NfBaseTest) -> None:
-    """After a refused initialisation no line is taken for empty, in the last region neither."""
+    """Check that after a refused initialisation no line is taken for empty, in any region."""
     await epochs.RefusedFrontSequence(test.env, last=test.settings["last"]).run()
 
 
 @nf_test(epochs.MovedSequence)
 def moved() -> None:
-    """A commit while its region is being initialised, and while it waits for that."""
+    """Check a commit that moves an area during its initialisation, and one that cancels it."""
 
 
 @nf_test(epochs.InitialiserSequence)
 def initialiser() -> None:
-    """A line is empty before, while and after its record is initialised."""
+    """Check that a line is empty before, while and after its record is initialised."""
 
 
 @nf_test(epochs.BesideMarkSequence)
 def beside_mark() -> None:
-    """A line is empty until its record is initialised, though its neighbour has one to come."""
+    """Check that a line that shares its mark with a written-back one is empty until initialised."""
 
 
 @nf_test(epochs.InitialiserSequence, configure=slow_memory, lines_log2=9)
 def slow_initialiser() -> None:
-    """A record counts as initialised when memory has answered."""
+    """Check that a record counts as initialised only when memory has answered its write."""

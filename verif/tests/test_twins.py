@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hand-written modules and their MyHDL twins on the same random inputs, compared every clock."""
+"""Hand-written modules and their MyHDL twins with the same random inputs, compared every clock."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from verif.parameters import build_parameters
 from verif.tests.packed_structs import pack, unpack
 
 STEPPED = 100
-"""Clocks; element by element in Python, one takes some 10 ms."""
+"""Number of clocks of `stepped`; element by element in Python, one takes some 10 ms."""
 CONVERTED = 100
-"""Clocks. NF_SCALE = 10000 makes 1,000,000."""
+"""Number of clocks of `converted`; NF_SCALE = 10000 makes 1,000,000."""
 PARAMETERS = build_parameters()
 TWINS = Path(os.environ.get("NF_TWINS", FOLDER))
-"""Folder of the stepped twins: those of a mutant, if there is one."""
+"""Folder of the stepped twins: that of a mutant, if NF_TWINS names one."""
 
 
 class Pair:
-    """Module, its twins and their common stimulus."""
+    """Hand-written module, its MyHDL twin, and their common stimulus."""
 
     def __init__(self, dut: Any, twin: Twin, rng: random.Random) -> None:
         self.name = twin.name
@@ -45,17 +45,17 @@ class Pair:
         self.drive(self.inputs)
 
     def drive(self, inputs: Values) -> None:
-        """Put these inputs on the hand-written module and on the converted twin."""
+        """Drive these inputs into the hand-written module and the converted twin."""
         self.inputs = inputs
         self._in.value = pack(self.ins, **inputs)
 
     @property
     def meant(self) -> bool:
-        """True if the outputs mean something and must be compared."""
+        """True if the outputs are valid now and must be compared."""
         return self.stimulus.meant(self.inputs)
 
     def outputs(self) -> Values:
-        """Return the outputs of the hand-written module."""
+        """Return the outputs of the hand-written module by name."""
         return unpack(self.outs, int(self._out.value))
 
     def converted(self) -> Values:
@@ -63,7 +63,10 @@ class Pair:
         return unpack(self.outs, int(self._twin.value))
 
     def compare(self, got: Values, want: Values, what: str) -> None:
-        """Raise an AssertionError that names the port and the inputs if an output differs."""
+        """Raise AssertionError, with port and inputs, if an output of `got` differs from `want`.
+
+        `what` names the source of `want` in the message.
+        """
         for port, value in self.stimulus.told(self.inputs, want).items():
             assert got[port] == value, (
                 f"{self.name}.{port}: {got[port]:x}, {what} has {value:x} "
@@ -76,7 +79,7 @@ class Pair:
 
 
 async def _reset(dut: Any, seed: str) -> list[Pair]:
-    """Reset and return the pairs; the first inputs are driven at the next edge."""
+    """Reset, and return the pairs of all twins; the first inputs are driven at the next edge."""
     rng = random.Random(f"{seed} {cocotb.RANDOM_SEED}")
     dut.rst_n.value = 0
     twins = [Twin(name, PARAMETERS, TWINS) for name in STIMULI]
@@ -90,7 +93,7 @@ async def _reset(dut: Any, seed: str) -> list[Pair]:
 
 
 async def _clock(dut: Any, pairs: list[Pair]) -> None:
-    """Drive new inputs after an edge, and wait half a clock for them to settle."""
+    """Drive new inputs after a clock edge, and wait half a clock for the outputs."""
     await RisingEdge(dut.clk)
     for pair in pairs:
         pair.drive(pair.stimulus.draw())
@@ -98,7 +101,7 @@ async def _clock(dut: Any, pairs: list[Pair]) -> None:
 
 
 def _ended(pairs: list[Pair]) -> None:
-    """End the clock: give each stimulus the answer to its request."""
+    """End the clock: pass the outputs, if valid, to each stimulus, and count the clock."""
     for pair in pairs:
         if pair.meant:
             pair.stimulus.answered(pair.outputs())
@@ -107,7 +110,7 @@ def _ended(pairs: list[Pair]) -> None:
 
 @cocotb.test()
 async def stepped(dut: Any) -> None:
-    """The twins in MyHDL's simulator, stepped clock by clock with the RTL."""
+    """Check the RTL against the twins in MyHDL's simulator, stepped clock by clock."""
     pairs = await _reset(dut, "stepped")
     with Stepper([Twin(pair.name, PARAMETERS, TWINS) for pair in pairs]) as stepper:
         for pair in pairs:
@@ -125,7 +128,7 @@ async def stepped(dut: Any) -> None:
 
 @cocotb.test()
 async def converted(dut: Any) -> None:
-    """The twins as MyHDL converts them to Verilog, in the same simulation."""
+    """Return the outputs of the converted twin by name."""
     pairs = await _reset(dut, "converted")
     for _ in range(round(CONVERTED * scale())):
         await _clock(dut, pairs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds that close, INFO of lines and STATUS of regions (second edition, sections 4 and 5)."""
+"""Closed epochs, INFO of lines and STATUS of regions (second edition, sections 4 and 5)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from verif.sequences.base import NfSequence
 from verif.tests.decorator import ALL, host_link, nf_test
 
 ROUNDS = 100
-"""Rounds of the long test: ten seeds of the nightly suite close 1,000 of them."""
+"""Number of epochs of the long test: ten seeds of the nightly suite close 1,000 of them."""
 
 
 ONE_CREDIT = {"grant_data": 1, "return_delay": (150, 200)}
-"""The host takes one answer with data at a time, and returns its credit late."""
+"""`LinkConfig` of a host that accepts one read response at a time, and returns its credit late."""
 
 
 def retrain(cfg: EnvConfig) -> None:
-    """Let the physical layer be down for 300 clocks when it is asked to retrain."""
+    """Set the host of ONE_CREDIT with retry, and a physical layer that retrains for 300 clocks."""
 
     def shape(config: CxlConfig) -> None:
         few(config)
@@ -33,7 +33,7 @@ def retrain(cfg: EnvConfig) -> None:
 
 @nf_test(profiles=ALL, shows="test_views::close")
 async def close(test: NfBaseTest) -> None:
-    """A round that is closed at any moment reads the same for all; what comes then is LATE."""
+    """Check that after CLOSE all hosts read the same, and that later contributions are LATE."""
     await round_views.CloseSequence(
         test.env, rounds=len(round_views.AGGREGATING)
     ).run()  # unscaled: fewer see no duplicate
@@ -41,40 +41,44 @@ async def close(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL, shows="test_views::close")
 async def many_rounds(test: NfBaseTest) -> None:
-    """The same, a hundred rounds."""
+    """Check CLOSE in 100 epochs (times NF_SCALE): final reads of all hosts, and the count of LATE.
+
+    Reads after the response of CLOSE must be the same for all hosts and not change. Contributions
+    that arrive after CLOSE must be counted as LATE.
+    """
     await round_views.CloseSequence(test.env, rounds=test.cfg.count(ROUNDS)).run()
 
 
 @nf_test(round_views.HeldCloseSequence, configure=host_link(**ONE_CREDIT))
 def held_close() -> None:
-    """CLOSE is answered when every read that found the round open has its data."""
+    """Check that CLOSE is answered after the responses of all reads that arrived before it."""
 
 
 @nf_test(round_views.HeldCloseSequence, configure=retrain, retrain=True)
 def close_in_retrain() -> None:
-    """CLOSE while the physical layer is down waits for the same reads."""
+    """Check that CLOSE, written while the physical layer is down, waits for earlier reads."""
 
 
 @nf_test(profiles=ALL)
 async def info(test: NfBaseTest) -> None:
-    """INFO is ordered with the contributions of its line."""
+    """Check that reads of INFO are ordered with the contributions of their line."""
     for mode in round_views.aggregating(test.cfg.hw):
         await round_views.InfoSequence(test.env, mode=mode).run()
 
 
 @nf_test(round_views.StatusSequence, profiles=ALL)
 def status() -> None:
-    """STATUS counts what has happened to its region since the commit, and nothing else."""
+    """Check that STATUS counts the events of its region since the commit, and nothing else."""
 
 
 @nf_test(round_views.StatusSequence, steps=40, many=260)
 def many_lines() -> None:
-    """Lines of a worker are counted beyond a byte."""
+    """Check that the lines of a worker are counted beyond 255."""
 
 
 @nf_test()
 async def full_lines(test: NfBaseTest) -> None:
-    """INFO of complete lines, of as many workers as there can be, clean and poisoned."""
+    """Check INFO of complete lines of as many workers as possible, clean and poisoned."""
     run, rng = NfSequence(test.env), test.env.rng
     for mode in round_views.aggregating(test.cfg.hw):
         most = round_views.most_workers(mode, test.cfg.hw)

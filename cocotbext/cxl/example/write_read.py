@@ -37,7 +37,10 @@ async def write_read(dut: Any) -> None:
 
 # [end of example]
 async def reset(dut: Any) -> None:
-    """Start the clock, reset, and put the device on bench_wire."""
+    """Start the clock and reset bench_wire, with a device model on its pins.
+
+    The device is broken as the environment variable CXL_EXAMPLE_FAULT says, if set.
+    """
     dut.break_hold.value = 0
     dut.rst_n.value = 0
     fault = os.environ.get(FAULT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices with one fault each that would hang a host without time-outs."""
+"""Device models with one fault each, of which some would hang a host without time-outs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, NdrOp, S2MMe
 
 
 class DeviceFault(Enum):
-    """Fault of the device; the first four concern the first read alone."""
+    """Fault of the device; the first four concern only the first read that it answers."""
 
     WRONG_TAG = "wrong-tag"
     LOST_RESPONSE = "lost-response"
@@ -31,7 +31,7 @@ class DeviceFault(Enum):
 
 
 class BrokenDevice(DeviceStub):
-    """Plain memory with a fault."""
+    """Device stub with plain memory that shows one DeviceFault."""
 
     def __init__(
         self,

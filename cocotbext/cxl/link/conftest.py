@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host and device link partners on one wire, without a simulator."""
+"""Test bench that joins a host's and a device's link partner, without a simulator."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ RETRAIN_CLOCKS = 5
 
 
 class LinkBench:
-    """Host and device; one step is one clock.
+    """Link partners of a host and a device, joined without a simulator; one step is one clock.
 
     ``at_pins`` changes the flits of a direction before the tracker on the pins of the device sees
-    them, ``after_pins`` changes them later. Each way takes ``delay`` clocks.
+    them, ``after_pins`` changes them later. ``delay`` is the number of clocks that flits of a
+    direction take.
     """
 
     def __init__(
@@ -47,8 +48,11 @@ class LinkBench:
 
     @classmethod
     def make(cls, seed: int = 0, **settings: Any) -> LinkBench:
-        """Return a bench with a device of random latency; ``settings`` are of the host's link, and
-        those of packing and retry of the device's link as well."""
+        """Return a bench with a device whose responses take 1 to 9 clocks.
+
+        ``settings`` are those of the host's LinkConfig; its dense packing, retry and retry time-out
+        are used for the device too.
+        """
         rng = random.Random(seed)
         host = LinkConfig(rng=rng, **settings)
         pack = PackOptions(dense=host.pack.dense, multi_header=bool(seed & 1), rng=rng)
@@ -78,14 +82,17 @@ class LinkBench:
             assert self.clock < end, "stuck"
 
     def up(self) -> LinkBench:
-        """Bring the link up."""
+        """Run 60 clocks, check that both ends are active, and return the bench."""
         self.steps(60)
         assert self.host.active
         assert self.device.active
         return self
 
     def answered(self, messages: list[M2SMessage]) -> None:
-        """Send requests, and check that each gets its response; then let the link become quiet."""
+        """Send requests and check that each gets one response, then that the link becomes quiet.
+
+        The messages must be in the order of their tags.
+        """
         self.responses.clear()
         for message in messages:
             self.host.send(message)
@@ -97,7 +104,7 @@ class LinkBench:
         self.clean()
 
     def clean(self) -> None:
-        """Check that neither end reports an error."""
+        """Check that neither end has recorded a broken rule."""
         assert (self.host.issues, self.device.issues) == ([], [])
 
     def set_phy(self, up: bool) -> None:
@@ -110,14 +117,14 @@ class LinkBench:
             self.tracker.phy_down()
 
     def observe(self, direction: Direction, flit: WireFlit) -> None:
-        """Show a flit to the tracker."""
+        """Pass a flit to the tracker, if there is one, and count its messages."""
         if self.tracker is not None:
             event = self.tracker.observe(direction, *flit, self.clock)
             self.kinds.add(event.kind)
             self.seen += len(event.messages)
 
     def to_host(self, protocol_id: int, flit: int) -> None:
-        """Take a flit at the host."""
+        """Pass a flit to the host and collect the responses in it."""
         self.responses += self.host.receive(protocol_id, flit)
 
     def _move(

@@ -42,11 +42,11 @@ class PlainMemory:
     size: int = 0
 
     def holds(self, address: int) -> bool:
-        """Return True if the byte is within the memory."""
+        """Return True if the byte at ``address`` is within the memory."""
         return not self.size or address < self.size
 
     def respond(self, message: M2SMessage) -> S2MMessage | None:
-        """Execute a message; return its response, or None if no completion is owed."""
+        """Execute a request on the memory; return its response, or None if none is owed."""
         line = message.addr >> 6
         if isinstance(message, M2SRwD):
             if message.opcode in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL) and self.holds(message.addr):
@@ -64,7 +64,7 @@ class PlainMemory:
         return S2MDRS(DrsOp.MEM_DATA, message.tag, message.ldid, poison=poison, data=data)
 
     def read(self, address: int, length: int) -> bytes:
-        """Return bytes, whether or not they are poisoned."""
+        """Return ``length`` bytes from byte ``address`` on, whether or not they are poisoned."""
         parts = lines_of(address, length)
         return b"".join(
             self.lines.get(line >> 6, (ZERO_LINE, False))[0][first : first + size]
@@ -72,7 +72,7 @@ class PlainMemory:
         )
 
     def write(self, address: int, data: bytes, poison: bool = False) -> None:
-        """Set bytes, and the poison of every line that contains one of them."""
+        """Set bytes from byte ``address`` on, and the poison of every line that has one of them."""
         at = 0
         for line, first, size in lines_of(address, len(data)):
             old, _ = self.lines.get(line >> 6, (ZERO_LINE, False))
@@ -124,7 +124,7 @@ class DeviceStub:
         self._due.clear()
 
     def receive(self, protocol_id: int, flit: int) -> None:
-        """Take a flit from the wire."""
+        """Process a flit from the host: answer its requests, each after its latency."""
         for message in self.link.receive(protocol_id, flit):
             for take in self.on_request:
                 take(message)
@@ -135,11 +135,14 @@ class DeviceStub:
                 heapq.heappush(self._due, (due, self._order, response))
 
     def answer(self, message: M2SMessage) -> S2MMessage | None:
-        """Return the response of the memory."""
+        """Execute a request on the memory and return its response, or None; to be overridden."""
         return self.memory.respond(message)
 
     def next_flit(self, ready: bool = True) -> WireFlit | None:
-        """Advance by one clock and return the flit to send; ``ready`` = False stalls the wire."""
+        """Advance by one clock and return the flit to send, or None.
+
+        ``ready`` = False stalls the wire: nothing is sent.
+        """
         while self._due and self._due[0][0] <= self.link.now:
             self.link.send(heapq.heappop(self._due)[2])
         if not ready:
@@ -149,5 +152,5 @@ class DeviceStub:
 
     @property
     def idle(self) -> bool:
-        """Return True if nothing is pending."""
+        """Return True if no response is pending and the link has nothing to send."""
         return not self._due and self.link.tx_idle

@@ -14,7 +14,7 @@ from cocotbext.cxl.wire.unpack import FlitReport
 
 
 class FlitKind(Enum):
-    """Classification of a flit."""
+    """Classification of a flit by the link tracker."""
 
     PROTOCOL = "protocol"
     DATA = "all-data"
@@ -29,11 +29,11 @@ class FlitKind(Enum):
 
 @dataclass(slots=True)
 class FlitEvent:
-    """One flit on the pins, with ``report`` for protocol and all-data flits, ``control`` for
-    others.
+    """One flit on the pins, as the link tracker classified it.
 
-    ``number`` counts the retryable flits of the direction from 0; -1 if none was accepted. A
-    replayed flit keeps its first number.
+    ``report`` is set for protocol and all-data flits, ``control`` for control flits. ``number``
+    counts the retryable flits of the direction from 0; -1 if the flit was not accepted as a
+    retryable one. A replayed flit keeps its first number.
     """
 
     direction: Direction
@@ -48,13 +48,13 @@ class FlitEvent:
 
     @property
     def messages(self) -> list[Any]:
-        """Return the messages that are complete with this flit."""
+        """Return the messages that this flit completes; [] for control and other such flits."""
         return self.report.messages if self.report else []
 
 
 @dataclass(slots=True)
 class Way:
-    """One direction: announcements of its sender and progress of its receiver."""
+    """State of one direction in the link tracker: what was announced and what was taken."""
 
     direction: Direction
     unpacker: Any

@@ -15,9 +15,9 @@ class LinkConfig:
     """Settings of HostLink and DeviceLink; the defaults are the fastest legal partner.
 
     Attributes:
-        grant_plain: credits without data that the peer receives after INIT (a host grants NDR, a
-            device Req).
-        grant_data: credits with data (a host grants DRS, a device RwD).
+        grant_plain: credits for messages without data that the peer receives after INIT (a host
+            grants NDR, a device Req).
+        grant_data: credits for messages with data (a host grants DRS, a device RwD).
         return_delay: (min, max) clocks from the reception of a message until its credit is free.
         return_batch: free credits of a kind that trigger their return.
         retry: link-level retry; without it a bad flit is counted and lost.

@@ -13,7 +13,7 @@ Key = tuple[bool, int, int]
 
 
 def key_of(message: S2MMessage) -> Key:
-    """Return the key of the request that a response answers."""
+    """Return the key (is DRS, tag, LD-ID) of the request that a response answers."""
     return isinstance(message, S2MDRS), message.tag, message.ldid
 
 
@@ -23,7 +23,10 @@ def channel(is_drs: bool) -> str:
 
 
 def stray(message: S2MMessage, owed: Collection[Key]) -> str:
-    """Explain why a response matches none of the requests that are owed one."""
+    """Return why a response matches none of the requests that are owed one, with the response.
+
+    The reason is the wrong channel (NDR or DRS), the wrong LD-ID, or a tag that no request has.
+    """
     is_drs, tag, ldid = key_of(message)
     if (not is_drs, tag, ldid) in owed:
         why = f"{channel(is_drs)} in place of the {channel(not is_drs)} that is owed"

@@ -43,9 +43,10 @@ from cocotbext.cxl.wire.unpack import FlitReport, IssueKind, M2SUnpacker, S2MUnp
 
 
 class CreditReturn:
-    """Credits to be returned: held (delay), free (ready to go), granted (owned by the peer).
+    """Credits that one end returns to its peer: held (delay), free (to be sent), granted.
 
-    Spec: link spec §3, §9.
+    Granted credits belong to the peer. Plain credits are for messages without data (Req or NDR),
+    data credits for RwD or DRS. Spec: link spec §3, §9.
     """
 
     def __init__(self, config: LinkConfig) -> None:
@@ -68,11 +69,14 @@ class CreditReturn:
 
     @property
     def initial(self) -> bool:
-        """Return True if part of the first grant has not been sent."""
+        """Return True if part of the first grant is unsent and no hook holds credits back."""
         return self._initial and not self.held
 
     def release(self, now: int, plain: int, data: int) -> None:
-        """Release the credits of messages that were consumed at clock ``now``."""
+        """Schedule the return of the credits of messages that were consumed at clock ``now``.
+
+        Each credit becomes free after a random delay (LinkConfig.return_delay).
+        """
         low, high = self._config.return_delay
         for is_data, count in ((False, plain), (True, data)):
             for _ in range(count):
@@ -82,13 +86,13 @@ class CreditReturn:
             self.tick(now)
 
     def tick(self, now: int) -> None:
-        """Free the held credits that are due."""
+        """Make the held credits free whose delay has ended at clock ``now``."""
         while self._held and self._held[0][0] <= now:
             self._free[heapq.heappop(self._held)[1]] += 1
 
     @property
     def ready(self) -> tuple[bool, bool]:
-        """Return whether plain and data credits may be sent now."""
+        """Return whether plain and data credits may be sent now, a bool each."""
         config = self._config
         grants = config.grant_plain, config.grant_data
         plain, data = (
@@ -98,7 +102,7 @@ class CreditReturn:
         return plain, data
 
     def take(self) -> tuple[int, int]:
-        """Return the credit nibbles (plain, data) of the flit that is sent now."""
+        """Grant credits with the flit that is sent now; return their nibbles (plain, data)."""
         plain, data = (
             largest_credit(free) * ready for free, ready in zip(self._free, self.ready, strict=True)
         )
@@ -110,8 +114,9 @@ class CreditReturn:
         return encode_credit(plain), encode_credit(data)
 
     def spent(self, plain: int, data: int) -> bool:
-        """Subtract credits that the peer used; return False if it did not own them (clamped to
-        0).
+        """Subtract credits that the peer used; return False if it used more than it owned.
+
+        Its credits then become 0.
         """
         left = self.peer.plain - plain, self.peer.data - data
         self.peer.plain, self.peer.data = max(left[0], 0), max(left[1], 0)
@@ -129,10 +134,10 @@ WireFlit = tuple[int, int]
 
 
 class LinkPartner(Generic[TxT, RxT]):
-    """Base of HostLink and DeviceLink, with hooks for faults that damage no flit.
+    """Base of HostLink and DeviceLink: protocol state of one end of a link.
 
-    ``hold_*(True)`` may be repeated; ``hold_*(False)`` releases everything that was held. A reset
-    removes the hooks.
+    The methods ``hold_*`` and ``repeat_*`` inject faults that damage no flit. ``hold_*(True)`` may
+    be repeated; ``hold_*(False)`` releases everything that was held. A reset ends these faults.
     """
 
     tx_direction: Direction
@@ -201,7 +206,7 @@ class LinkPartner(Generic[TxT, RxT]):
 
     @property
     def unsent(self) -> tuple[int, int, int]:
-        """Return the numbers of unsent messages, data slots and raw flits."""
+        """Return the numbers of unsent messages, data slots and raw flits, as a tuple."""
         return self.packer.waiting, self.packer.owed, len(self._raw)
 
     @property
@@ -210,7 +215,7 @@ class LinkPartner(Generic[TxT, RxT]):
         return self.buffer.depth - self.buffer.free
 
     def send(self, message: TxT) -> None:
-        """Queue a message; it is sent when the link is up and has credits for it."""
+        """Queue a message; it is sent once the link is up and has credits for it."""
         self.packer.push(message)
 
     def inject(
@@ -241,14 +246,14 @@ class LinkPartner(Generic[TxT, RxT]):
     # -------------------------------------------------------------------------- hooks
 
     def hold_acks(self, held: bool) -> None:
-        """Hold back acknowledgements of the peer's flits."""
+        """Hold back (or release) the acknowledgements that this end owes for the peer's flits."""
         self.num_ack += self._acks or 0
         self._acks = None
         if held:
             self._acks, self.num_ack = self.num_ack, 0
 
     def hold_peer_acks(self, held: bool) -> None:
-        """Hold back the peer's acknowledgements, as if they arrived late."""
+        """Ignore acknowledgements from the peer until released, as if they arrived late."""
         late, self._peer_acks = self._peer_acks, None
         if held:
             self._peer_acks = late or 0
@@ -256,22 +261,26 @@ class LinkPartner(Generic[TxT, RxT]):
             self._acknowledged(late)
 
     def hold_credits(self, held: bool) -> None:
-        """Return no credits to the peer."""
+        """Return no credits to the peer until released."""
         self.returns.held = held
 
     def hold_peer_credits(self, held: bool) -> None:
-        """Have no credits to spend; credits that the peer grants are held."""
+        """Act as if this end had no credits, also none that the peer grants, until released."""
         if held and self._peer_credits is None:
             self._peer_credits, self.credits = self.credits, Credits()
         elif not held and self._peer_credits is not None:
             self.credits, self._peer_credits = self._peer_credits, None
 
     def repeat_sent(self) -> None:
-        """Send the next protocol or all-data flit twice, which breaks the rules of the link."""
+        """Inject a fault: send the next protocol or all-data flit (any but a control flit) twice.
+
+        The copy is sent directly after the flit. It has a valid CRC, so the peer processes the same
+        messages twice.
+        """
         self._repeat_tx = True
 
     def repeat_received(self) -> None:
-        """Receive the next protocol or all-data flit twice."""
+        """Process the next received protocol or all-data flit twice."""
         self._repeat_rx = True
 
     # -------------------------------------------------------------------------- sender
@@ -414,9 +423,10 @@ class LinkPartner(Generic[TxT, RxT]):
     # -------------------------------------------------------------------------- receiver
 
     def receive(self, protocol_id: int, flit: int) -> list[RxT]:
-        """Take a flit from the wire; return the messages that it completes.
+        """Process a flit from the wire; return the messages that it completes.
 
-        Flits also drive retry and credits, and errors are counted.
+        The flit also drives retry and credits; its errors are counted, and broken rules are added
+        to ``issues``.
         """
         self.counters["rx_flit"] += 1
         pid = decode_protocol_id(protocol_id)

@@ -44,7 +44,7 @@ class RetryBuffer:
         return self.replaying and self._entries[self.rd_ptr][1]
 
     def store(self, flit: int, adf: bool) -> None:
-        """Store a new retryable flit that is sent."""
+        """Store a new retryable flit that is being sent; ``adf``: it is an all-data flit."""
         self._entries[self.wr_ptr] = (flit, adf)
         self.wr_ptr = self.rd_ptr = (self.wr_ptr + 1) % self.depth
         self.free -= 1
@@ -58,22 +58,22 @@ class RetryBuffer:
         return False
 
     def holds(self, eseq: int) -> bool:
-        """Return True if a replay can start at flit ``eseq``."""
+        """Return True if a replay can start at sequence number ``eseq``: its flit is stored."""
         return eseq < self.depth and (self.wr_ptr - eseq) % self.depth <= self.depth - self.free
 
     def rewind(self, eseq: int) -> None:
-        """Set RdPtr to ESeq."""
+        """Set RdPtr to ``eseq``, so that a replay starts there."""
         self.rd_ptr = eseq
 
     def replay(self) -> int:
-        """Return the next flit of a replay."""
+        """Return the next flit of a replay and advance RdPtr."""
         flit = self._entries[self.rd_ptr][0]
         self.rd_ptr = (self.rd_ptr + 1) % self.depth
         return flit
 
 
 class Lrsm(Enum):
-    """Local retry state machine."""
+    """State of the local retry state machine, which requests replays; values are spec names."""
 
     NORMAL = "RETRY_LOCAL_NORMAL"
     LLRREQ = "RETRY_LLRREQ"
@@ -83,14 +83,14 @@ class Lrsm(Enum):
 
 
 class Rrsm(Enum):
-    """Remote retry state machine."""
+    """State of the remote retry state machine, which answers the peer's requests for a replay."""
 
     NORMAL = "RETRY_REMOTE_NORMAL"
     LLRACK = "RETRY_LLRACK"
 
 
 class RetryMachine:
-    """LRSM and RRSM of one link partner."""
+    """Both retry state machines (LRSM and RRSM) of one link partner."""
 
     def __init__(self, buffer: RetryBuffer, counters: Counter[str], config: LinkConfig) -> None:
         self._buffer, self._counters, self._config = buffer, counters, config
@@ -115,14 +115,14 @@ class RetryMachine:
         self._frames = 0
 
     def error(self) -> None:
-        """Report a lost flit: bad CRC or Protocol ID."""
+        """Record a flit lost to a bad CRC or Protocol ID; in NORMAL this starts a local retry."""
         self._frames = 0
         if self.lrsm is Lrsm.NORMAL:
             self._counters["retry_local"] += 1
             self._enter_llrreq()
 
     def other(self) -> None:
-        """Report any other flit, which ends a sequence of RETRY.Frame."""
+        """Record any other received flit, which ends a sequence of RETRY.Frame."""
         self._frames = 0
 
     def control(self, flit: ControlFlit) -> None:
@@ -170,7 +170,7 @@ class RetryMachine:
             self.lrsm = Lrsm.PHY_REINIT
 
     def phy_down(self) -> None:
-        """Start a retrain of the physical layer: flits on the wire are lost."""
+        """Record that the physical layer went down for a retrain; flits on the wire are lost."""
         self._frames = 0
         if self.lrsm is not Lrsm.ABORT:
             self._counters["phy_reinit"] += 1
@@ -180,7 +180,7 @@ class RetryMachine:
             self.rrsm = Rrsm.NORMAL
 
     def phy_up(self) -> None:
-        """End a retrain of the physical layer."""
+        """Record that the physical layer is up again; the LRSM then requests a replay."""
         self.retrain_request = False
         if self.lrsm is Lrsm.PHY_REINIT:
             self.num_retry = 0
@@ -190,11 +190,11 @@ class RetryMachine:
 
     @property
     def busy(self) -> bool:
-        """Return True during a retry of either direction."""
+        """Return True while either state machine is in a retry or RETRY flits are to be sent."""
         return self.lrsm is not Lrsm.NORMAL or self.rrsm is not Rrsm.NORMAL or bool(self._sequence)
 
     def next(self) -> ControlFlit | None:
-        """Return the RETRY flit that must be sent before any replay and any new flit."""
+        """Return the RETRY flit to send before any replay and any new flit, or None."""
         if not self._sequence:
             if self.rrsm is Rrsm.LLRACK and self._request is not None:
                 request = self._request
@@ -230,7 +230,7 @@ class RetryMachine:
         return flit
 
     def transmitted(self) -> None:
-        """Count a sent flit for TIMEOUT."""
+        """Count a sent flit for TIMEOUT; when it expires, the RETRY.Req is sent again."""
         if self.lrsm is Lrsm.LOCAL_IDLE:
             self.timeout += 1
             if self.timeout >= self._config.retry_timeout:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HostLink against DeviceLink and a plain memory over a wire that loses and corrupts flits."""
+"""Tests of HostLink with DeviceLink and a plain memory over a wire that loses or damages flits."""
 
 import random
 from collections.abc import Callable
@@ -51,7 +51,10 @@ def receive(host: HostLink, *controls: ControlFlit) -> None:
 
 
 def damage(rng: random.Random, rate: float) -> Callable[[WireFlit], WireFlit]:
-    """Return a hook that damages a share of the flits, a fifth of them in their Protocol ID."""
+    """Return a hook that damages a share ``rate`` of flits, a fifth of them in the Protocol ID.
+
+    The others get one wrong bit.
+    """
 
     def change(flit: WireFlit) -> WireFlit:
         if rng.random() >= rate:
@@ -267,7 +270,7 @@ def test_buffer_limits() -> None:
 
 # -- the first flits: neither end may lose the other's INIT.Param ---------------------------------
 def comes_up(bench: LinkBench) -> None:
-    """Check that credits flow both ways, no error is reported, and both ends become idle."""
+    """Check that both ends receive credits, report no error, and end with their LRSM in NORMAL."""
     both = bench.host, bench.device
     bench.run(lambda: all(end.credits.plain and end.credits.data for end in both), 9000)
     bench.steps(200)
@@ -279,7 +282,11 @@ ENDS = {"h": [Direction.S2M], "d": [Direction.M2S], "hd": [*Direction], "": []}
 
 
 def starting(first: int, ends: str) -> LinkBench:
-    """Return a bench that damages the first flits to the host, to the device or to both."""
+    """Return a bench, not run yet, with retry on, whose first flits are damaged.
+
+    In clocks 1 to ``first`` all flits to the ends named in ``ends`` ("h", "d", "hd" or "") are
+    damaged.
+    """
     bench = LinkBench.make(first, retry=True)
     bench.delay = dict.fromkeys(Direction, 3)
     for direction in ENDS[ends]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link tracker: no error on good traffic, and exactly one error for one broken rule."""
+"""Tests of the link tracker: no error on good traffic, and exactly one error per broken rule."""
 
 import random
 from collections.abc import Callable
@@ -30,7 +30,7 @@ M2S, S2M = Direction.M2S, Direction.S2M
 
 
 class Tracked(LinkBench):
-    """Bench with a tracker."""
+    """Bench of host and device whose flits a LinkTracker checks."""
 
     tracker: LinkTracker
 
@@ -40,7 +40,10 @@ class Tracked(LinkBench):
         super().__init__(plain.stub, plain.config, LinkTracker(retry))
 
     def says(self, direction: Direction, *payloads: int | ControlFlit) -> None:
-        """Put flits on the pins that no link layer sent."""
+        """Show control flits or payloads that no link layer has sent to the tracker.
+
+        Their CRC is good.
+        """
         for one in payloads:
             payload = one if isinstance(one, int) else encode_control(one)
             self.observe(direction, (PID, seal(payload)))
@@ -70,8 +73,10 @@ def test_good_traffic(seed: int, dense: bool, retry: bool) -> None:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("where", ["down", "up", "behind"])
 def test_retry_on_every_side(seed: int, where: str) -> None:
-    """Check that each message is seen once and in time wherever flits are lost; only crc is
-    reported.
+    """Check that the tracker sees each message once when flits are damaged, and reports only CRCs.
+
+    ``where`` says where they are damaged: on the pins to the device, on the pins to the host, or
+    after the pins.
     """
     rng = random.Random(seed)
 
@@ -139,12 +144,12 @@ def test_initialisation_order() -> None:
 
 
 def _ndr_first(payload: int) -> bool:
-    """Match a protocol flit with a valid first NDR in slot 0 (H4) and no data."""
+    """Return True for a protocol flit with H4 in slot 0, a valid first NDR and no data."""
     return payload >> 5 & 7 == 4 and not payload & 1 and bool(payload >> 32 & 1)
 
 
 def _once(change: Callable[[int], int]) -> Change:
-    """Return a hook that changes the payload of the first flit with an NDR."""
+    """Return a hook that changes the payload of the first flit with an NDR in slot 0."""
     left = [True]
 
     def apply(flit: WireFlit) -> WireFlit:
@@ -252,7 +257,10 @@ def _said(direction: Direction, *flits: ControlFlit) -> list[tuple[Direction, Co
 
 
 def _replay(s2m: int, num_retry: int = 1) -> list[tuple[Direction, ControlFlit]]:
-    """Return a RETRY.Req of the host for the last flit, and the device's RETRY.Ack."""
+    """Return a RETRY.Req of the host for the last S2M flit, then the device's RETRY.Ack.
+
+    RETRY.Frame flits precede both.
+    """
     ack = RetryAck(False, num_retry=num_retry, eseq=s2m - 1, wr_ptr=s2m)
     return _said(M2S, *FRAMES, RetryReq(s2m - 1, 1)) + _said(S2M, *FRAMES, ack)
 

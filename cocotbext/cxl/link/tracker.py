@@ -56,7 +56,11 @@ _IN_FLIGHT = 4  # flits that a falling phy_up may catch between the pins and the
 
 
 class LinkTracker:
-    """Link tracker; takes every valid flit of both directions in order of time, rx (M2S) first."""
+    """Checker of the link rules, from the flits on the pins alone.
+
+    Pass it every valid flit of both directions in order of time; of two flits in one clock, the M2S
+    one first.
+    """
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class LinkTracker:
         self.reset()
 
     def reset(self) -> None:
-        """Reset the state of the link; errors and counts stay."""
+        """Forget the state of the link and the device counters; lists of errors stay."""
         m2s = Way(Direction.M2S, M2SUnpacker())
         s2m = Way(Direction.S2M, S2MUnpacker())
         self.m2s, self.s2m = m2s, s2m
@@ -95,7 +99,7 @@ class LinkTracker:
             self._on_error(self.cycle, text, data)
 
     def phy_down(self) -> None:
-        """Record a drop of phy_up: the device accepts nothing before a RETRY.Ack."""
+        """Record that phy_up fell: the device then accepts nothing before a RETRY.Ack."""
         way = self.m2s
         if self.retry and way.clean_seen:
             way.frozen = way.uncertain = True
@@ -105,7 +109,7 @@ class LinkTracker:
     # -------------------------------------------------------------------------- flits
 
     def observe(self, direction: Direction, protocol_id: int, flit: int, cycle: int) -> FlitEvent:
-        """Take one flit that was transferred in clock ``cycle``."""
+        """Check a flit that was transferred in clock ``cycle``; return it as an event."""
         self.cycle = cycle
         way, other = self.m2s, self.s2m
         if direction is Direction.S2M:
@@ -165,7 +169,7 @@ class LinkTracker:
         return event
 
     def _accept(self, way: Way, other: Way, flit: int, control: ControlFlit | None) -> bool:
-        """Count a good retryable flit, unless it breaks the replay."""
+        """Record a good retryable flit; False if it breaks a replay or precedes INIT.Param."""
         if way.cursor < way.accepted:
             text = f"flit {way.cursor} is another one than when it was sent first"
             self._error(
@@ -351,11 +355,11 @@ class LinkTracker:
 
     @property
     def idle(self) -> bool:
-        """Return True if no response and no data slot is owed."""
+        """Return True if no response is owed and no data slot is owed in either direction."""
         return not self.outstanding and not self.m2s.unpacker.owed and not self.s2m.unpacker.owed
 
     def finish(self, cycle: int) -> None:
-        """End the test: report everything that is still owed as an error."""
+        """Add an error for everything still owed at the end of a test, in clock ``cycle``."""
         self.cycle = cycle
         for (is_drs, tag, ldid), count in self.outstanding.items():
             text = f"{count} {channel(is_drs)} owed for tag {tag:04X} LD-ID {ldid}"

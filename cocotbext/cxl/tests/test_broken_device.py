@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time-outs of the host that take long on pins, and the absence of errors for a slow device.
+"""Tests of the host's time-outs that take long on pins, and of a slow device without errors.
 
 `test_host_and_device` and `test_uvm_agent` have the other errors for a broken device.
 """
@@ -27,7 +27,7 @@ READ = "M2SReq MEM_RD tag=0007 ld=3 addr=0x40"
 
 
 class Agent(LinkBench):
-    """Driver and monitor without pins."""
+    """Link partners with the host's request table, watchdog and error log, without pins."""
 
     def __init__(self, stub: DeviceStub, retry: bool = False, limit: int = LIMIT) -> None:
         self.logged: list[str] = []
@@ -59,7 +59,7 @@ class Agent(LinkBench):
                 self.log.report(self.clock, wrong)
 
     def raised(self, clocks: int) -> CxlError:
-        """Return the error that a waiting call raises within these clocks."""
+        """Run up to ``clocks`` clocks; return the error that a waiting call would raise."""
         for _ in range(clocks):
             self.step()
             try:
@@ -75,7 +75,7 @@ def agent_of(fault: DeviceFault, retry: bool = False, limit: int = LIMIT) -> Age
 
 
 def read_by(fault: DeviceFault, retry: bool = False) -> Agent:
-    """Return an agent whose link is up and that has just issued a read."""
+    """Return an agent with a broken device, whose link is up and that has just issued a read."""
     agent = agent_of(fault, retry)
     agent.steps(60)
     agent.send(M2SReq(ReqOp.MEM_RD, 7, 0x40, ldid=3))
@@ -103,8 +103,9 @@ def test_flits_that_are_never_acknowledged() -> None:
 
 
 def test_requests_without_a_response_that_cannot_leave() -> None:
-    """Check MemSpecRd without credits: no response is owed, and drain() would wait for it to be
-    sent.
+    """Check that MemSpecRd requests without credits time out, although no response is owed.
+
+    Otherwise drain() would wait for ever for them to be sent.
     """
     agent = agent_of(DeviceFault.NO_CREDIT_RETURN)
     agent.steps(60)
@@ -115,7 +116,7 @@ def test_requests_without_a_response_that_cannot_leave() -> None:
 
 
 def test_a_retry_that_is_never_acknowledged() -> None:
-    """Check that the host does not use all 110 tries of the protocol if no RETRY.Ack arrives."""
+    """Check that the host times out if no RETRY.Ack arrives, before the protocol's 110 tries."""
     agent = read_by(DeviceFault.NO_RETRY_ACK, True)
     agent.watchdog = Watchdog(agent.cfg, agent.host, agent.requests)
     agent.cfg.link.retry_timeout = 1 << 30
@@ -129,15 +130,19 @@ def test_a_retry_that_is_never_acknowledged() -> None:
 
 
 def test_a_device_that_retrains_for_ever() -> None:
-    """Check that retries restart a time-out only a limited number of times."""
+    """Check that a host times out on a device that retrains for ever.
+
+    Only a limited number of retries restart the time-out.
+    """
     agent = read_by(DeviceFault.RETRAINS, True)
     text = str(agent.raised(20_000))
     assert "retrains: " in text
 
 
 def test_the_retries_of_the_protocol_are_waited_for() -> None:
-    """Check that a link that the device cannot receive gets 110 tries until the device is in
-    ABORT.
+    """Check that each of 110 retries restarts the response time-out, and that it then expires.
+
+    The protocol needs so many until a device whose flits are never received is in ABORT.
     """
     agent = read_by(DeviceFault.LOST_RESPONSE, True)
     for _ in range(110):
@@ -148,7 +153,10 @@ def test_the_retries_of_the_protocol_are_waited_for() -> None:
 
 
 def test_a_slow_device_is_waited_for() -> None:
-    """Check that a queued request gets all the time that the requests before it need."""
+    """Check that a slow device causes no time-out.
+
+    The time of a request starts when it becomes the oldest one.
+    """
     link = DeviceLink(LinkConfig(return_delay=(100, 130), grant_plain=1))
     agent = Agent(DeviceStub(link, (80, 120), random.Random(2)))
     agent.steps(60)
@@ -172,7 +180,7 @@ def test_a_reset_is_no_time_out_if_nobody_waits() -> None:
 
 
 def test_a_request_more_than_there_are_tags() -> None:
-    """Check the error if all tags are in use: the search for a free one would never end."""
+    """Check the error if all 65,536 tags are in use, where a search for a free one never ends."""
     log = ErrorLog(lambda _text: None)
     requests = Outstanding(log, random.Random(1), sequential=True)
     for _ in range(1 << 16):

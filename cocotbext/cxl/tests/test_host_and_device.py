@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CxlMemHost with CxlMemDevice on bench_wire, in plain cocotb; a monitor checks every run."""
+"""Tests of CxlMemHost with CxlMemDevice on bench_wire, in plain cocotb, checked by a monitor."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SIZE = 1 << 14
 
 @dataclass
 class Bench:
-    """Both ends and the monitor."""
+    """Host, device and monitor of one test on bench_wire."""
 
     dut: Any
     host: CxlMemHost
@@ -57,21 +57,23 @@ class Bench:
     rng: random.Random
 
     def check(self) -> None:
-        """Check that nothing reports an error."""
+        """Check that none of host, device and monitor has an error."""
         self.host.check()
         self.device.check()
         self.monitor.check()
 
     def random_range(self) -> tuple[int, int]:
-        """Return (address, length) anywhere in the memory: from parts of a line to ten lines."""
+        """Return a random (address, length) within the memory, from 0 bytes to ten lines."""
         length = self.rng.choice((0, 1, self.rng.randrange(64), 64, self.rng.randrange(640)))
         return self.rng.randrange(SIZE - length), length
 
 
 @asynccontextmanager
 async def bench(dut: Any, cfg: CxlConfig, stub: DeviceStub | None = None) -> AsyncIterator[Bench]:
-    """Yield a link that is up (with ``stub``: just out of reset); then stop both ends, so that the
-    next test can use the pins.
+    """Yield host, device and monitor with the link up; stop them at the end of the block.
+
+    With a device model ``stub`` the link is only out of reset. After the block the next test can
+    use the pins.
     """
     rng = random.Random(5)
     dut.break_hold.value = 0
@@ -99,7 +101,10 @@ async def bench(dut: Any, cfg: CxlConfig, stub: DeviceStub | None = None) -> Asy
 
 
 async def random_traffic(run: Bench, count: int) -> None:
-    """Run reads and writes against a bytearray, up to 16 in flight if they do not overlap."""
+    """Run ``count`` random reads and writes against a bytearray, then compare the whole memory.
+
+    Up to 16 are in flight if they do not overlap.
+    """
     model = bytearray(SIZE)
     busy: list[tuple[int, int, Task[None]]] = []
 
@@ -139,7 +144,7 @@ SHAPES = {
 @cocotb.test()
 @cocotb.parametrize(shape=list(SHAPES))
 async def any_length_and_alignment(dut: Any, shape: str) -> None:
-    """Check random traffic against the model, on a link of each kind."""
+    """Check random traffic of any length and alignment on links of three configurations."""
     async with bench(dut, SHAPES[shape]) as run:
         await random_traffic(run, 150)
         run.check()
@@ -147,7 +152,7 @@ async def any_length_and_alignment(dut: Any, shape: str) -> None:
 
 @cocotb.test()
 async def under_retry(dut: Any) -> None:
-    """Check the same with damaged flits in both directions and retrains of the physical layer."""
+    """Check random traffic with damaged flits in both directions and with physical retrains."""
     cfg = CxlConfig.starved(4)
     cfg.link.retry, cfg.link.retry_timeout = True, 300
     cfg.waive = lambda rule, way: (rule, way) == ("crc", "M2S")
@@ -177,9 +182,7 @@ async def under_retry(dut: Any) -> None:
 
 @cocotb.test()
 async def damage_by_the_device(dut: Any) -> None:
-    """Check the device's own hooks: the host requests again what the device damages before its
-    pins.
-    """
+    """Check both damage hooks of CxlMemDevice: traffic recovers by a retry of the noticing end."""
     cfg = CxlConfig.dense(6)
     cfg.link.retry, cfg.link.retry_timeout = True, 300
     # The monitor cannot know what the device drops after its pins.
@@ -202,14 +205,14 @@ async def damage_by_the_device(dut: Any) -> None:
 
 
 async def random_traffic_again(run: Bench) -> None:
-    """Write all of the memory first, because the model begins with zeros."""
+    """Write zeros to the whole memory, with which the model begins, then run random traffic."""
     await run.host.write(0, bytes(SIZE))
     await random_traffic(run, 20)
 
 
 @cocotb.test()
 async def poison(dut: Any) -> None:
-    """Check poison in both directions; a read of it raises an error that contains the data."""
+    """Check poison in both directions: reading it raises CxlPoisonError with lines and data."""
     async with bench(dut, CxlConfig.dense(1)) as run:
         host, device = run.host, run.device
         await host.write(0x100, bytes(range(128)), poison=True)
@@ -231,9 +234,7 @@ async def poison(dut: Any) -> None:
 
 @cocotb.test()
 async def what_the_device_says_of_a_host(dut: Any) -> None:
-    """Check the device's own checks (negative twin): addresses beyond it, reserved codes, lost
-    flits.
-    """
+    """Check that the device reports a wrong host: addresses beyond it, reserved codes, losses."""
     cfg = CxlConfig.dense(1)
     async with bench(dut, cfg) as run:
         host, device = run.host, run.device
@@ -255,7 +256,7 @@ async def what_the_device_says_of_a_host(dut: Any) -> None:
 
 @cocotb.test()
 async def changed_responses(dut: Any) -> None:
-    """Check the device's hook: a changed response reaches the host, a dropped one is a time-out."""
+    """Check the device's response hook: a changed response is read, a dropped one times out."""
     cfg = CxlConfig(response_timeout=300)
     cfg.waive = lambda rule, _way: rule in ("timeout", "end")
     async with bench(dut, cfg) as run:
@@ -268,13 +269,13 @@ async def changed_responses(dut: Any) -> None:
 
 
 def flipped(_request: M2SMessage, response: S2MMessage | None) -> S2MMessage | None:
-    """Set all bytes of a read to 1."""
+    """Return the response with all data bytes set to 1; other responses unchanged."""
     return replace(response, data=b"\1" * 64) if isinstance(response, S2MDRS) else response
 
 
 @cocotb.test()
 async def reset_in_flight(dut: Any) -> None:
-    """Check that a reset ends reads with an error; then the link comes up with the same memory."""
+    """Check that a reset ends reads in flight with an error, and that the memory survives it."""
     async with bench(dut, CxlConfig.dense(1)) as run:
         await run.host.write(5, b"kept")
         task = cocotb.start_soon(run.host.read(0, 640))
@@ -290,7 +291,10 @@ async def reset_in_flight(dut: Any) -> None:
 
 @cocotb.test()
 async def ranges_that_no_message_can_address(dut: Any) -> None:
-    """Check ValueError before anything is sent; reading nothing returns nothing."""
+    """Check ValueError for ranges beyond 2**52, and errors for signals that a bus does not have.
+
+    Reading 0 bytes returns nothing.
+    """
     async with bench(dut, CxlConfig.dense(1)) as run:
         for address, length in ((-1, 4), (0, -1), ((1 << 52) - 1, 2)):
             with pytest.raises(ValueError, match="do not fit in 52 address bits"):
@@ -305,7 +309,7 @@ async def ranges_that_no_message_can_address(dut: Any) -> None:
 
 @cocotb.test()
 async def a_bus_without_the_optional_signals(dut: Any) -> None:
-    """Check a bus without stall, phy_up and reset."""
+    """Check writes and reads on a bus without s2m_ready, phy_up, retrain_request and reset."""
     dut.break_hold.value = 0
     dut.rst_n.value = dut.tx_ready.value = dut.phy_up.value = 1
     clock = Clock(dut.clk, 2, "ns", impl="gpi")
@@ -345,7 +349,7 @@ async def drain(run: Bench) -> None:
 
 
 async def fill(run: Bench) -> None:
-    """Write until there is no room."""
+    """Issue 200 writes, more than the host has room for."""
     await run.host.wait_up()
     for k in range(200):
         await run.host.issue(M2SRwD(RwdOp.MEM_WR, 0, 64 * k, data=bytes(64)))
@@ -397,7 +401,7 @@ BROKEN: dict[str, tuple[DeviceFault, Callable[[Bench], Awaitable[None]], str]] =
 @cocotb.test(timeout_time=20, timeout_unit="us")
 @cocotb.parametrize(name=list(BROKEN))
 async def broken_device(dut: Any, name: str) -> None:
-    """Check that the call raises within the time-out, and every later call and check() as well."""
+    """Check that a call on a broken device raises in time, as do later calls and check()."""
     fault, call, text = BROKEN[name]
     kind = CxlTimeout if "time-out" in text else CxlError
     cfg = CxlConfig(response_timeout=LIMIT, link_up_timeout=LIMIT)
@@ -416,12 +420,12 @@ async def broken_device(dut: Any, name: str) -> None:
 
 
 def test_host_and_device(run_cocotb: RunCocotb) -> None:
-    """Run all of the above on each simulator."""
+    """Run the cocotb tests of this module on each simulator."""
     assert run_cocotb("cocotbext.cxl.tests.test_host_and_device") == (20, 0)
 
 
 def fresh_python(code: str) -> None:
-    """Run code in a new Python process; its exit code must be 0."""
+    """Run code in a new Python process and check that its exit code is 0."""
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False
     )
@@ -429,7 +433,7 @@ def fresh_python(code: str) -> None:
 
 
 def test_wire_and_link_need_no_cocotb() -> None:
-    """Check that they import without cocotb, and that parts that need it say so."""
+    """Check that wire and link import without cocotb, and that other names raise clear errors."""
     fresh_python("""
 import sys
 sys.modules.update(dict.fromkeys(("cocotb", "pyuvm", "numpy")))  # importing these now fails

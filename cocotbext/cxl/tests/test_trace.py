@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writer of link traces: recording must not change the result of a test."""
+"""Tests of the writer of link traces."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ IDLE = ProtocolCode.CACHEMEM.word, seal(encode_control(RetryIdle()))
 
 
 def test_two_runs_in_one_test_are_recorded(run_cocotb: RunCocotb, tmp_path: Path) -> None:
-    """Check that the first run's monitor does not write to its closed trace during the second
-    run.
-    """
+    """Check that two UVM runs in one cocotb test write two equal, full recordings to one trace."""
     path = tmp_path / "link.trace"
     only = {"COCOTB_TEST_FILTER": "waived_time_out", "NF_LINK_TRACE": str(path)}
     assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent", **only) == (1, 0)
@@ -45,9 +43,7 @@ def test_nothing_is_written_after_the_end(tmp_path: Path) -> None:
 def test_the_next_test_goes_on_where_a_failed_one_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check that the last flits of a failed test, whose writer stays open, are neither lost nor out
-    of order.
-    """
+    """Check that a new writer appends to the trace after the flits of one that was not closed."""
     monkeypatch.setenv("NF_LINK_TRACE", str(tmp_path / "t"))
     for clock in (1, 2, 3):
         writer = from_environment()
@@ -60,7 +56,7 @@ def test_the_next_test_goes_on_where_a_failed_one_stopped(
 
 
 def test_the_last_flits_of_a_failed_test_are_there(tmp_path: Path) -> None:
-    """Check a forked simulator, which ends by _exit without flushing Python's buffers."""
+    """Check that flits reach the file in a process that ends by os._exit, without a flush."""
     script = f"""
 import atexit, os
 atexit.register(os._exit, 0)

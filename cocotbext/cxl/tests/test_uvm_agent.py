@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pyuvm agent on bench_wire with CxlMemDevice."""
+"""Tests of the pyuvm agent on bench_wire with CxlMemDevice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ READ = M2SReq(ReqOp.MEM_RD, 0, 0x40)
 
 
 class Batch(CxlMemSequence):
-    """Sequence with all messages in one item."""
+    """Sequence that sends all messages in one item and keeps the responses."""
 
     def __init__(self, messages: list[M2SMessage]) -> None:
         super().__init__("batch")
@@ -52,7 +52,7 @@ class Batch(CxlMemSequence):
 
 
 class Memory(CxlMemSequence):
-    """Sequence that writes, then reads back, one item each."""
+    """Sequence that writes lines, reads them back and compares them, one item each."""
 
     async def body(self) -> None:
         rng = random.Random(3)
@@ -69,13 +69,16 @@ class Memory(CxlMemSequence):
 
 
 class AgentTest(uvm_test):
-    """Agent, wire and device; subclasses add ``traffic``, or another ``session``."""
+    """uvm_test with an active and a passive agent, the wire and a device.
+
+    Subclasses change ``traffic`` or the whole ``session``.
+    """
 
     dut: Any
     fault: DeviceFault | None = None
 
     def configure(self) -> CxlConfig:
-        """Return the settings of the host."""
+        """Return the settings of host and monitors."""
         return CxlConfig.dense(1)
 
     def build_phase(self) -> None:
@@ -108,7 +111,7 @@ class AgentTest(uvm_test):
         self.drop_objection()
 
     async def session(self) -> None:
-        """Bring the link up, send traffic, and check that both monitors have seen it."""
+        """Bring the link up, send traffic, and check that both monitors saw the same requests."""
         await self.agent.host.wait_up()
         await self.traffic()
         await self.agent.host.drain()
@@ -120,7 +123,7 @@ class AgentTest(uvm_test):
         assert monitor.tracker.idle, monitor.tracker.outstanding
 
     async def traffic(self) -> None:
-        """Send 500 messages, twice."""
+        """Send 500 random messages in one item, twice, and check that all are answered."""
         for _ in range(2):
             batch = Batch(random_requests(self.rng, 500))
             await batch.start(self.agent.sequencer)
@@ -128,7 +131,7 @@ class AgentTest(uvm_test):
 
 
 class Pattern(AgentTest):
-    """A tx_ready pattern and single items."""
+    """Test with a fixed pattern of tx_ready, sequential tags and one item per message."""
 
     def configure(self) -> CxlConfig:
         cfg = CxlConfig.dense(7)
@@ -141,7 +144,7 @@ class Pattern(AgentTest):
 
 
 class Injected(AgentTest):
-    """Raw flits: a hand-made request is answered, a reserved format is counted by the device."""
+    """Test of raw flits: a valid request is answered, a reserved format is a protocol error."""
 
     def configure(self) -> CxlConfig:
         cfg = CxlConfig.dense(9)
@@ -162,7 +165,7 @@ class Injected(AgentTest):
 
 
 class BrokenHold(AgentTest):
-    """Negative twin of the pin checks; it must fail."""
+    """Negative twin of the pin checks: a changed stalled flit raises RuntimeError."""
 
     def configure(self) -> CxlConfig:
         cfg = CxlConfig.dense(10)
@@ -181,7 +184,7 @@ class BrokenHold(AgentTest):
 
 
 class LostInSequence(AgentTest):
-    """Lost response whose error the sequence receives, not the task of the driver."""
+    """Test of a lost response: the sequence gets the error, not the driver's task."""
 
     fault = DeviceFault.LOST_RESPONSE
     text = "owed: DRS for M2SReq MEM_RD tag="
@@ -198,13 +201,13 @@ class LostInSequence(AgentTest):
 
 
 class NoRoomInSequence(LostInSequence):
-    """Item that waits for room without credits."""
+    """Test of a device that returns no credits: an item that waits for room gets the error."""
 
     fault, text = DeviceFault.NO_CREDIT_RETURN, "no RwD credits from the device"
 
 
 class WaivedAndReset(LostInSequence):
-    """Deliberate, waived time-out; after a reset calls wait again."""
+    """Test of a waived time-out, after which a reset makes the host usable again."""
 
     ran: ClassVar[CxlMemAgent]
 
@@ -236,27 +239,30 @@ async def _run(dut: Any, test: type[AgentTest], clock: bool = True) -> None:
 @cocotb.test()
 @cocotb.parametrize(test=[AgentTest, Pattern, Injected])
 async def agent(dut: Any, test: type[AgentTest]) -> None:
-    """Run every test above except the negative one."""
+    """Run the UVM tests that must pass."""
     await _run(dut, test)
 
 
 @cocotb.test(expect_error=RuntimeError)
 async def pin_checks_see_a_broken_hold(dut: Any) -> None:
-    """Check that the monitor reports the error; RuntimeError is the expected result."""
+    """Check that the monitor reports a flit that changes while stalled.
+
+    The test BrokenHold then ends by a RuntimeError, which is expected.
+    """
     await _run(dut, BrokenHold)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="us")
 @cocotb.parametrize(test=[LostInSequence, NoRoomInSequence])
 async def broken_device(dut: Any, test: type[AgentTest]) -> None:
-    """Check that items raise within the time-out and that check_phase fails as well."""
+    """Check that items of a sequence raise in time with a broken device, and check_phase fails."""
     with pytest.raises(AssertionError, match=" errors, first: clock "):
         await _run(dut, test)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="us")
 async def waived_time_out(dut: Any) -> None:
-    """Check that the test is green, and so is its next run: nothing of the first one continues."""
+    """Check that a UVM test with a waived time-out passes twice; no task of the first run stays."""
     for first in (True, False):
         await _run(dut, WaivedAndReset, clock=first)
         agent = WaivedAndReset.ran
@@ -266,5 +272,5 @@ async def waived_time_out(dut: Any) -> None:
 
 
 def test_uvm_agent(run_cocotb: RunCocotb) -> None:
-    """Run all of the above on each simulator."""
+    """Run the cocotb tests of this module on each simulator."""
     assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent") == (7, 0)

@@ -18,7 +18,7 @@ def be_to_slot(be: int) -> int:
 
 
 def slot_to_be(slot: int) -> int:
-    """Invert be_to_slot(); the upper half is reserved."""
+    """Return the 64 byte enables in a byte-enable slot; its upper 64 bits are ignored."""
     return slot & 0xFFFF_FFFF_FFFF_FFFF
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random requests."""
+"""Random M2S requests for tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqO
 
 
 def random_requests(rng: random.Random, count: int, lines: int = 16) -> list[M2SMessage]:
-    """Return reads, writes and partial writes of some lines; the n-th has tag n."""
+    """Return ``count`` random reads, writes and partial writes of lines 0 .. ``lines`` - 1.
+
+    The n-th request has tag n, from 0.
+    """
     out: list[M2SMessage] = []
     for tag in range(count):
         addr, ldid, kind = 64 * rng.randrange(lines), rng.randrange(16), rng.randrange(4)

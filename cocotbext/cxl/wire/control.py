@@ -85,8 +85,9 @@ class RetryFrame(_Control):
 
 @dataclass(frozen=True, slots=True)
 class InitParam(_Control):
-    """INIT.Param: first non-RETRY flit, with version 2 and the wrap value of the sender's retry
-    buffer.
+    """INIT.Param: first control flit of a side other than RETRY flits.
+
+    It carries version 2 and the wrap value of the sender's retry buffer.
     """
 
     CODE = 0xC, 8
@@ -112,13 +113,16 @@ _CODE: Final = Fields(llctrl=(32, _NIBBLE), subtype=(36, _NIBBLE))
 
 
 def _full_ack(payload: int) -> int:
-    """Convert an 8-bit Ack field to Full_Ack = {Ack[7:4], Ak, Ack[2:0]}, and back."""
+    """Convert an 8-bit Ack field to Full_Ack = {Ack[7:4], Ak, Ack[2:0]}, and back (own inverse).
+
+    This swaps payload bits 2 (Ak) and 67 (Ack[3]).
+    """
     header, body = payload >> 2 & 1, payload >> 67 & 1
     return payload & ~(1 << 2 | 1 << 67) | header << 67 | body << 2
 
 
 def encode_control(flit: ControlFlit) -> int:
-    """Return the 512-bit payload. Raise ValueError if a field does not fit."""
+    """Return the 512-bit payload of a control flit. Raise ValueError if a field does not fit."""
     if isinstance(flit, UnknownControl):
         return 1 | _CODE.pack(flit)
     payload = 1 | _CODE.pack(UnknownControl(*flit.CODE)) | flit.FIELDS.pack(flit)
@@ -126,7 +130,11 @@ def encode_control(flit: ControlFlit) -> int:
 
 
 def decode_control(payload: int) -> tuple[ControlFlit, list[str]]:
-    """Return the control flit and its wrong static bits. Type = 1 is assumed."""
+    """Return the control flit of a 512-bit payload, and a text for each violation in it.
+
+    Violations are static bits that are 1, a reserved code and a version of INIT.Param other than 2.
+    The Type bit is not checked.
+    """
     code = payload >> 32 & 15, payload >> 36 & 15
     if code not in _KINDS:
         return UnknownControl(*code), [f"LLCTRL {code[0]:X}h SubType {code[1]:X}h is reserved"]
@@ -147,5 +155,5 @@ def _lowest(value: int) -> int:
 
 
 def is_retryable(flit: ControlFlit) -> bool:
-    """Return True if the flit passes the retry buffer and is acknowledged."""
+    """Return True for LLCRD and INIT.Param, which pass the retry buffer and are acknowledged."""
     return isinstance(flit, Llcrd | InitParam)

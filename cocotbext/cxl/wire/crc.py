@@ -52,7 +52,7 @@ def crc16(payload: int) -> int:
 
 
 def seal(payload: int) -> int:
-    """Return the 528-bit flit of a payload."""
+    """Return the 528-bit flit of a 512-bit payload: the payload with its CRC above it."""
     return payload | crc16(payload) << PAYLOAD_BITS
 
 
@@ -62,5 +62,5 @@ def crc_ok(flit: int) -> bool:
 
 
 def syndrome_of_bit(bit: int) -> int:
-    """Return the contribution of an error in flit bit 0..527 to (received CRC xor computed CRC)."""
+    """Return how an error in flit bit 0..527 changes (received CRC xor computed CRC), 16 bits."""
     return COLUMNS[bit] if bit < PAYLOAD_BITS else 1 << bit - PAYLOAD_BITS

@@ -11,7 +11,13 @@ from cocotbext.cxl.wire.slots import LAYOUTS, SlotUse
 
 
 def describe(flit: int, direction: Direction, owed: int = 0) -> str:
-    """Describe a 528-bit flit; ``owed``: data slots owed before it (more than 3: all data)."""
+    """Return the text of a 528-bit flit: its type, CRC and header, then one line per slot.
+
+    Args:
+        flit: payload and CRC.
+        direction: decides which slot formats are used.
+        owed: data slots still owed before this flit; with more than 3 it is an all-data flit.
+    """
     payload = flit & PAYLOAD_MASK
     crc, good = flit >> FLIT_BITS - 16, crc16(payload)
     tail = f"CRC {crc:04X}" + ("" if crc == good else f" BAD, computed {good:04X}")
@@ -48,9 +54,7 @@ def describe(flit: int, direction: Direction, owed: int = 0) -> str:
 
 
 def describe_message(message: Message) -> str:
-    """Describe a message in one line: opcode, tag, LD-ID, address and unusual fields, without
-    data.
-    """
+    """Describe a message in one line: opcode, tag, LD-ID, address or DevLoad, poison; no data."""
     name = getattr(message.opcode, "name", f"opcode {message.opcode}")
     text = f"{type(message).__name__} {name} tag={message.tag:04X} ld={message.ldid}"
     if isinstance(message, M2SReq | M2SRwD):

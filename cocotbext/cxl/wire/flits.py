@@ -33,7 +33,7 @@ class Direction(Enum):
 
 
 class ProtocolCode(IntEnum):
-    """8-bit protocol codes; a Protocol ID is a code twice. _EDS ends a data stream."""
+    """8-bit protocol codes; a Protocol ID is the same code twice. Codes _EDS end a data stream."""
 
     CACHEMEM = 0x55
     CACHEMEM_EDS = 0x87
@@ -46,7 +46,7 @@ class ProtocolCode(IntEnum):
 
     @property
     def word(self) -> int:
-        """Return the 16-bit Protocol ID."""
+        """Return the 16-bit Protocol ID: the code in both bytes."""
         return int(self) * 0x101
 
     @property
@@ -56,13 +56,16 @@ class ProtocolCode(IntEnum):
 
     @property
     def is_null(self) -> bool:
-        """Return True if the flit is dropped silently."""
+        """Return True for NULL and NULL_EDS, whose flits are dropped silently."""
         return self in (ProtocolCode.NULL, ProtocolCode.NULL_EDS)
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolId:
-    """Decoded Protocol ID; no code if uncorrectable; ``corrected`` if one half was bad."""
+    """Decoded 16-bit Protocol ID.
+
+    ``code`` is None if it is uncorrectable; ``corrected`` is True if one half was bad.
+    """
 
     code: ProtocolCode | None
     corrected: bool = False
@@ -85,8 +88,10 @@ def decode_protocol_id(word: int) -> ProtocolId:
 
 
 def encode_credit(count: int) -> int:
-    """Return the nibble for ``count`` CXL.mem credits: 0, 1, 2, 4 .. 64. Raise ValueError for
-    others.
+    """Return the 4-bit credit nibble for ``count`` CXL.mem credits.
+
+    Raises:
+        ValueError: ``count`` is none of 0, 1, 2, 4, 8, 16, 32, 64.
     """
     if count == 0:
         return 0
@@ -96,17 +101,17 @@ def encode_credit(count: int) -> int:
 
 
 def decode_credit(nibble: int) -> int:
-    """Return the CXL.mem credits of a nibble; 0 for a CXL.cache nibble."""
+    """Return the number of CXL.mem credits in a credit nibble; 0 for a CXL.cache nibble."""
     return CREDIT_SIZES[nibble & 7] if nibble & 8 else 0
 
 
 def is_cache_credit(nibble: int) -> bool:
-    """Return True if the nibble returns CXL.cache credits, which a memory device ignores."""
+    """Return True if a credit nibble returns CXL.cache credits, which a memory device ignores."""
     return not nibble & 8 and bool(nibble & 7)
 
 
 def largest_credit(pending: int) -> int:
-    """Return the largest encodable count that is not above ``pending``."""
+    """Return the largest number of credits that a nibble can encode and that is <= ``pending``."""
     return 0 if pending <= 0 else min(64, 1 << pending.bit_length() - 1)
 
 
@@ -115,7 +120,7 @@ def largest_credit(pending: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FlitHeader:
-    """Header of a protocol flit; the credit fields are raw nibbles."""
+    """Header of a protocol flit; the credit fields are 4-bit nibbles of the wire, not counts."""
 
     ak: bool = False
     be: bool = False
@@ -126,7 +131,11 @@ class FlitHeader:
     data_crd: int = 0
 
     def encode(self) -> int:
-        """Return 32 bits with Type = 0. Raise ValueError if a format or a nibble does not fit."""
+        """Return the 32-bit header with Type = 0.
+
+        Raises:
+            ValueError: a slot format or a credit nibble does not fit.
+        """
         if any(s >> 3 for s in self.slots):
             raise ValueError(f"slot formats {self.slots} do not fit in 3 bits each")
         formats = sum(code << 5 + 3 * slot for slot, code in enumerate(self.slots))
@@ -153,7 +162,7 @@ HEADER_RESERVED: Final = 1 << 1 | 7 << 17
 
 
 def is_control(payload: int) -> bool:
-    """Return True if Type = 1; undefined for an all-data flit."""
+    """Return True if the payload's Type bit is 1: a control flit. Not for all-data flits."""
     return bool(payload & 1)
 
 
@@ -172,6 +181,6 @@ def chunks_of_line(data: bytes) -> list[int]:
 
 
 def line_of_chunks(chunks: list[int]) -> bytes:
-    """Invert chunks_of_line() for the first four entries."""
+    """Return the 64-byte line of the first four 128-bit chunks; inverts chunks_of_line()."""
     line = chunks[0] | chunks[1] << 128 | chunks[2] << 256 | chunks[3] << 384
     return line.to_bytes(64, "little")

@@ -23,8 +23,9 @@ ADDR_BITS: Final = 52
 
 
 def lines_of(address: int, length: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the lines of ``length`` bytes from byte ``address`` on: (line's address, first byte,
-    bytes).
+    """Yield the 64-byte lines that ``length`` bytes from byte ``address`` on touch.
+
+    Each is (address of the line, first byte in the line, number of bytes).
 
     Raises:
         ValueError: the range exceeds the 2**52 bytes that a message can address.
@@ -44,7 +45,7 @@ def _lines(address: int, end: int) -> Iterator[tuple[int, int, int]]:
 
 
 def byte_enables(first: int, size: int) -> int:
-    """Return the byte enables of ``size`` bytes from byte ``first`` of a line on."""
+    """Return the 64-bit byte enables of ``size`` bytes from byte ``first`` of a line on."""
     return ((1 << size) - 1) << first
 
 
@@ -54,10 +55,10 @@ FLAG: Final = (False, True)
 
 
 class Fields:
-    """Named bit fields: lowest bit of each, and the value of each code.
+    """Table of named bit fields in an integer: lowest bit of each, and the value of each code.
 
-    ``range(16)`` is a field of 4 bits, ``range(0, 1 << 52, 32)`` an address without bits [4:0],
-    FLAG a bool.
+    ``range(16)`` is a field of 4 bits, ``range(0, 1 << 52, 32)`` an address whose bits [4:0] are
+    not sent, FLAG a bool.
     """
 
     def __init__(self, **places: tuple[int, Sequence[int]]) -> None:
@@ -71,9 +72,15 @@ class Fields:
         self.live = sum(len(values) - 1 << low for low, values in places.values())
         """Mask of the bits that may be 1."""
 
+    def places(self) -> list[tuple[str, int, int]]:
+        """Return name, lowest bit and number of bits of each field."""
+        return [(name, low, mask.bit_length()) for name, low, mask, _ in self._reads]
+
     def pack(self, holder: object) -> int:
-        """Pack the attributes of ``holder``. Raise ValueError with the name of one that does not
-        fit.
+        """Return an integer with the attributes of ``holder`` in their fields.
+
+        Raises:
+            ValueError: an attribute does not fit or is not aligned; the text names it.
         """
         raw = 0
         for name, low, bits, shift in self._writes:
@@ -86,7 +93,7 @@ class Fields:
         return raw
 
     def unpack(self, raw: int) -> dict[str, Any]:
-        """Invert pack(); bits between the fields are ignored."""
+        """Return the values of the fields by name; bits between the fields are ignored."""
         return {name: values[raw >> low & mask] for name, low, mask, values in self._reads}
 
 
@@ -161,7 +168,7 @@ class SnpType(IntEnum):
 
 
 class Completion(Enum):
-    """Response that ends a request."""
+    """Kind of response that a request is owed."""
 
     NONE = "none"
     NDR = "ndr"
@@ -169,7 +176,7 @@ class Completion(Enum):
 
 
 def _codes(kind: type[IntEnum], bits: int) -> tuple[int, ...]:
-    """Return a table by code: the enum member if there is one, else the plain int."""
+    """Return a table of all codes of ``bits`` bits: the enum member if it exists, else the int."""
     known = {int(member): member for member in kind}
     return tuple(known.get(code, code) for code in range(1 << bits))
 
@@ -185,7 +192,7 @@ def _fields(meta: int, /, **places: tuple[int, Sequence[int]]) -> Fields:
 
 
 class _Message:
-    """Base of all four messages; ``FIELDS`` are the header fields without Valid."""
+    """Base of all four kinds of messages; ``FIELDS`` are the header fields without Valid."""
 
     __slots__ = ()
     NAME: ClassVar[str]
@@ -198,16 +205,18 @@ class _Message:
     meta_value: int
 
     def pack(self) -> int:
-        """Return the header bits with Valid = 1. Raise ValueError if a field does not fit or addr
-        is not aligned.
+        """Return the header bits as an integer with Valid = 1, without data and byte enables.
+
+        Raises:
+            ValueError: a field does not fit or addr is not aligned.
         """
         return 1 | self.FIELDS.pack(self)
 
     @classmethod
     def unpack(cls, raw: int, *slots: bytes | int) -> Self:
-        """Invert pack(); Valid and the reserved bits are ignored.
+        """Return the message of the header bits ``raw``; Valid and the reserved bits are ignored.
 
-        ``slots``: data and byte enables from their own slots.
+        ``slots`` are its data (64 bytes) and byte enables, which travel in separate slots.
         """
         fields = cls.FIELDS.unpack(raw)
         if slots:
@@ -215,7 +224,7 @@ class _Message:
         return cls(**fields)
 
     def check(self) -> list[str]:
-        """Return the rules that a sender of this message breaks, one text each."""
+        """Return the rules that a sender of this message breaks, one text each; [] if legal."""
         out = []
         if self.meta_field not in frozenset(MetaField):
             out.append(f"MetaField {self.meta_field:02b} is reserved")
@@ -285,7 +294,7 @@ class M2SRwD(_M2S):
 
     @property
     def carries_be(self) -> bool:
-        """Return True if a byte-enable slot follows the four chunks."""
+        """Return True for MemWrPtl, whose data chunks are followed by a byte-enable slot."""
         return self.opcode == RwdOp.MEM_WR_PTL
 
     def check(self) -> list[str]:
@@ -344,9 +353,10 @@ _READ_LIKE: Final = frozenset((ReqOp.MEM_RD, ReqOp.MEM_RD_DATA, ReqOp.MEM_RD_FWD
 
 
 def completion_of(message: M2SMessage) -> Completion:
-    """Return the response that the device owes for a request (spec: link spec §5).
+    """Return the kind of response that the device owes for a request (spec: link spec §5).
 
-    Unsupported opcodes are answered too: a read-like one (MemRdFwd) by a DRS, others by an NDR.
+    MemSpecRd is owed none. Unsupported opcodes are answered too: a read-like one (MemRdFwd) by a
+    DRS, others by an NDR.
     """
     if isinstance(message, M2SRwD):
         return Completion.NDR

@@ -41,10 +41,11 @@ MessageT = TypeVar("MessageT", bound=Message)
 class PackOptions:
     """Options of a packer.
 
-    With ``dense`` flits are as full as the rules allow, oldest message first. Otherwise every slot
-    is drawn at random from its legal uses, with the weights below; the result is legal unless
-    ``stray_data_rate`` is above 0 (G0 without owed data: legal to receive, counted).
-    ``multi_header``: use H5 and G6 (S2M only).
+    With ``dense`` flits are as full as the rules allow, oldest message first. Otherwise the use of
+    every slot (header, data, empty) is drawn at random from its legal uses, with the weights below.
+    The flits are legal unless ``stray_data_rate`` is above 0: it is the probability that a free
+    slot carries data (format G0) although none is owed, which a receiver accepts and counts.
+    ``multi_header``: use H5 and G6, the S2M formats with several DRS headers in a slot.
     """
 
     dense: bool = True
@@ -66,8 +67,10 @@ class Credits:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Payload of a flit, the ``plain`` and ``data`` credits that it uses, and the data slots
-    owed after it.
+    """Packed flit: its payload without acknowledgement, credits and CRC.
+
+    ``adf``: it is an all-data flit. ``plain`` and ``data`` are the credits that it uses, ``owed``
+    the data slots still owed after it.
     """
 
     payload: int
@@ -84,7 +87,11 @@ CHUNK: Final = "chunk"
 
 
 class Packer(Generic[MessageT]):
-    """Base of both packers; headers leave oldest first within a channel."""
+    """Base of both packers: queues of messages that it packs into flits.
+
+    Headers leave in the order of push() among those without data (``plain``) and among those with
+    data.
+    """
 
     DIRECTION: ClassVar[Direction]
     WORST_ADFS: ClassVar[int]
@@ -101,14 +108,14 @@ class Packer(Generic[MessageT]):
         self.reset()
 
     def reset(self) -> None:
-        """Return to the state after reset."""
+        """Drop all queued messages and owed data slots."""
         self._chunks: deque[int] = deque()
         self._plain: deque[tuple[int, int]] = deque()  # age, header
         self._data: deque[tuple[int, int, list[int]]] = deque()  # age, header, data slots
 
     @property
     def owed(self) -> int:
-        """Return the number of owed data slots."""
+        """Return the number of data slots that must be sent for headers already sent."""
         return len(self._chunks)
 
     @property
@@ -117,7 +124,7 @@ class Packer(Generic[MessageT]):
         return len(self._plain) + len(self._data)
 
     def push(self, message: MessageT) -> None:
-        """Queue a message."""
+        """Queue a message, to be sent by later flits."""
         self._pushed += 1
         if isinstance(message, M2SReq | S2MNDR):
             self._plain.append((self._pushed, message.pack()))
@@ -128,7 +135,7 @@ class Packer(Generic[MessageT]):
         self._data.append((self._pushed, message.pack(), chunks))
 
     def next(self, credits: Credits, start_data: bool = True) -> Packed | None:
-        """Return the next flit, or None if nothing can be sent; the caller subtracts the credits.
+        """Return the next flit, or None if nothing can be sent; the caller subtracts its credits.
 
         ``start_data`` = False: send no new data header (the retry buffer is nearly full).
         """
@@ -211,20 +218,23 @@ class Packer(Generic[MessageT]):
         return options.rng.choices(list(weights), list(weights.values()))[0]
 
     def _plain_first(self) -> bool:
-        """Return True if a message without data precedes one with data that could be sent too."""
+        """Return True if the oldest message without data must precede the oldest one with data.
+
+        It is called when both could be sent.
+        """
         raise NotImplementedError
 
     def _format(self, slot: int, use: str, data_left: int) -> int:
-        """Return the format of a slot without data."""
+        """Return the 3-bit format code of slot number ``slot`` that carries headers or is empty."""
         raise NotImplementedError
 
     def _idle_sz(self) -> int:
-        """Return Sz of a flit without data header."""
+        """Return the Sz bit of a flit in which no data header starts."""
         return 0
 
 
 class M2SPacker(Packer[M2SMessage]):
-    """Packer of the host: Req and RwD."""
+    """Packer of the host: packs Req and RwD messages."""
 
     DIRECTION = Direction.M2S
     WORST_ADFS = 1
@@ -247,7 +257,10 @@ class M2SPacker(Packer[M2SMessage]):
 
 
 class S2MPacker(Packer[S2MMessage]):
-    """Packer of the device: NDR and DRS."""
+    """Packer of NDR and DRS messages into S2M flits, for the Python device end (`DeviceLink`).
+
+    Methods are those of `Packer`. With ``dense``, DRS headers have priority over NDRs.
+    """
 
     DIRECTION = Direction.S2M
     WORST_ADFS = 3

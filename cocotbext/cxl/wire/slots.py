@@ -17,7 +17,7 @@ from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, Message
 
 
 class SlotUse(Enum):
-    """Meaning of a format code at a position."""
+    """Meaning of a slot's format code: CXL.mem headers, data, CXL.cache, or reserved."""
 
     MEM = "mem"
     DATA = "data"
@@ -30,14 +30,17 @@ _NDR_LOW: Final = (1 << 28) - 1
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Header in a slot; ``devload`` >= 0: an NDR of 28 bits with its DevLoad at that bit."""
+    """Place of a message header in a slot: kind of message and lowest bit.
+
+    With ``devload`` >= 0 it is an NDR of 28 bits, whose DevLoad is at bit ``devload`` of the slot.
+    """
 
     part: type[Message]
     offset: int
     devload: int = -1
 
     def extract(self, slot: int) -> int:
-        """Return the header bits; bit 0 is Valid."""
+        """Return the header bits in a slot; bit 0 is Valid."""
         raw = slot >> self.offset
         if self.devload >= 0:
             return raw & _NDR_LOW | (slot >> self.devload & 3) << 28
@@ -49,20 +52,23 @@ class Field:
         return self.part in (M2SRwD, S2MDRS)
 
     def insert(self, raw: int) -> int:
-        """Return the slot bits of a header."""
+        """Return a slot with the header bits ``raw`` in place; other bits are 0."""
         if self.devload >= 0:
             return (raw & _NDR_LOW) << self.offset | raw >> 28 << self.devload
         return raw << self.offset
 
     @property
     def live(self) -> int:
-        """Return the slot bits that this header may set."""
+        """Return the mask of slot bits that this header may set."""
         return self.insert(1 | self.part.FIELDS.live)
 
 
 @dataclass(frozen=True, slots=True)
 class SlotLayout:
-    """Format at a position; ``cache_valid``: Valid bits of its CXL.cache parts."""
+    """Slot format: the headers in it; ``cache_valid`` and ``reserved`` are masks of slot bits.
+
+    ``cache_valid`` are the Valid bits of its CXL.cache parts.
+    """
 
     name: str
     use: SlotUse
@@ -72,7 +78,7 @@ class SlotLayout:
 
     @property
     def multi_header(self) -> bool:
-        """Return True if several messages with data can start in it: H5 and G6 of S2M."""
+        """Return True if several messages with data can start in the slot: H5 and G6 of S2M."""
         return sum(f.with_data for f in self.fields) > 1
 
 

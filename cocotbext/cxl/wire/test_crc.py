@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CRC against its definition, crccheck, the published mask and the specified error detection."""
+"""Tests of the CRC: its definition, crccheck, the published mask, the specified error detection."""
 
 import random
 from itertools import combinations
@@ -16,7 +16,7 @@ PUBLISHED_MASK_15 = int(
 
 
 class Reference(Crc16Base):  # type: ignore[misc]
-    """CRC with the polynomial of the link, most significant bit first, without inversion."""
+    """CRC of crccheck with the polynomial of the link, most significant bit first, no inversion."""
 
     _poly = 0xF053
     _initvalue = 0
@@ -32,7 +32,7 @@ def _payloads(count: int) -> list[int]:
 
 
 def crc16_serial(payload: int) -> int:
-    """Compute the CRC by its definition: bit 511 first, one shift per bit."""
+    """Return the CRC of a 512-bit payload by its definition: bit 511 first, one shift per bit."""
     value = 0
     for bit in range(crc.PAYLOAD_BITS - 1, -1, -1):
         top = value >> 15 ^ payload >> bit & 1
@@ -41,7 +41,7 @@ def crc16_serial(payload: int) -> int:
 
 
 def mask_of_crc_bit(bit: int) -> int:
-    """Return a 512-bit mask: CRC[bit] is the parity of (payload & mask)."""
+    """Return the 512-bit mask for which CRC[bit] is the parity of (payload & mask)."""
     return sum((column >> bit & 1) << i for i, column in enumerate(crc.COLUMNS))
 
 
@@ -70,7 +70,7 @@ def test_every_1_2_and_3_bit_error_is_detected() -> None:
 
 
 def _span_is_detected(start: int, length: int) -> bool:
-    """Return True if every non-zero pattern in flit bits [start, start + length) is detected."""
+    """Return True if every non-zero error within flit bits [start, start + length) is detected."""
     basis: list[int] = []
     for bit in range(start, start + length):
         value = crc.syndrome_of_bit(bit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error detection of the CRC beyond its guarantee: 1 error in 2^16 escapes."""
+"""Tests of the CRC on errors beyond its guarantee, of which 1 in 2^16 is not detected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARE = 2.0**-16
 
 
 def syndromes(patterns: npt.NDArray[np.intp]) -> npt.NDArray[np.uint16]:
-    """Return uint16[n] syndromes of n error patterns, given as bit numbers [n, weight]."""
+    """Return the syndromes uint16[n] of n error patterns, each a row of bit numbers [n, weight]."""
     out: npt.NDArray[np.uint16] = np.bitwise_xor.reduce(SYNDROMES[patterns], axis=1)
     return out
 
@@ -50,9 +50,7 @@ def test_escapes_beyond_the_guarantee(weight: int) -> None:
 
 
 def test_the_count_would_see_a_weaker_crc() -> None:
-    """Check that ignoring one CRC bit doubles the escapes and violates the bound (negative
-    twin).
-    """
+    """Check that the bound fails for a CRC of 15 bits, of which twice as many errors escape."""
     rng = np.random.default_rng(9)
     patterns = rng.integers(0, crc.FLIT_BITS, size=(2_000_000, 8))
     escapes = int((syndromes(patterns) & 0x7FFF == 0).sum())

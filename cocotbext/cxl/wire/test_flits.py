@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Header, Protocol ID, credits, slots and control flits against the link spec."""
+"""Tests of headers, Protocol IDs, credits, slots and control flits against the link spec."""
 
 import pytest
 from hypothesis import given

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Message layouts against the bit numbers of link spec §5."""
+"""Tests of message layouts against the bit numbers of link spec §5."""
 
 from typing import Any
 

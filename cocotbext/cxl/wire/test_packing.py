@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packers and unpackers of both directions: round trips, density, corner cases, broken rules."""
+"""Tests of packers and unpackers: round trips, density, corner cases, broken rules."""
 
 import random
 from collections.abc import Callable
@@ -312,8 +312,12 @@ Reached = tuple[set[tuple[int, int]], set[tuple[int, int]], bool]
 
 
 def reached(packer: Any, unpacker: Any, draw: Callable[[], list[Message]], flits: int) -> Reached:
-    """Return the placements, the data slots owed before and after each protocol flit, and whether
-    the byte enables of a write in slot 2 were the last of four slots owed."""
+    """Pack and unpack ``flits`` flits of random messages; return what they have reached.
+
+    Returns:
+        The (slot, format) of all headers, the (data slots owed before, after) of all protocol
+        flits, and whether a flit with a write in slot 2 left four data slots owed.
+    """
     placements: set[tuple[int, int]] = set()
     rollovers: set[tuple[int, int]] = set()
     be_in_slot_2 = False

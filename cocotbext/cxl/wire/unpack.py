@@ -40,7 +40,7 @@ _RWD_CODES: Final = frozenset(int(op) for op in RwdOp)
 
 
 class IssueKind(Enum):
-    """Kind of a broken rule; the device counts the first three."""
+    """Kind of a rule that a flit breaks; the device counts the first three kinds."""
 
     STRAY_DATA = "stray_data"
     CACHE_MESSAGE = "cache_message"
@@ -51,7 +51,7 @@ class IssueKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One broken rule."""
+    """One rule that a flit breaks."""
 
     kind: IssueKind
     text: str
@@ -59,13 +59,18 @@ class Issue:
 
 @dataclass(slots=True)
 class FlitReport(Generic[MessageT]):
-    """Result of one flit.
+    """Result of unpacking one flit.
 
     Attributes:
+        adf: whether it is an all-data flit.
+        owed_before: data slots owed before the flit.
+        owed_after: data slots owed after the flit.
         messages: messages that are complete with this flit, in order.
         misframed: those of them whose Sz / BE was illegal.
+        issues: rules that the flit breaks.
         plain: valid headers without data that started in this flit; each uses a credit.
-        data: valid headers with data that started in this flit.
+        data: valid headers with data that started in this flit; each uses a credit.
+        header: the 32-bit flit header; 0 for an all-data flit.
         placements: (slot, format) of every slot with a valid header, for coverage.
     """
 
@@ -83,7 +88,10 @@ class FlitReport(Generic[MessageT]):
 
 @dataclass(slots=True)
 class _Pending:
-    """Data header whose data slots are still to come."""
+    """Message with data whose header has arrived, and its data slots so far.
+
+    ``has_be``: a byte-enable slot is among them; ``legal``: Sz and BE of its flit were legal.
+    """
 
     raw: int
     has_be: bool
@@ -92,7 +100,7 @@ class _Pending:
 
 
 class Unpacker(Generic[MessageT]):
-    """Base of both unpackers; a subclass defines the direction and completes the messages."""
+    """Base of both unpackers; a subclass defines the direction and builds messages with data."""
 
     direction: Direction
     max_plain: int
@@ -107,12 +115,15 @@ class Unpacker(Generic[MessageT]):
         """Data slots still owed."""
 
     def reset(self) -> None:
-        """Return to the state after reset."""
+        """Forget the messages whose data slots are still owed."""
         self._pending.clear()
         self.owed = 0
 
     def feed(self, payload: int) -> FlitReport[MessageT]:
-        """Take one good data or protocol flit (512-bit payload)."""
+        """Unpack the 512-bit payload of a good protocol or all-data flit; return the report.
+
+        It is taken as all-data if more than 3 data slots are owed.
+        """
         owed = self.owed
         report: FlitReport[MessageT] = FlitReport(owed > 3, owed)
         if owed > 3:
@@ -206,7 +217,7 @@ class Unpacker(Generic[MessageT]):
 
 
 class M2SUnpacker(Unpacker[M2SMessage]):
-    """Unpacker of the device: Req and RwD."""
+    """Unpacker of the device: unpacks Req and RwD messages."""
 
     direction = Direction.M2S
     max_plain = MAX_REQ
@@ -238,7 +249,7 @@ class M2SUnpacker(Unpacker[M2SMessage]):
 
 
 class S2MUnpacker(Unpacker[S2MMessage]):
-    """Unpacker of the host: NDR and DRS."""
+    """Unpacker of the host: unpacks NDR and DRS messages."""
 
     direction = Direction.S2M
     max_plain = MAX_NDR

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of `attach`: trainings by a profile and a substrate, what it refuses, and captures.
+"""Cases of `attach` over real gloo ranks: trainings by a profile, refusals, captures.
 
-A refusal is one line for all ranks, and exit code 2 on each. A capture reports what it loses, and
-the training goes on.
+A refusal prints one line for all ranks and ends each of them with exit code 2. A capture that
+cannot write a step says which step is lost, and the training goes on. `test_runtime_laws` runs the
+cases.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.codec import Route
 from neuron_fabric.ddp import capture_hook
 from neuron_fabric.errors import AttachError
-from neuron_fabric.hook import refusal
+from neuron_fabric.hook import attach_checks
 from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.profile import fingerprint, sketch
@@ -63,7 +64,13 @@ SAMPLE_EVERY = 2
 
 
 def text_of(net: Net, regions: str = REGIONS, top: str = "") -> str:
-    """Return a verified profile of the net that the cases train."""
+    """Return the text of a verified profile of ``net``.
+
+    Args:
+        net: Net that the cases train; its fingerprint is written into the profile.
+        regions: Text of the region tables.
+        top: Text above the first field.
+    """
     head = {"head.weight", "head.bias"}
     mark = fingerprint(sketch(net, head))
     return f"""{top}
@@ -84,8 +91,18 @@ sample_every = {SAMPLE_EVERY}
 def started(
     folder: str, rank: int = 0, size: int = 1, wait_s: float = 60.0, **env: str
 ) -> tuple[Any, Any]:
-    """Begin a training of a separate process: join its group and attach a profile; return model
-    and session. ``env`` is the environment of `attach`."""
+    """Join the process group of a training in its own process, and attach a profile to a net.
+
+    Args:
+        folder: Folder for the store of the process group and for the profile, which rank 0 writes.
+        rank: Rank of this process.
+        size: Number of ranks.
+        wait_s: Time-out of the group and of `attach`, in seconds.
+        **env: Variables that `attach` is to see as its environment.
+
+    Returns:
+        The DistributedDataParallel model, and the session that `attach` returned.
+    """
     torch.set_num_threads(1)
     place = f"file://{folder}/store"
     seconds = timedelta(seconds=wait_s)
@@ -100,7 +117,7 @@ def started(
 
 
 class FakeScaler:
-    """Interface of GradScaler."""
+    """Stand-in for torch's GradScaler: enabled, with a loss scale of 256."""
 
     def is_enabled(self) -> bool:
         return True
@@ -110,7 +127,11 @@ class FakeScaler:
 
 
 class Training:
-    """Training of a rank with its folder and the lines that it prints."""
+    """Net of one rank under DistributedDataParallel, with a profile in a folder of this case.
+
+    The arguments of `attach` can be changed in ``words``; the warnings that a rank prints are
+    collected in ``lines``.
+    """
 
     def __init__(self, ranks_: Ranks, name: str, workers: int = 2, **options: Any) -> None:
         torch.manual_seed(1)
@@ -126,20 +147,27 @@ class Training:
         self.path.write_text(text_of(self.net), encoding="utf-8")
 
     def text(self, old: str, new: str) -> None:
-        """Change the profile."""
+        """Replace the text ``old`` by ``new`` in the profile of this rank."""
         self.path.write_text(self.path.read_text(encoding="utf-8").replace(old, new), "utf-8")
 
     def env(self, **more: str) -> dict[str, str]:
         return {"NF_CAPTURE_DIR": str(self.folder / "c"), **more}
 
     def capture(self, env: Mapping[str, str] | None = None, code: int = 0) -> None:
-        """Attach without a profile; 0: attach returns, else it ends with that code."""
+        """Call `attach` without a profile, and check whether it returns or exits.
+
+        Args:
+            env: Environment of `attach`; None: a capture into the folder ``c`` of this case.
+            code: Exit code that is expected; 0: `attach` returns.
+        """
         known = self.env() if env is None else env
         self.ranks.ends(lambda: attach(self.model, env=known), code)
 
     def attach(self, **words: Any) -> TrainingSession:
-        """Attach the profile of this training."""
-        with patched(refusal, "say_warning", self.lines.append):
+        """Attach the profile of this rank, with ``words`` as further arguments; return the
+        session.
+        """
+        with patched(attach_checks, "say_warning", self.lines.append):
             session = attach(self.model, self.path, **{**self.words, **words})
         assert session is not None
         return session
@@ -151,13 +179,13 @@ class Training:
             self.model(torch.randn(4, 128, generator=draw), some).square().mean().backward()
 
     def said(self, *texts: str) -> None:
-        """Check that some rank has printed each text."""
+        """Check that for each text some rank has printed a line with it."""
         lines = [line for one in self.ranks.gather(self.workers, self.lines) for line in one]
         for text in texts:
             self.ranks.check(any(text in line for line in lines), f"{text!r} is not in {lines}")
 
     def steps(self, *steps: int, folder: str = "c") -> Capture:
-        """Check the steps of the capture, and return it."""
+        """Check that the capture in ``folder`` lists just ``steps``; return it."""
         torch.distributed.barrier(self.ranks.of(self.workers))
         capture = Capture.open(self.folder / folder)
         self.ranks.check(capture.steps == steps, f"steps {capture.steps} are captured, not {steps}")
@@ -174,9 +202,16 @@ def call_of(ranks: Ranks, workers: int, change: Change = lambda call: None) -> T
 
 
 def refused(ranks: Ranks, workers: int, change: Change, sentence: str) -> None:
-    """Every rank ends with code 2, and one of them says the sentence once."""
+    """Check that `attach` exits with code 2 on every rank, and that one line matches ``sentence``.
+
+    Args:
+        ranks: Ranks of the case.
+        workers: Number of workers.
+        change: Fault that is put into the training before `attach` is called.
+        sentence: Regular expression; one line of all ranks together matches it.
+    """
     lines: list[str] = []
-    with patched(refusal, "say_warning", lines.append):
+    with patched(attach_checks, "say_warning", lines.append):
         call = call_of(ranks, workers, change)
         ranks.ends(lambda: attach(call.model, call.path, **call.words))
     said = [line for lines in ranks.gather(workers, lines) for line in lines]
@@ -186,10 +221,10 @@ def refused(ranks: Ranks, workers: int, change: Change, sentence: str) -> None:
 
 @law("refused: a hook behind it", 2)
 def after_it(ranks: Ranks, workers: int) -> None:
-    """Another hook is registered after a profile was attached."""
+    """Check that another hook is refused after a profile was attached: exit code 2."""
     call = call_of(ranks, workers)
     session = call.attach()
-    with patched(refusal, "say_warning", lambda line: None):
+    with patched(attach_checks, "say_warning", lambda line: None):
         ranks.ends(lambda: call.model.register_comm_hook(None, allreduce_hook))
     session.close()
 
@@ -204,7 +239,18 @@ def nothing(ranks: Ranks, workers: int) -> None:
 @law("attach trains by the profile", 4)
 @law("codes: attach trains by the profile", 4, wide="G_INT8", c="G_INT4")
 def trains(ranks: Ranks, workers: int, wide: str = "G_BINARY", c: str = "G_TERNARY") -> None:
-    """Train from warm-up to the routes ``wide`` and ``c``, with profile and log by environment."""
+    """Check 12 steps with a profile: 3 of FP32 warm-up, then the given routes; equal weights.
+
+    Profile and monitor folder are given by environment variables. Only `wide` and `c` are routed; a
+    loss that is no scalar raises AttachError, a NaN is counted, and the monitor log names the
+    routes and samples.
+
+    Args:
+        ranks: Ranks of the case.
+        workers: Number of workers.
+        wide: Route of the region ``wide``.
+        c: Route of the region ``c``.
+    """
     folder = Path(ranks.folder, f"run-{wide}")
     net = ', decode = "net"' * (wide == "G_BINARY")
     as_asked = _both(
@@ -245,7 +291,10 @@ def trains(ranks: Ranks, workers: int, wide: str = "G_BINARY", c: str = "G_TERNA
 
 @law("attach without a log, one worker", 1)
 def without_a_log(ranks: Ranks, workers: int) -> None:
-    """A folder that cannot be created costs the log, not the training; one worker saves nothing."""
+    """Check that an unusable monitor folder costs the log only, and that one worker is warned.
+
+    The warning says that a training of one worker saves no bytes.
+    """
     call = call_of(ranks, workers)
     session = call.attach(monitor=call.path / "below a file")
     call.model(torch.randn(8, 128)).square().mean().backward()
@@ -256,7 +305,11 @@ def without_a_log(ranks: Ranks, workers: int) -> None:
 
 @law("attach without a scaler", 2)
 def tells_of_the_scaler(ranks: Ranks, workers: int) -> None:
-    """Warn if a region needs the loss scale and the script names no scaler."""
+    """Check that rank 0 warns if a region depends on the loss scale and no scaler is given.
+
+    That is so for error feedback, momentum and a fixed scale; ``scaler=False`` or a scaler silences
+    the line.
+    """
     need = "of c follow the loss scale by attach(..., scaler=) alone"
     feedback, momentum, fixed = "feedback = true", 'signal = "momentum"', 'scale = "fixed:0.01"'
     for how, scaler, wanted in (
@@ -279,7 +332,7 @@ def _freeze(call: Training) -> None:
 
 
 def _elsewhere(call: Training) -> None:
-    """Register a parameter on another device than the CPU."""
+    """Add a parameter on torch's meta device to the model; votes are counted on the CPU only."""
     far = torch.nn.Parameter(torch.zeros(2, device="meta"))
     call.model.module.register_parameter("far", far)
 
@@ -289,7 +342,7 @@ def _set(**words: Any) -> Change:
 
 
 def _class(name: str) -> Change:
-    """Replace the model by one of that class."""
+    """Return a change that replaces the model by an empty module whose class has this name."""
 
     def change(call: Training) -> None:
         call.model = type(name, (torch.nn.Module,), {})()
@@ -310,7 +363,7 @@ def _both(*changes: Change) -> Change:
 
 
 def _second(change: Change) -> Change:
-    """Apply a change on rank 1 alone."""
+    """Return a change that applies ``change`` on rank 1 alone."""
     return lambda call: change(call) if call.ranks.rank == 1 else None
 
 
@@ -333,7 +386,7 @@ VALID = {
 
 
 def _told(**words: Any) -> dict[str, Any]:
-    """Return the arguments of `attach` for just these conditions, changed by ``words``."""
+    """Return arguments of `attach` that match the conditions `VALID`, updated with ``words``."""
     known = {"batch": 8, "accumulation": 2, "clipping": True, "amp": torch.bfloat16}
     return {**known, "optimizer": _sgd(0.9), **words}
 
@@ -343,7 +396,9 @@ def _sgd(momentum: float) -> Any:
 
 
 def _valid_for(*names: str) -> Change:
-    """Write these conditions, or all, into the profile."""
+    """Return a change that adds the named conditions (none: all) as ``valid_for`` to the
+    profile.
+    """
     lines = [f"{name} = {VALID[name]}" for name in names or VALID]
     return _text("[phases.warmup]", "\n".join(["[valid_for]", *lines, "[phases.warmup]"]))
 
@@ -371,15 +426,17 @@ def _outside(name: str, words: dict[str, Any]) -> Change:
 
 @law("attach under other conditions", 2)
 def conditions(ranks: Ranks, workers: int) -> None:
-    """Conditions of the calibration are used strictly; others are tried first, after one line.
+    """Check how a profile is used if the training differs from its calibration.
 
-    A condition that the script does not name, and that differs, is warned of in the first step.
+    Matching conditions: also with ``strict``, without a line. A condition that differs: one line of
+    rank 0, and every region is tried (``unverified``) before it is trusted. A condition that the
+    script did not name and that is seen to differ: a warning in the first step, nothing else.
     """
 
     def expect(change: Change, sentence: str, trains: bool = False) -> None:
         call = call_of(ranks, workers, change)
         session = call.attach()
-        with patched(refusal, "say_warning", call.lines.append):
+        with patched(attach_checks, "say_warning", call.lines.append):
             for sync in (False, True) if trains else ():
                 call.model.require_backward_grad_sync = sync
                 call.model(torch.randn(9, 128)).square().mean().backward()
@@ -398,7 +455,10 @@ def conditions(ranks: Ranks, workers: int) -> None:
 
 
 def slow_host(folder: str, rank: int, pack_rate: float = 1e3) -> Path:
-    """Write a substrate whose host packs 1 kB/s, slower than any network."""
+    """Write a substrate file of a host that packs ``pack_rate`` bytes per second; return its path.
+
+    At the default of 1 kB/s no low-bit route pays.
+    """
     path = Path(folder, f"slow-{rank}.toml")
     known = replace(shipped().coefficients, pack_rate=pack_rate)
     write_substrate(path, Substrate("slow", "by nobody", known))
@@ -407,7 +467,10 @@ def slow_host(folder: str, rank: int, pack_rate: float = 1e3) -> Path:
 
 @law("capacity vetoes what does not pay", 2)
 def vetoed(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """No region uses its route, and the log says why; the twin has no substrate and a warning."""
+    """Check that no region leaves FP32 on a host too slow to pack, and that the log says so.
+
+    The twin attaches without a substrate, so the routes are used and a warning is printed.
+    """
     folder = Path(ranks.folder, f"capacity-{wrong}")
     call = call_of(ranks, workers)
     path = None if wrong else slow_host(ranks.folder, ranks.rank)
@@ -537,14 +600,19 @@ NO_SPACE = OSError(28, "No space left on device")
 
 
 def job_case(name: str, **options: Any) -> Callable[[Callable[[Training], None]], Any]:
-    """Register a case over one training of two workers with these options of DDP."""
+    """Return a decorator that registers a function of one `Training` of two workers as a case.
+
+    Args:
+        name: Name of the case.
+        **options: Options of DistributedDataParallel.
+    """
 
     def register(do: Callable[[Training], None]) -> Callable[[Training], None]:
         def run(ranks_: Ranks, workers: int) -> None:
             one = Training(ranks_, "-".join((do.__name__, *options)), **options)
             with (
                 patched(ddp, "warn", one.lines.append),
-                patched(refusal, "say_warning", one.lines.append),
+                patched(attach_checks, "say_warning", one.lines.append),
             ):
                 do(one)
 
@@ -556,7 +624,10 @@ def job_case(name: str, **options: Any) -> Callable[[Callable[[Training], None]]
 
 @job_case("a capture beneath a profile")
 def beneath_a_profile(one: Training) -> None:
-    """The capture holds the gradients of each worker, not the votes."""
+    """Check that a capture with a profile holds each worker's own FP32 gradients.
+
+    They are not the reduced ones, although the routes are low-bit.
+    """
     session = one.attach(env=one.env())
     plain = Training(one.ranks, "plain")
     with plain.model.no_sync():
@@ -576,7 +647,9 @@ def beneath_a_profile(one: Training) -> None:
 
 @job_case("a capture resumed")
 def resumed(one: Training) -> None:
-    """A capture counts the steps of a training from its checkpoint on."""
+    """Check that after load_state_dict a capture numbers its steps from that of the checkpoint
+    on.
+    """
     before = Training(one.ranks, "checkpoint")
     first, second = before.attach(env={}), one.attach(env=one.env())
     before.step(3)
@@ -589,7 +662,7 @@ def resumed(one: Training) -> None:
 
 @job_case("a capture of ignored parameters", bucket_cap_mb=25)
 def of_ignored_parameters(one: Training) -> None:
-    """Names that DDP ignores are those of the wrapped model."""
+    """Check that a parameter which DDP ignores by its compiled name is not captured."""
     net = compiled(one.net)
     ignored = ["_orig_mod.a.weight"]
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ignored)
@@ -612,7 +685,10 @@ def profile_twice(one: Training) -> None:
 
 @job_case("a capture on one rank alone")
 def on_one_rank_alone(one: Training) -> None:
-    """A variable is set on one machine alone."""
+    """Check the refusal if only rank 0 has NF_CAPTURE_DIR, and if only rank 0 has a profile.
+
+    Rank 0 ends with code 2 and one line; on rank 1 `attach` returns without a capture.
+    """
     mine = one.ranks.rank == 0
     one.capture(one.env() if mine else {}, code=2 if mine else 0)
     other = Training(one.ranks, "other")
@@ -628,7 +704,9 @@ def on_one_rank_alone(one: Training) -> None:
 
 @job_case("a capture attach on one rank alone")
 def attach_on_one_rank_alone(one: Training) -> None:
-    """The other rank calls it too late."""
+    """Check that rank 0 exits with a line if rank 1 does not call `attach` in ``LATE_S``
+    seconds.
+    """
     if one.ranks.rank == 0:
         with patched(ranks, "LATE_S", 0.2):
             one.capture(code=2)
@@ -653,7 +731,10 @@ def other_steps(one: Training) -> None:
 
 @job_case("a capture other folders")
 def other_folders(one: Training) -> None:
-    """Refuse machines without a common folder, except for the ranks of one machine."""
+    """Check that ranks with different capture folders are refused, unless one rank is captured.
+
+    With NF_CAPTURE_RANKS=1 rank 1 alone is captured, so that no common folder is needed.
+    """
     own = {"NF_CAPTURE_DIR": str(one.folder / f"c{one.ranks.rank}")}
     with patched(writer, "SHOWN_S", 0.1):
         one.capture(own, code=2)
@@ -665,7 +746,7 @@ def other_folders(one: Training) -> None:
 
 @job_case("a capture no folder to write")
 def no_folder_to_write(one: Training) -> None:
-    """One rank cannot write where the lead can."""
+    """Check that `attach` exits on all ranks, and names rank 1, if only rank 1 cannot write."""
     full = patched(tempfile, "TemporaryFile", side_effect=NO_SPACE)
     with full if one.ranks.rank == 1 else nullcontext():
         one.capture(code=2)
@@ -674,7 +755,7 @@ def no_folder_to_write(one: Training) -> None:
 
 @job_case("a capture of a full disk")
 def of_a_full_disk(one: Training) -> None:
-    """A full disk, and an error that is no OSError, lose their steps."""
+    """Check that a full disk, or a RuntimeError, loses that step only; each loss is said once."""
     one.capture()
     one.step()
     for error in (NO_SPACE, RuntimeError("no memory")):
@@ -693,7 +774,7 @@ def of_a_full_disk(one: Training) -> None:
 
 @job_case("a capture of a manifest that cannot be written")
 def of_a_manifest_that_cannot_be_written(one: Training) -> None:
-    """A step is listed with the next one."""
+    """Check that a step whose manifest cannot be written is reported, and listed with the next."""
     one.capture()
     with patched(CaptureFolder, "_write_manifest", side_effect=NO_SPACE):
         one.step()
@@ -704,7 +785,9 @@ def of_a_manifest_that_cannot_be_written(one: Training) -> None:
 
 @job_case("a capture without its folder")
 def without_its_folder(one: Training) -> None:
-    """The folder is removed, replaced by a file, then created again."""
+    """Check that steps are lost while the folder is missing or a file, and captured again after
+    it.
+    """
     one.capture()
     one.step(2)
     folder, lead = one.folder / "c", one.ranks.rank == 0
@@ -726,7 +809,10 @@ def without_its_folder(one: Training) -> None:
 
 @job_case("a capture of a folder that goes bad")
 def of_a_folder_that_goes_bad(one: Training) -> None:
-    """The folder goes while a file is open, so that the abort fails too."""
+    """Check that a step is lost with one line if its folder vanishes during a write.
+
+    The file that replaces the folder makes the removal of the partial step fail too.
+    """
     one.capture()
     hits: list[Path] = []
 
@@ -744,7 +830,9 @@ def of_a_folder_that_goes_bad(one: Training) -> None:
 
 @job_case("a capture in another folder")
 def in_another_folder(one: Training) -> None:
-    """The path is relative, and the script changes its folder."""
+    """Check that a relative capture folder is kept when the script changes its working
+    directory.
+    """
     with chdir(one.folder):
         one.capture(one.env(NF_CAPTURE_DIR="c"))
         with chdir("/"):
@@ -754,7 +842,10 @@ def in_another_folder(one: Training) -> None:
 
 @job_case("a capture restarted")
 def restarted(one: Training) -> None:
-    """Restart by torchrun, twice, with a folder that holds a capture."""
+    """Check that a restart by torchrun captures into ``c-restart-N``, and leaves the first capture.
+
+    A restart without a usable folder says that it is not captured, and trains.
+    """
     one.capture()
     one.step()
     for count in ("1", "2"):
@@ -772,7 +863,7 @@ def restarted(one: Training) -> None:
 
 @job_case("a capture of uneven inputs")
 def of_uneven_inputs(one: Training) -> None:
-    """A rank that has ended is captured as zeros while the others continue."""
+    """Check that a rank without further inputs is captured as zeros under DDP's `join`."""
     one.capture()
     with one.model.join():
         one.step(3 if one.ranks.rank == 0 else 1)
@@ -804,7 +895,7 @@ def of_accumulated_gradients(one: Training) -> None:
     find_unused_parameters=True,
 )
 def of_options(one: Training) -> None:
-    """Capture all steps with unused parameters, a static graph, gradients that are views."""
+    """Check that all steps are captured with unused parameters, a static graph, or bucket views."""
     one.capture()
     for step in range(3):
         one.step(some=step != 1 or "static_graph" in one.options)
@@ -831,14 +922,22 @@ WRAPPED: dict[str, Callable[[Net, Callable[[Any], Any]], Any]] = {
 
 
 def wrapped(ranks_: Ranks, workers: int, way: str) -> None:
-    """Binding, residuals, capture and fingerprint have one set of names."""
+    """Check that names are those of the bare net however it is compiled or wrapped.
+
+    Fingerprint, bound regions, residuals, and names in the capture are compared.
+
+    Args:
+        ranks_: Ranks of the case.
+        workers: Number of workers.
+        way: Key of `WRAPPED`: order of torch.compile, checkpoint_wrapper and DDP.
+    """
     one = Training(ranks_, way, bucket_cap_mb=25)
     names, mark = [n for n, _ in one.net.named_parameters()], fingerprint(sketch(one.net))
 
     def wrap(net: Any) -> Any:
         return DistributedDataParallel(net, **one.options)
 
-    with patched(refusal, "say_warning", one.lines.append):
+    with patched(attach_checks, "say_warning", one.lines.append):
         one.model = WRAPPED[way](Net(), wrap)
         session = one.attach(strict=True, env=one.env())
     assert session is not None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the hook over one bucket and over trainings, for votes and for integer codes."""
+"""Cases of the hook that compare gradients and weights bit by bit, for votes and integer codes.
+
+A twin (``wrong`` True) puts a fault into the hook, and its case must fail.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,13 @@ FP32_PATHS = ("ring", "ordered", "whole")
 
 @dataclass(frozen=True)
 class RouteSet:
-    """Routes that the laws are checked with: one of each region, all kinds, two with feedback."""
+    """Routes that a case is run with: votes or integer codes.
+
+    Attributes:
+        of_region: Route of each profile region in every step, for `mixed`.
+        kinds: Routes that `walk` draws from.
+        fed: Two routes with error feedback.
+    """
 
     of_region: Mapping[str, PhaseRoute]
     kinds: Sequence[PhaseRoute]
@@ -62,7 +71,9 @@ class RouteSet:
         return self.of_region
 
     def walk(self, step: int) -> Mapping[str, PhaseRoute]:
-        """Draw a route for each region from the step: the same on every rank."""
+        """Return a route for each region, drawn with ``step`` as the seed: the same on all
+        ranks.
+        """
         draw = np.random.default_rng(step)
         return {region: self.kinds[int(draw.integers(len(self.kinds)))] for region in "abc"}
 
@@ -122,9 +133,19 @@ def _gradients(
     factor: float = 1.0,
     **job: Any,
 ) -> Values:
-    """Return the gradients of the last of some steps without an optimizer: of ``names``, or all.
+    """Run some steps without updates of the weights; return the gradients of the last one.
 
     DDP rebuilds its buckets after the first step.
+
+    Args:
+        ranks: Ranks of the case.
+        workers: Number of workers.
+        routes: Routes of a step; None: DDP without a hook.
+        *names: Parameters whose gradients are returned; none: all.
+        steps: Number of steps.
+        spoil: Called with the job before its first step.
+        factor: Factor of the loss on this rank.
+        **job: Further arguments of `Job`.
     """
     one = Job(ranks, workers, routes, lr=0, **job)
     if spoil is not None:
@@ -142,7 +163,10 @@ def _gradients(
 def equal_parameters(
     ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False
 ) -> None:
-    """The twins: a rank decodes by another scale; packs and decodes by other units."""
+    """Check that all ranks have the same weights after each step, whatever the routes.
+
+    The twins: rank 1 decodes votes with a wrong scale, or uses wrong units for integer codes.
+    """
     factor = np.float32(1 + (ranks.rank == 1 and wrong) / 256)
 
     def other_scale(*args: Any) -> Any:
@@ -164,7 +188,15 @@ def equal_parameters(
 
 @dataclass(frozen=True)
 class Variant:
-    """Training with options of DDP; gradients between steps are dropped, zeroed, or (None) kept."""
+    """Options of DistributedDataParallel, with a way to treat gradients between steps.
+
+    Attributes:
+        options: Options of DistributedDataParallel.
+        to_none: Before a step gradients are set to None (True), zeroed (False), or kept (None).
+        accumulate: Whether each step adds a backward under no_sync.
+        dtype: Type of the parameters.
+        cap_mb: Largest bucket, in MiB.
+    """
 
     options: Mapping[str, bool]
     to_none: bool | None = True
@@ -173,7 +205,9 @@ class Variant:
     cap_mb: float = 0.008
 
     def train(self, job: Job) -> Values:
-        """Train four steps and return the weights; with unused parameters, some in some steps."""
+        """Train four steps and return the weights; where unused parameters are allowed, some
+        are.
+        """
         unused = "find_unused_parameters" in self.options
         for step in range(4):
             job.to_none = self.to_none
@@ -206,7 +240,11 @@ def all_fp32(
     variants: Sequence[Variant] = (Variant({}), Variant(VIEW, cap_mb=25)),
     wrong: bool = False,
 ) -> None:
-    """The twins: W divides, as in torch's `allreduce_hook`, where DDP multiplies by 1/W; a vote."""
+    """Check that the hook with only FP32 routes trains bit by bit like DDP without a hook.
+
+    The twins: the gradients are divided by W before the sum, as torch's `allreduce_hook` does,
+    where DDP multiplies by 1/W; or one step sends votes.
+    """
 
     def divided(_: Any, bucket: Any) -> Any:
         buffer = bucket.buffer().div_(workers)
@@ -246,7 +284,10 @@ def shadows(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
 
 @law("ordered sums do not depend on neighbours", 4)
 def neighbours(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """Compare FP32 gradients with other neighbours and buckets; the twin adds them by a ring."""
+    """Check that ``ordered`` FP32 gradients do not depend on the bucket or its low-bit parameters.
+
+    The twin sums along a ring.
+    """
     path, names = "ring" if wrong else "ordered", ("c.weight", *FULL_SIZE)
     seen = [
         _gradients(ranks, workers, only(routes, "ab"), *names, steps=3, cap_mb=cap_mb, fp32=path)
@@ -270,7 +311,11 @@ def whole(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 @law("abstaining is not being there", 3)
 @law("codes: abstaining is not being there", 3, routes=CODES)
 def abstaining(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    """The last of three has zeros; compare with the first two alone."""
+    """Check that a worker whose gradients are all 0 has no influence on the others' result.
+
+    Two workers with a third one that has zeros must decode what two workers alone decode. The twin
+    counts the third one.
+    """
     with patched(payload, "column", (lambda *a: (float(a[2]), 1.0)) if wrong else column):
         factor = 0.0 if ranks.rank == workers - 1 else 1.0
         seen = [
@@ -283,7 +328,11 @@ def abstaining(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool
 
 
 def _spoil(job: Job) -> None:
-    """Put a NaN on one rank, an infinity on another, and one into an FP32 parameter."""
+    """Make some gradients not finite.
+
+    Rank 1: NaN in ``b.weight`` and infinity in the FP32 parameter ``head.bias``; rank 0: -infinity
+    in ``c.weight``.
+    """
     net, places = job.model.module, {}
     if job.rank == 1:
         places = {net.b.weight: torch.nan, net.head.bias: torch.inf}
@@ -302,9 +351,9 @@ def _with_first(value: float, gradient: torch.Tensor) -> torch.Tensor:
 @law("not finite where DDP is not", 2)
 @law("codes: not finite where DDP is not", 2, routes=CODES)
 def not_finite(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    """Parameters that are not finite are those of plain DDP, and NaN throughout.
+    """Check that plain DDP's parameters are not finite, and low-bit ones of them are all NaN.
 
-    The twins: a worker says nothing of it; a worker packs 0 in its place.
+    The twins hide the value: the worker's scale is sent as a number, or 0 is packed in its place.
     """
 
     def zeros(view: torch.Tensor) -> Any:
@@ -342,9 +391,10 @@ def fallback(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool =
 @law("sent and kept is what came in", 3)
 @law("codes: sent and kept is what came in", 3, routes=CODES)
 def conserved(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    """Decoded gradients and the mean residual add up to the mean gradients, whatever the routes.
+    """Check that decoded gradients and the mean residual add up to the mean gradients.
 
-    The twin loses the residual at a change to FP32.
+    Ten steps change between routes with feedback and FP32. The twin drops the residual at a change
+    to FP32.
     """
     one, other = routes.fed
     order = [one, other, one, FULL, one, other, FULL, other, one, one]
@@ -399,7 +449,11 @@ def resumed(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
 @law("parts under no_sync are one backward", 3)
 @law("codes: parts under no_sync are one backward", 3, routes=CODES)
 def in_parts(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    """Weights and inputs are integers, so that sums of gradients are exact in any order."""
+    """Check that a batch in three parts, two under no_sync, has the gradients of one backward.
+
+    Weights and inputs are integers, so that sums are exact in any order. The twin synchronizes each
+    part.
+    """
     seen = []
     for parts in (1, 3):
         job = Job(ranks, workers, routes.mixed, linear=True, lr=0)
@@ -419,7 +473,10 @@ def in_parts(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool =
 
 @law("options of DDP change nothing", 3)
 def any_option(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """Compare options of DDP that move gradients in memory; the twin takes another FP32 path."""
+    """Check that options of DDP that move gradients in memory leave the weights as they are.
+
+    The twin takes another FP32 path.
+    """
     seen = []
     for option in ("", "static_graph", "gradient_as_bucket_view", "find_unused_parameters"):
         path = "ring" if wrong and option else "ordered"
@@ -449,7 +506,10 @@ def join_ends(ranks: Ranks, workers: int, routes: RouteSet = VOTES) -> None:
 # -- laws over one bucket -------------------------------------------------------------------------
 @law("unused parameters keep no gradient", 3)
 def unused(ranks: Ranks, workers: int) -> None:
-    """Nobody uses the parameter: no gradient. One rank uses it: the result is its own votes."""
+    """Check a parameter that no rank uses, and one that rank 0 alone uses.
+
+    The first has no gradient (None); the second has rank 0's votes, the same on each rank.
+    """
     job = Job(ranks, workers, VOTES.mixed, lr=0, options={"find_unused_parameters": True})
     job.backward(0, some=False)
     ranks.check(job.model.module.c.weight.grad is None, "c.weight, step 0: has a gradient")
@@ -462,16 +522,16 @@ def unused(ranks: Ranks, workers: int) -> None:
 
 
 def _signs(gradient: torch.Tensor) -> torch.Tensor:
-    """Return the binary vote of one worker alone, with its scale."""
+    """Return a worker's decoded binary vote: the mean magnitude, with each element's sign."""
     scale = torch.tensor(np.float32(gradient.double().abs().mean().item()))
     return torch.where(gradient < 0, -scale, scale)
 
 
 @law("tensors of one part get their own votes", 1)
 def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """All tensors use one route in one bucket of one worker.
+    """Check that tensors that share a route and a bucket each get their own votes, with one worker.
 
-    The twin decodes all of them from the first line of the part.
+    The twin decodes each from the first line.
     """
 
     def from_the_start(reduced: Any, route: Any, net: bool, first: int, *more: Any) -> None:
@@ -487,7 +547,10 @@ def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 
 @law("small parameters stay in FP32", 2)
 def small(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """A low-bit region has a parameter of 216 elements; the twin admits 216 elements."""
+    """Check that a parameter below `LEAST` elements stays in FP32 though its region is low-bit.
+
+    It has 216 elements; the twin sets the limit to 1.
+    """
     regions = {**law_ranks.REGIONS, "head.weight": "c"}
     with (
         patched(law_ranks, "REGIONS", regions),
@@ -502,9 +565,9 @@ def small(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 @law("samples are the cosines", 2)
 @law("codes: samples are the cosines", 2, routes=CODES)
 def samples(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    """Compare the report of a sample with the mean of a plain training at all places.
+    """Check the sampled cosines and norms of a step against the full FP32 mean of a plain training.
 
-    The twin compares norms with those of the sum.
+    The twin takes the norm of the workers' sum for that of their mean.
     """
     for fp32 in FP32_PATHS:
         job = Job(ranks, workers, routes.mixed, lr=0, fp32=fp32, sampled=everywhere)
@@ -531,7 +594,10 @@ def samples(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
 
 @law("a worker of the wrong sign is seen", 4)
 def wrong_sign(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """Worker 1 votes with the wrong sign, so it alone disagrees; in the twin its sign is right."""
+    """Check that worker 1, whose votes have the wrong sign, alone has negative agreements.
+
+    In the twin its signs are right.
+    """
 
     def flipped(*args: Any, **more: Any) -> Any:
         vote = packed_vote(*args, **more)
@@ -552,7 +618,10 @@ def wrong_sign(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 @law("codes: the mean of what all have sent", 4)
 @law("codes: one worker gets its own", 1, twin=False)
 def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """Compare with the formula over every rank's gradient; the twin: ranks share their draws."""
+    """Check integer codes against a mean that numpy computes from every rank's gradient.
+
+    The twin draws the random rounding of each rank with the key of rank 0.
+    """
 
     def shared(seed: int, step: int, rank: int, name: str) -> Key:
         return Key(seed, step, 0, name)
@@ -582,10 +651,11 @@ def _note(raw: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> No
 
 @law("codes: bytes are counted", 2)
 def bytes_of(ranks: Ranks, workers: int) -> None:
-    """Count the bytes that a rank of two sends in a step.
+    """Check the number of bytes that one of two ranks sends in a step with integer codes.
 
-    It sends half of each part, and sums of twice the lines back; with FP32 go the FP32 parameters,
-    the sidecar, and one maximum for each bucket of codes.
+    It sends half the lines of each part, and returns the sums of the other half in twice the lines.
+    FP32 are the parameters of no region, the sidecar, and one maximum for each 1,024 coded
+    elements.
     """
     job = Job(ranks, workers, CODES.mixed, lr=0, cap_mb=25)
     before = Counter(job.session.sent)
@@ -607,7 +677,9 @@ def bytes_of(ranks: Ranks, workers: int) -> None:
 
 # -- lost buckets and errors ----------------------------------------------------------------------
 class LossyReducer:
-    """Reducer that loses the buckets of some steps."""
+    """Wrapper of a TorchReducer that reduces a bucket, then raises BucketLost in the given
+    steps.
+    """
 
     def __init__(self, own: TorchReducer, steps: Sequence[int]) -> None:
         self.own, self.steps = own, steps
@@ -630,7 +702,10 @@ class LossyReducer:
 @law("a lost bucket is that of DDP", 2)
 @law("codes: lost buckets are those of DDP", 2, routes=CODES)
 def lost_is_ddp(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    """With two workers, whose sums have one order, a lost bucket has the gradients of DDP."""
+    """Check that lost buckets have DDP's gradients bit by bit on both ranks, and are reported.
+
+    Two workers have one order of sums. The twin ignores the loss.
+    """
     instead = (lambda *args: None) if wrong else BucketRouter._lost
     for fp32 in FP32_PATHS:
         with patched(BucketRouter, "_lost", instead):
@@ -651,7 +726,9 @@ def lost_is_ddp(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: boo
 
 @law("a lost bucket leaves residuals", 3)
 def residuals_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """A lost bucket is sent in FP32 and keeps its residuals; the twin clears them."""
+    """Check that a lost bucket, which is sent in FP32, keeps its residuals; the twin clears
+    them.
+    """
 
     def forgets(router: BucketRouter, votes: Any, others: Any) -> None:
         router.memory.residuals.clear()
@@ -672,9 +749,10 @@ def residuals_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 
 @law("an error comes out of backward", 2)
 def error_comes_out(ranks: Ranks, workers: int) -> None:
-    """An error of the packer or of the reducer ends the backward; so does the next step.
+    """Check that an error while packing or waiting for a bucket is raised from `backward`.
 
-    The last case: it leaves the threads of its reducer broken.
+    After an error of the reducer the next step raises too. This case comes last: it leaves the
+    threads of its reducer broken.
     """
 
     def fails(*args: Any) -> Any:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the cases of laws: ranks with their differences, trainings, fixed decisions.
+"""Helpers of the cases of `test_runtime_laws`: ranks, recorded differences, trainings.
 
 A case is a function of this rank and a number of workers. It records each difference with rank,
-parameter, step and the first differing values, and runs to its end, so that the ranks stay in step
-with each other's collectives; then `Ranks.settle` raises on the rank.
+parameter, step and the first differing values, and runs to its end, so that all ranks call the same
+collectives; then `Ranks.settle` raises on the rank.
 """
 
 from __future__ import annotations
@@ -41,11 +41,14 @@ Values = Mapping[tuple[int, str], torch.Tensor]
 
 
 class LawError(AssertionError):
-    """A law that does not hold on this rank, with the first differences."""
+    """Failed case: the message has the first differences that this rank recorded."""
 
 
 class Net(nn.Module):
-    """Three layers that are large enough for votes, and a head; ``linear``: no activation."""
+    """Three linear layers large enough for votes, and a small head.
+
+    Tanh follows each layer but the head; ``linear``: no activation.
+    """
 
     def __init__(self, linear: bool = False) -> None:
         super().__init__()
@@ -62,7 +65,14 @@ class Net(nn.Module):
 
 @dataclass
 class FixedDecisions(Controls):
-    """Controller whose decisions are given by step."""
+    """Controller of a session whose routes and sampled regions are given functions of the step.
+
+    Attributes:
+        of: Routes by region in a step.
+        sampled: Regions that are sampled in a step.
+        step: Current step.
+        reports: Reports of all steps so far.
+    """
 
     of: Routes
     sampled: Callable[[int], frozenset[str]] = lambda step: frozenset()
@@ -87,7 +97,7 @@ class FixedDecisions(Controls):
 
 
 class Ranks:
-    """Process groups of this rank, and the differences that its case has found."""
+    """Process groups of this rank, and the differences that the running case recorded."""
 
     def __init__(self, rank: int, folder: str) -> None:
         self.rank, self.folder = rank, folder
@@ -96,29 +106,29 @@ class Ranks:
         self._differences: list[str] = []
 
     def of(self, workers: int) -> Any:
-        """Return the group of the first ``workers`` ranks."""
+        """Return the process group of ranks 0 to ``workers`` - 1."""
         return self._groups[workers]
 
     def reducer(self, workers: int) -> TorchReducer:
-        """Return the reducer of that group, opened once for all cases."""
+        """Return the reducer of the first ``workers`` ranks; it is opened once for all cases."""
         if workers not in self._reducers:
             self._reducers[workers] = TorchReducer()
             self._reducers[workers].open(self.of(workers))
         return self._reducers[workers]
 
     def gather(self, workers: int, value: Any) -> list[Any]:
-        """Return the value of each rank of a group."""
+        """Return the values of the first ``workers`` ranks in rank order."""
         every: list[Any] = [None] * workers
         dist.all_gather_object(every, value, group=self.of(workers))
         return every
 
     def check(self, holds: object, what: str) -> None:
-        """Record ``what`` unless it holds."""
+        """Record a difference with the text ``what`` if ``holds`` is false."""
         if not holds:
             self._differences.append(f"rank {self.rank}: {what}")
 
     def ends(self, do: Callable[[], object], code: int = 2) -> None:
-        """Check that ``do`` ends the script with this code; 0: that it returns."""
+        """Call ``do`` and record a difference unless it exits with ``code``; 0: it returns."""
         got: Any = 0
         try:
             do()
@@ -127,13 +137,13 @@ class Ranks:
         self.check(got == code, f"the script ends with code {got}, not {code}")
 
     def equal(self, got: Values, wanted: Values) -> None:
-        """Record the first parameter, in the order of ``wanted``, with other bits."""
+        """Compare tensors bit by bit with ``wanted``; record the first parameter that differs."""
         self._compare(_bits(got), _bits(wanted), "")
 
     def same(self, workers: int, values: Values) -> None:
-        """Record the first of this rank's parameters whose bits differ from rank 0's.
+        """Compare this rank's tensors bit by bit with rank 0's; record the first that differs.
 
-        Each of the first ``workers`` ranks calls it with its parameters.
+        Each of the first ``workers`` ranks must call it.
         """
         mine = _bits(values)
         self._compare(mine, self.gather(workers, mine)[0], " of rank 0")
@@ -150,7 +160,7 @@ class Ranks:
                 return
 
     def settle(self) -> None:
-        """End a case. Raise LawError with its differences, if there are any."""
+        """End a case: forget its differences, and raise LawError with them if there are any."""
         found, self._differences = self._differences, []
         if found:
             more = f"\n({len(found)} differences)" if len(found) > MOST_SHOWN else ""
@@ -158,7 +168,7 @@ class Ranks:
 
 
 def _bits(values: Values) -> dict[tuple[int, str], Any]:
-    """Return the float32 bit patterns, uint32[n]."""
+    """Return the bit patterns of the tensors, converted to float32, as flat uint32 arrays."""
     flat = {key: one.detach().float().contiguous().reshape(-1) for key, one in values.items()}
     return {key: one.numpy().view(np.uint32) for key, one in flat.items()}
 
@@ -171,9 +181,16 @@ CASES: dict[str, tuple[int, Case]] = {}
 def law(
     name: str, workers: int, twin: bool = True, **words: Any
 ) -> Callable[[Callable[..., None]], Any]:
-    """Register a case under a name; with a twin that must fail if it has a parameter ``wrong``.
+    """Return a decorator that registers a case in `CASES` for a number of workers.
 
-    ``twin`` False: register no twin.
+    A case with a parameter ``wrong`` is registered a second time, with ``wrong`` True, as the twin
+    that must fail.
+
+    Args:
+        name: Name of the case; that of the twin begins with `TWIN`.
+        workers: Number of workers, at most `WORLD`.
+        twin: Whether a twin is registered.
+        **words: Further arguments of the case.
     """
 
     def register(case: Callable[..., None]) -> Callable[..., None]:
@@ -186,7 +203,7 @@ def law(
 
 
 class Job:
-    """One training: DDP with the hook, or without it if ``routes`` is None."""
+    """Training of `Net` on this rank: DDP with the hook, or without it if ``routes`` is None."""
 
     def __init__(
         self,
@@ -221,7 +238,13 @@ class Job:
             self.model.register_comm_hook(self.router, bucket_hook)
 
     def backward(self, step: int, factor: float = 1.0, some: bool = True) -> None:
-        """Run one backward over the batch of this rank in a step."""
+        """Run forward and backward of a step over this rank's batch, drawn from step and rank.
+
+        Args:
+            step: Step.
+            factor: Factor of the loss.
+            some: Whether layer ``c`` is used.
+        """
         self.step = step
         draw = torch.Generator().manual_seed(100 * step + self.rank)
         x = torch.randn(8, 128, generator=draw).to(self.dtype)
@@ -230,7 +253,7 @@ class Job:
         (self.model(x, some).float().square().mean() * factor).backward()
 
     def train(self, steps: Sequence[int]) -> Values:
-        """Train, and return the weights after each step."""
+        """Train these steps with SGD; return the weights after each of them by step and name."""
         seen: dict[tuple[int, str], torch.Tensor] = {}
         for step in steps:
             self.backward(step)
@@ -244,7 +267,10 @@ class Job:
         return {(self.step, n): p.detach() for n, p in self.model.module.named_parameters()}
 
     def gradients(self, *names: str) -> Values:
-        """Return copies of the gradients of the last step: of ``names``, or all."""
+        """Return copies of the reduced gradients of the last step: of ``names``, or all.
+
+        A parameter without a gradient is left out.
+        """
         return {
             (self.step, name): p.grad.detach().clone()
             for name, p in self.model.module.named_parameters()
@@ -255,7 +281,7 @@ class Job:
         return self.gradients(name)[self.step, name]
 
     def close(self) -> None:
-        """End the threads. The reducer stays open for other jobs."""
+        """End the threads of the hook and free the model; the reducer stays open for other jobs."""
         if self.router is not None:
             self.router.thread.drain()
             self.router.thread.close()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of calibration: the training is bit-identical to plain DDP, statistics equal those of
-numpy, and one seed gives one file."""
+"""Cases of calibration: the training stays that of plain DDP; statistics are right; a seed repeats.
+
+Statistics are compared with those of numpy; weights and gradients bit by bit.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ LARGE = {"words.weight", "up.weight", "down.weight", "head.weight"}
 
 
 class CaseNet(nn.Module):
-    """An embedding with rows that no worker sees, two linear layers and a head."""
+    """Embedding whose rows are partly unused, two linear layers, a norm, and a head of 20
+    classes.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,8 +53,16 @@ class CaseNet(nn.Module):
 
 
 def _train(ranks: Ranks, workers: int, place: Path | None) -> tuple[Values, Values]:
-    """Train, calibrated in the folder ``place``, or plain; return all gradients and the weights,
-    and the gradients of this worker alone."""
+    """Train seven steps, with a calibration or plain.
+
+    Args:
+        ranks: Ranks of the case.
+        workers: Number of workers.
+        place: Folder for the calibration; None: no calibration.
+
+    Returns:
+        The reduced gradients of each step and the last weights, and this worker's own gradients.
+    """
     torch.manual_seed(1)
     net = CaseNet()
     group = ranks.of(workers)
@@ -88,7 +100,10 @@ def _train(ranks: Ranks, workers: int, place: Path | None) -> tuple[Values, Valu
 @law("calibration: the training is the plain one, 2 workers", 2)
 @law("calibration: the training is the plain one, 3 workers", 3)
 def training(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """The twin: the shadow changes a gradient."""
+    """Check that gradients and weights under a calibration are those of plain DDP bit by bit.
+
+    In the twin the calibration changes a gradient.
+    """
 
     def changes(router: Any, votes: Any, *more: Any) -> None:
         for vote in votes:
@@ -103,7 +118,10 @@ def training(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 @law("calibration: statistics are those of numpy, 2 workers", 2)
 @law("calibration: statistics are those of numpy, 3 workers", 3)
 def statistics(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """The twin: a gradient of one worker is another."""
+    """Check the statistics that a calibration writes against those that numpy computes.
+
+    Parameters below 1,024 elements have none. The twin scales worker 0's gradient by 1.01.
+    """
     place = Path(ranks.folder, f"sums-{workers}-{wrong}")
     _, own = _train(ranks, workers, place)
     every = ranks.gather(workers, {key: one.flatten().numpy() for key, one in own.items()})
@@ -135,7 +153,7 @@ def statistics(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 
 @law("calibration: one seed gives one file", 2)
 def one_seed(ranks: Ranks, workers: int) -> None:
-    """Two calibrations write the same profile, samples and report."""
+    """Check that two calibrations of one seed write the same profile, samples file and report."""
     texts = []
     for which in "ab":
         place = Path(ranks.folder, f"seed-{which}")
@@ -165,7 +183,16 @@ RATIO = np.float32(0.7)
 
 
 def naive_statistics(sent: NDArray[np.float32], route: str, decode: str) -> dict[str, float]:
-    """Return the statistics of gradients float32[W, n] of the workers; zeros abstain."""
+    """Return the statistics of votes by their definitions, without codec, reducer and hook.
+
+    Args:
+        sent: Gradients of a parameter, float32[workers, elements]; a worker with only 0s abstains.
+        route: G_BINARY or G_TERNARY.
+        decode: ``vote`` (sign of the sum) or ``net`` (the sum itself).
+
+    Returns:
+        Values by the name of the statistic.
+    """
     wide = sent.astype(np.float64)
     workers, size = wide.shape
     mean = wide.mean(axis=0)
@@ -198,7 +225,16 @@ def naive_statistics(sent: NDArray[np.float32], route: str, decode: str) -> dict
 def naive_codes(
     sent: NDArray[np.float32], bits: int, uniform: NDArray[np.float64]
 ) -> dict[str, float]:
-    """Return the statistics of integer codes, rounded by ``uniform`` [W, n]."""
+    """Return the statistics of integer codes by their definitions.
+
+    Args:
+        sent: Gradients of a parameter, float32[workers, elements].
+        bits: Bits of a code.
+        uniform: Draws in [0, 1) of the random rounding, float64[workers, elements].
+
+    Returns:
+        Values by the name of the statistic.
+    """
     wide = sent.astype(np.float64)
     return _sums(wide, wide.mean(axis=0), naive_mean(sent, bits, uniform)) | {
         "zeros": float((sent == 0).sum() / len(sent)),
@@ -210,9 +246,15 @@ def naive_codes(
 def naive_mean(
     sent: NDArray[np.float32], bits: int, uniform: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Return the mean of integer codes of float32[W, n], rounded by ``uniform`` [W, n].
+    """Return the mean float32[elements] of integer codes of the workers' gradients.
 
-    1,024 elements share a unit, by which the largest |x| of all workers is the largest code.
+    1,024 elements share a unit, by which the largest magnitude of all workers is the largest code.
+    A worker with only 0s is not counted.
+
+    Args:
+        sent: Gradients of a parameter, float32[workers, elements].
+        bits: Bits of a code.
+        uniform: Draws in [0, 1) of the random rounding, float64[workers, elements].
     """
     wide = sent.astype(np.float64)
     top, got = 2 ** (bits - 1) - 1, np.zeros(sent.shape[1], np.float32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the runtime that need no torch: residuals, scales, samples, steady signs, the thread."""
+"""Tests of parts of the hook without a process group: residuals, scales, samples, agreements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route, count, maxima, pack, pack_codes, units, unpack
-from neuron_fabric.hook import payload, sampling
+from neuron_fabric.hook import monitor_samples, payload
 from neuron_fabric.hook.bucket_hook import InOrder
 from neuron_fabric.monitor.consensus import random_margin
 from neuron_fabric.profile import PhaseRoute
@@ -33,7 +33,7 @@ def f32(*values: float) -> F32:
 
 
 def drawn(rng: np.random.Generator, size: int) -> F32:
-    """Ordinary numbers of any magnitude, some zeros."""
+    """Return ``size`` float32 of a random magnitude from 1e-20 to 1e20, a tenth of them 0."""
     x = rng.standard_normal(size) * 10.0 ** rng.integers(-20, 20)
     return (x * (rng.random(size) < 0.9)).astype(np.float32)
 
@@ -41,7 +41,10 @@ def drawn(rng: np.random.Generator, size: int) -> F32:
 @given(seed=SEEDS, route=ROUTES, size=st.integers(1, 700))
 @settings(max_examples=60, deadline=None)
 def test_sent_and_kept_is_what_came_in(seed: int, route: Route, size: int) -> None:
-    """Two roundings: what is lost is at most 2 ulp of the largest of the three."""
+    """Check that decoded votes and the residual add up to all gradients so far, within rounding.
+
+    Two roundings a step: at most 2 ulp of the largest of gradient, signal, vote and residual.
+    """
     rng, memory = np.random.default_rng(seed), payload.Memory()
     came = np.zeros(size)
     sent_in_all = np.zeros(size)
@@ -83,7 +86,10 @@ def test_momentum_forgets_a_gradient_that_is_not_finite() -> None:
 
 
 def test_momentum_is_the_formula() -> None:
-    """m = beta * m + (1 - beta) * gradient, in units of the loss scale of the moment."""
+    """Check m = beta * m + (1 - beta) * gradient, also after the loss scale doubled.
+
+    The old momentum is then doubled too.
+    """
     memory, gradient, b = payload.Memory(), f32(1, -2, 3), np.float32(0.9)
     first = memory.momentum("p", gradient, 0.9)
     assert (first == (1 - b) * gradient).all()
@@ -122,7 +128,10 @@ def test_decoding_is_the_formula(seed: int, route: Route, workers: int, net: boo
 
 
 def test_scales() -> None:
-    """Fixed, and what becomes of workers without votes or with NaN."""
+    """Check the scale by which votes are decoded: fixed, mean magnitude or rms; without votes; NaN.
+
+    No worker with votes gives 0; a NaN of one worker gives NaN.
+    """
     fixed = PhaseRoute(Route.G_BINARY, scale="fixed:0.25", shrink=0.5)
     mean = dataclasses.replace(fixed, scale="mean_abs")
     three, zero, nan = np.float32(3), np.float32(0), np.float32(np.nan)
@@ -140,7 +149,7 @@ def test_scales() -> None:
 @settings(max_examples=60, deadline=None)
 @given(size=st.integers(1, 100_000), step=st.integers(0, 10_000))
 def test_samples_are_whole_lines(size: int, step: int) -> None:
-    index = sampling.sample_of("a.weight", size, step)
+    index = monitor_samples.sample_of("a.weight", size, step)
     if index is None:
         assert size < 4096
         return
@@ -149,20 +158,24 @@ def test_samples_are_whole_lines(size: int, step: int) -> None:
     assert index[-1] < size
     lines = np.unique(index // 512)
     assert len(lines) == max(
-        math.ceil(math.ceil(size / 512) / sampling.ONE_LINE_IN), sampling.WHOLE_BELOW // 512
+        math.ceil(math.ceil(size / 512) / monitor_samples.ONE_LINE_IN),
+        monitor_samples.WHOLE_BELOW // 512,
     )
     assert len(index) == sum(min(512, size - 512 * n) for n in lines)
 
 
 def test_a_sample_of_a_few_lines_is_of_the_whole() -> None:
-    """The head of `nf train check charlm`: 103 classes of 64 weights, and a line has 8 of them. One
-    such line, of characters that are rare, had a cosine of 0.06 where the head had 0.7."""
+    """Check that sampled cosines of a small head represent all of it, though 1/13 of it is wrong.
+
+    The head of `nf train check charlm` has 103 classes of 64 weights, and a memory line of votes
+    has 8 classes. One line of characters that are rare had a cosine of 0.06 where the head had 0.7.
+    """
     m = np.random.default_rng(1).standard_normal(103 * 64)
     d = m.copy()
     d[:512] = np.roll(d[:512], 1)  # of some classes nothing is right
     cosines = []
     for step in range(0, 2000, 50):
-        index = sampling.sample_of("head.weight", m.size, step)
+        index = monitor_samples.sample_of("head.weight", m.size, step)
         assert index is not None
         a, b = m[index], d[index]
         cosines.append(float(a @ b / np.sqrt((a @ a) * (b @ b))))
@@ -170,17 +183,19 @@ def test_a_sample_of_a_few_lines_is_of_the_whole() -> None:
 
 
 def test_samples_move_with_the_step() -> None:
-    drawn = [sampling.sample_of("a", 512 * 64, step) for step in range(20)]
+    drawn = [monitor_samples.sample_of("a", 512 * 64, step) for step in range(20)]
     assert len({one.tobytes() for one in drawn if one is not None}) > 15
 
 
 def test_signs_that_stay() -> None:
-    signs = sampling.Signs()
+    signs = monitor_samples.Signs()
     steady = np.ones(8, np.float32)
     steady[4:] = [0, 1, 1, 1]  # a zero has no sign
-    for step in range(sampling.RUN + 1):
+    for step in range(monitor_samples.RUN + 1):
         steady[5] = -steady[5]
-        assert signs.saturation({"p": "r"}).get("r", 0.0) == (0.0 if step < sampling.RUN else 6 / 8)
+        assert signs.saturation({"p": "r"}).get("r", 0.0) == (
+            0.0 if step < monitor_samples.RUN else 6 / 8
+        )
         signs.see("p", steady, 1.0)
     assert signs.saturation({"p": "r"}) == {"r": 6 / 8}
     signs.forget("p")
@@ -188,7 +203,7 @@ def test_signs_that_stay() -> None:
 
 
 def test_what_a_step_has_measured() -> None:
-    measured = sampling.Measured()
+    measured = monitor_samples.Measured()
     d, m = f32(3, -4), f32(3, 4)
     measured.decoded("r", d)
     measured.sampled("r", m[:1], d[:1], 2, shadow=False)
@@ -257,7 +272,18 @@ def test_the_thread_has_room_for_so_many_and_keeps_nothing_that_is_done() -> Non
 
 
 def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple[float, float]:
-    """Return the agreement of worker 0 on a tensor in one step, and that at all places."""
+    """Return the agreement of worker 0 with the decoded result of random votes, measured and exact.
+
+    Args:
+        seed: Seed of the gradients.
+        route: Route.
+        size: Number of elements.
+        workers: Number of workers.
+        net: Whether the sum of votes is decoded, not its sign.
+
+    Returns:
+        What one step of `Agreements` gives, times `NEW`, and the formula over all elements.
+    """
     rng = np.random.default_rng(seed)
     packs = [
         pack(rng.standard_normal(size).astype(np.float32) + 0.3, route) for _ in range(workers)
@@ -266,12 +292,14 @@ def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple
     d = np.empty(size, np.float32)
     reduced = planes if net else voted[None]
     payload.decode(reduced, route, net, 0, d, np.float32(0.5), np.float32(workers))
-    one = sampling.Agreements(workers)
+    one = monitor_samples.Agreements(workers)
     one.see("r", packs[0], route, d, 1.0)
     product = payload.own_votes(packs[0], route, size) * np.sign(d)
     least, votes = random_margin(workers), int((product != 0).sum())
     want = (float(product.sum()) / votes - least) / (1 - least) if votes else 0.0
-    return one.step().get("r", 0.0) * sampling.NEW, min(max(want, -sampling.MOST), sampling.MOST)
+    return one.step().get("r", 0.0) * monitor_samples.NEW, min(
+        max(want, -monitor_samples.MOST), monitor_samples.MOST
+    )
 
 
 @given(SEEDS, ROUTES, st.integers(1, 4096), st.integers(2, 8), st.booleans())
@@ -279,15 +307,20 @@ def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple
 def test_the_agreement_of_a_worker(
     seed: int, route: Route, size: int, workers: int, net: bool
 ) -> None:
-    """Up to as many elements as are watched it is that of all of them, the last line's too."""
+    """Check that up to 4,096 elements the agreement is the exact one, with those of the last
+    line.
+    """
     found, want = agreed(seed, route, size, workers, net)
     assert found == pytest.approx(want, abs=1e-9)
 
 
 @pytest.mark.parametrize("workers", [2, 5, 8, 64])
 def test_what_an_agreement_says(workers: int) -> None:
-    """0 where nobody has anything to do with the others, more for one of the others' mind, less for
-    one that is alone, least for one against them."""
+    """Check the agreement of worker 0: about 0 if all are random, above it if all are alike.
+
+    It is below 0 for a worker that is random while the others are alike, and least for one that
+    votes against them.
+    """
     found = {}
     for way, (mine, theirs) in {
         "random": (0.0, 0.0),
@@ -295,15 +328,15 @@ def test_what_an_agreement_says(workers: int) -> None:
         "alone": (0.0, 0.5),
         "against": (-0.5, 0.5),
     }.items():
-        rng, one = np.random.default_rng(workers), sampling.Agreements(workers)
-        for _ in range(6 * sampling.NEW):
-            x = rng.standard_normal((workers, sampling.WATCHED)).astype(np.float32) + np.float32(
-                theirs
-            )
+        rng, one = np.random.default_rng(workers), monitor_samples.Agreements(workers)
+        for _ in range(6 * monitor_samples.NEW):
+            x = rng.standard_normal((workers, monitor_samples.WATCHED)).astype(
+                np.float32
+            ) + np.float32(theirs)
             x[0] += np.float32(mine - theirs)
             packs = [pack(row, Route.G_BINARY) for row in x]
             voted, _ = count(np.stack([each.lines for each in packs]), Route.G_BINARY)
-            d = unpack(voted, Route.G_BINARY, sampling.WATCHED, scale=0.5)
+            d = unpack(voted, Route.G_BINARY, monitor_samples.WATCHED, scale=0.5)
             one.see("r", packs[0], Route.G_BINARY, d, 1.0)
             value = one.step()["r"]
         found[way] = value
@@ -314,7 +347,7 @@ def test_what_an_agreement_says(workers: int) -> None:
 
 
 def test_neither_codes_nor_one_worker_have_an_agreement() -> None:
-    d, alone, pair = f32(1, 1, -1, -1), sampling.Agreements(1), sampling.Agreements(2)
+    d, alone, pair = f32(1, 1, -1, -1), monitor_samples.Agreements(1), monitor_samples.Agreements(2)
     alone.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, d, 1.0)
     codes = pack_codes(d, Route.G_INT8, units(maxima(d), Route.G_INT8))
     pair.see("r", codes, Route.G_INT8, d, 1.0)
@@ -322,10 +355,10 @@ def test_neither_codes_nor_one_worker_have_an_agreement() -> None:
 
 
 def test_a_region_that_has_not_voted_keeps_its_mean() -> None:
-    one, d = sampling.Agreements(2), f32(1, 1, -1, -1)
+    one, d = monitor_samples.Agreements(2), f32(1, 1, -1, -1)
     one.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, d, 1.0)
-    assert one.step() == {"r": pytest.approx(sampling.MOST / sampling.NEW)}
+    assert one.step() == {"r": pytest.approx(monitor_samples.MOST / monitor_samples.NEW)}
     assert one.step() == {}
     one.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, np.zeros_like(d), 1.0)  # nobody has won
     assert one.step() == {}
-    assert one.running == {"r": pytest.approx(sampling.MOST / sampling.NEW)}
+    assert one.running == {"r": pytest.approx(monitor_samples.MOST / monitor_samples.NEW)}

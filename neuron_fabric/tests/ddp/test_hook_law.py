@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The law of hooks: whatever torch allows on a DistributedDataParallel model with a hook of torch
-(PowerSGD) is allowed with a capture, with a profile, and with both."""
+"""Tests that uses of a DDP model which torch's own hook (PowerSGD) allows also work with ours.
+
+Each is tried with a capture, a profile, and both; plus exits of scripts and lost ranks.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ def network() -> Any:
 
 
 def backward(model: Any, steps: int = 4) -> None:
-    """Steps until votes are sent."""
+    """Run forward and backward ``steps`` times; after the default of 4, votes have been sent."""
     for _ in range(steps):
         model(torch.randn(4, 128)).square().mean().backward()
 
@@ -68,7 +70,14 @@ HOOKS = ("torch", "capture", "profile", "both")
 
 
 def hooked(hook: str, folder: Path) -> Attached:
-    """Return what registers one of `HOOKS`; each capture has a folder ``c0``, ``c1`` and so on."""
+    """Return a function that registers the hook of this name on a model.
+
+    It returns what the registration returns: a session, or None.
+
+    Args:
+        hook: One of `HOOKS`.
+        folder: Folder for the profile, and for one capture folder (``c0``, ``c1``, ...) per model.
+    """
 
     def do(model: Any) -> Any:
         if hook == "torch":
@@ -85,7 +94,10 @@ def hooked(hook: str, folder: Path) -> Attached:
 
 
 def saved(model: Any) -> Any:
-    """The model, saved and loaded; the file names nothing that another machine may not have."""
+    """Save the model with torch.save and return the loaded copy.
+
+    Check also that the file names no module of the hook, which another machine may lack.
+    """
     file = io.BytesIO()
     torch.save(model, file)
     assert b"neuron_fabric.ddp" not in file.getvalue()
@@ -131,7 +143,7 @@ def restores(model: Any) -> None:
 
 
 def loads(model: Any) -> None:
-    """Check processes that are forked after attach."""
+    """Train with batches of a DataLoader whose worker process is forked after `attach`."""
     data = torch.utils.data.TensorDataset(torch.randn(6, 128))
     words = {"num_workers": 1, "multiprocessing_context": "fork", "timeout": 60}
     for (x,) in torch.utils.data.DataLoader(data, 2, **words):
@@ -170,7 +182,7 @@ USES: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("way", COPIES)
 def test_a_copy_is_a_plain_model(tmp_path: Path, way: str, hook: str) -> None:
-    """It trains, a hook can be registered on it, and the original trains on."""
+    """Check that a copy of a hooked model trains and takes a hook, while the original trains on."""
     model, attached = network(), hooked(hook, tmp_path)
     kept = attached(model)
     backward(model)
@@ -189,7 +201,10 @@ def test_a_copy_is_a_plain_model(tmp_path: Path, way: str, hook: str) -> None:
 
 
 def _told(folder: Path) -> Attached:
-    """A profile with a condition that the first forward pass is to show."""
+    """Return a function that attaches a profile with a condition on the batch size.
+
+    The first forward pass is to show whether it holds.
+    """
 
     def do(model: Any) -> Any:
         valid = "[valid_for]\nbatch_per_worker = [4, 4]\n[phases.warmup]"
@@ -210,7 +225,10 @@ def _calibration(folder: Path) -> Attached:
 def test_a_copy_before_the_first_forward_is_one(
     tmp_path: Path, way: str, hook: Callable[[Path], Attached], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Check that the first pass of a copy is not taken for that of the original."""
+    """Check that the first forward pass of a copy is not taken for that of the original.
+
+    Only a pass of the original warns about its batch, or starts its calibration.
+    """
     model = network()
     kept = hook(tmp_path)(model)
     twin = copy.deepcopy(model.module) if way == "in the bare model" else COPIES[way](model)
@@ -243,7 +261,10 @@ def test_it_is_used_as_any_model(tmp_path: Path, way: str, hook: str) -> None:
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_nothing_is_left_of_a_model(tmp_path: Path, hook: str) -> None:
-    """Its threads end, and its capture is closed: another one may take its place."""
+    """Check that a dropped model ends its threads and closes its capture.
+
+    The next capture may then replace the folder.
+    """
     before = set(threading.enumerate())
     for _ in range(2):
         model = network()
@@ -262,7 +283,9 @@ def test_nothing_is_left_of_a_model(tmp_path: Path, hook: str) -> None:
 
 @pytest.mark.parametrize("hook", ["profile", "both"])
 def test_a_closed_training_is_no_garbage(tmp_path: Path, hook: str) -> None:
-    """It is freed with its last reference, wherever that is dropped, by no collection."""
+    """Check that a closed session is freed with its last reference, without the garbage
+    collector.
+    """
     gc.collect()
     gc.disable()
     try:
@@ -279,8 +302,10 @@ def test_a_closed_training_is_no_garbage(tmp_path: Path, hook: str) -> None:
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_forked_process_frees_what_it_has_got(tmp_path: Path, hook: str) -> None:
-    """A worker of a DataLoader collects the garbage of its parent, and at its end all the rest; no
-    thread that a destructor might wait for is there."""
+    """Check that a forked child can free hooked models, and does not hang.
+
+    The threads of the parent, which a destructor could wait for, do not exist in the child.
+    """
     for _ in range(2):
         model = network()
         held = [model, hooked(hook, tmp_path)(model)]  # the first one becomes garbage
@@ -345,8 +370,11 @@ for way in sys.argv[2:]:
 
 @pytest.mark.nightly("seven trainings of their own; the copies and uses above are the quick part")
 def test_a_script_may_end_in_any_order(tmp_path: Path) -> None:
-    """Without close or destroy_process_group, in either order, at once, by a signal: no step that
-    was listed is lost."""
+    """Check that no captured step is lost however a script ends.
+
+    That is without close, with destroy_process_group before or after it, by os._exit, in a fork, by
+    SIGTERM in a step, and by KeyboardInterrupt.
+    """
     ways = ("plain", "destroyed", "closed after it", "os._exit", "forked")
     last = ("SIGTERM in a step", "interrupted")
     done = run_python("-c", EXITS, tmp_path, *ways, *last)
@@ -412,7 +440,7 @@ def test_one_line_comes_first(
 
 
 def test_which_errors_are_of_a_lost_rank() -> None:
-    """Gloo names an address; a time-out names nothing; other exceptions are none of this."""
+    """Check which exceptions mean a lost rank: closed connections and time-outs of gloo only."""
     closed = RuntimeError("[gloo/transport/pair.cc:547] Connection closed by peer [10.0.0.2]:42")
     timed = RuntimeError("[gloo/unbound_buffer.cc:81] Timed out waiting 3000ms for recv operation")
     assert is_lost(closed)

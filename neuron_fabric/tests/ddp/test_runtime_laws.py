@@ -31,7 +31,13 @@ assert all((attach_cases, law_cases, shadow_cases)), "they register their cases"
 
 
 def rank_of(rank: int, folder: str, names: Collection[str]) -> None:
-    """Run the cases on one rank; no ``names``: all."""
+    """Run cases as one of the four ranks, and write their differences to ``rank-N.json``.
+
+    Args:
+        rank: Rank of this process.
+        folder: Folder for the store of the process group and for the results.
+        names: Cases to run; none: all.
+    """
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     dist.init_process_group(
@@ -55,7 +61,10 @@ def rank_of(rank: int, folder: str, names: Collection[str]) -> None:
 def found(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
-    """Run the collected cases, and return their differences on all ranks."""
+    """Run the collected cases in one start of four ranks; return the differences by case.
+
+    "" where no rank has any.
+    """
     out = tmp_path_factory.mktemp("laws")
     asked = [one for one in request.session.items if isinstance(one, pytest.Function)]
     names = [str(one.callspec.params["name"]) for one in asked if one.module is request.module]

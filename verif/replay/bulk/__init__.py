@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk transport of the replay: whole blocks of lines through the device, no Python per line."""
+"""Bulk transport of the replay: a C++ host drives whole blocks of lines, no Python code per
+line.
+"""

@@ -2,7 +2,7 @@
 """Search for the contribution that caused a wrong line, and a stimulus that reproduces it.
 
 The line alone is driven through a fresh device, one contribution at a time in the order of the
-epoch, and read back after each: the first wrong answer names the worker. If the line alone comes
+epoch, and read back after each: the first wrong response names the worker. If the line alone comes
 out right, the whole epoch is driven again and becomes the stimulus.
 """
 
@@ -19,11 +19,11 @@ from models.line_packing import LINE_BYTES, U8
 from verif.host.bulk_device import BulkDevice, BulkFault
 from verif.host.c_interface import OP, Block, Kind
 from verif.replay.bulk.epoch_block import EpochBlock, commit_ops
-from verif.replay.check import Mismatch, expected_lines, first_value, judge
-from verif.replay.epoch import LDIDS
+from verif.replay.line_check import Mismatch, expected_lines, first_value, judge
 from verif.replay.options import ReplayOptions
 from verif.replay.plan import Lines
-from verif.replay.stimulus import CommitOperation, Operation, Read, Stimulus, Write
+from verif.replay.stimulus_file import CommitOperation, Operation, Read, Stimulus, Write
+from verif.replay.traffic_order import LDIDS
 
 Open = Callable[[], BulkDevice]
 
@@ -31,10 +31,17 @@ Open = Callable[[], BulkDevice]
 def bisect(
     found: Mismatch, block: EpochBlock, open_device: Open, options: ReplayOptions
 ) -> tuple[str, Stimulus | None]:
-    """Search for the cause of a mismatch in the epoch of ``block``; drives the RTL again.
+    """Search for the cause of a wrong line; this drives the RTL again.
+
+    Args:
+        found: The wrong line.
+        block: Its epoch.
+        open_device: Opens a fresh device.
+        options: Options of the replay.
 
     Returns:
-        A text, which names the worker if known, and a stimulus unless the fault does not recur.
+        A text, which names the worker if known, and a stimulus; None instead if a fresh device
+        shows no fault.
     """
     alone = _line_alone(found, block, open_device)
     if alone is not None:
@@ -52,7 +59,7 @@ def bisect(
 
 
 def arrival(found: Mismatch, block: EpochBlock) -> list[int]:
-    """Return the workers of a line in the order in which their contributions were sent."""
+    """Return the workers of a wrong line in the order in which their contributions were sent."""
     config, ops = found.work.uses[found.use].config, block.block.ops
     step = LINE_BYTES << config.lines_log2
     offset = ops["address"].astype(np.int64) - (config.base + found.line * LINE_BYTES)
@@ -61,7 +68,9 @@ def arrival(found: Mismatch, block: EpochBlock) -> list[int]:
 
 
 def _expected(found: Mismatch, present: list[int]) -> Lines:
-    """Return the line if only these workers had contributed."""
+    """Return the expected content of a wrong line if only the workers ``present`` had
+    contributed.
+    """
     work, use = found.work, found.work.uses[found.use]
     sent = work.sent[found.use][:, found.line : found.line + 1]
     mask = np.zeros((len(sent), 1), np.bool_)
@@ -72,8 +81,12 @@ def _expected(found: Mismatch, present: list[int]) -> Lines:
 def _line_alone(
     found: Mismatch, block: EpochBlock, open_device: Open
 ) -> tuple[str, list[Operation]] | None:
-    """Drive the line alone. Return (fault, transactions up to the first wrong answer), or None if
-    it is right."""
+    """Drive the contributions to the wrong line alone, and read it after each.
+
+    Returns:
+        Text of the fault, and the transactions up to the first wrong response; None if all are
+        right.
+    """
     work, line = found.work, found.line
     use = work.uses[found.use]
     config, order = use.config, arrival(found, block)
@@ -113,8 +126,11 @@ def _commits(block: EpochBlock) -> list[CommitOperation]:
 
 
 def _drive(operations: list[Operation], open_device: Open) -> U8:
-    """Return the answers of the reads on a fresh device; each operation waits for the one
-    before."""
+    """Drive operations in order on a fresh device; return the lines read, uint8[n, 64].
+
+    Each waits until all operations before it are answered: the device promises no order between
+    overlapping requests to a line, and a later contribution must not change an earlier read.
+    """
     parts: list[NDArray[Any]] = []
     sent: list[U8] = []
     reads = 0
@@ -124,12 +140,12 @@ def _drive(operations: list[Operation], open_device: Open) -> U8:
             continue
         op = np.zeros(1, OP)
         op["address"], op["ldid"] = one.address, one.ldid
+        op["after"] = sum(len(part) for part in parts)
         if isinstance(one, Write):
             op["kind"], op["line"] = Kind.WRITE, len(sent)
             sent.append(np.frombuffer(one.data, np.uint8))
         else:
             op["kind"], op["line"] = Kind.READ, reads
-            op["after"] = sum(len(part) for part in parts)
             reads += 1
         parts.append(op)
     block = Block.of(np.concatenate(parts), np.stack(sent), reads)
@@ -139,7 +155,7 @@ def _drive(operations: list[Operation], open_device: Open) -> U8:
 
 
 def _absent(found: Mismatch) -> int | None:
-    """Return the only worker whose missing contribution explains the line, or None."""
+    """Return the only worker whose missing contribution explains the wrong line, or None."""
     got = found.work.got[found.use].stack[:, found.line]
     everybody = list(range(found.work.plan.workers))
     suspects = []
@@ -151,7 +167,7 @@ def _absent(found: Mismatch) -> int | None:
 
 
 def _recurs(block: EpochBlock, open_device: Open) -> bool:
-    """Return whether a fresh device gets a line of the epoch wrong as well."""
+    """Return whether a fresh device fails in the epoch as well: by a wrong line, or by a fault."""
     own = block.block
     again = Block.of(own.ops, own.sent, len(own.got))
     fresh = open_device()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk transport: epochs as blocks through the C++ host; search for the cause of a wrong line."""
+"""Bulk transport of a replay: epochs as blocks through the C++ host, and the cause of a wrong
+line.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
 from verif.replay.bulk.bisect import bisect, epoch_operations
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.check import Mismatch
 from verif.replay.epoch import Key
+from verif.replay.line_check import Mismatch
 from verif.replay.runner import Driven, ReplayStop, Transport
-from verif.replay.stimulus import Stimulus
+from verif.replay.stimulus_file import Stimulus
 
 STIMULUS_FILE = "stimulus.json"
 METRICS_FILE = "metrics.json"
@@ -32,7 +34,7 @@ METRICS_FILE = "metrics.json"
 
 
 class EpochFault(BulkFault):
-    """Fault of the device in an epoch."""
+    """Fault of the device while an epoch was driven; ``block`` is the epoch."""
 
     def __init__(self, block: EpochBlock, fault: BulkFault) -> None:
         work = block.work
@@ -42,7 +44,16 @@ class EpochFault(BulkFault):
 
 @dataclass
 class BulkTransport(Transport):
-    """Bulk transport with devices that ``model`` opens."""
+    """Bulk transport of a replay; devices are opened by ``model``.
+
+    Attributes:
+        model: Compiled RTL.
+        ahead: Whether the device is simulated on a second core, while the next epoch is prepared
+            and the last one judged.
+        coverage: Functional coverage of all devices.
+        again: Returns the command that drives a stimulus, to be printed; None: nothing is printed.
+        adopted: Numbers of the pieces that other processes drove.
+    """
 
     model: BulkModel
     ahead: bool = True
@@ -58,7 +69,10 @@ class BulkTransport(Transport):
         self.build_seconds = self.model.build_seconds
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
-        """Drive epochs on a fresh device; see Transport."""
+        """Drive epochs in order on a fresh device; see `Transport.session`.
+
+        A fault of the device leaves a stimulus file with the transactions of the epoch.
+        """
         options, coverage = self.replay.options, NfCoverage()  # hits of one device
         blocks = (EpochBlock.of(self.replay.epoch(key), options.seed) for key in keys)
         try:
@@ -87,7 +101,10 @@ class BulkTransport(Transport):
         return self.model.open(self.folder, log2, seed, options.memory)
 
     def stop(self, driven: Driven, found: Mismatch | None) -> None:
-        """Search for the worker, write a stimulus, and raise ReplayStop; see Transport."""
+        """Search for the worker of a wrong line, write a stimulus file, and raise ReplayStop.
+
+        See `Transport.stop`.
+        """
         if found is None:
             raise ReplayStop("; ".join(driven.problems[:3]))
         assert self._last is not None
@@ -100,8 +117,7 @@ class BulkTransport(Transport):
         stimulus.write(self.folder / STIMULUS_FILE)
 
     def finish(self) -> None:
-        """Write functional coverage, and print the command that drives a stimulus; see
-        Transport."""
+        """Write functional coverage, and add the command that drives a stimulus to the hints."""
         path = self.folder / STIMULUS_FILE
         if self.faults and path.is_file() and self.again is not None:
             self.hints.append(f"at signal level: {self.again(path)} --waves")
@@ -117,10 +133,11 @@ def _one_line(error: Exception) -> str:
 def stream(
     device: BulkDevice, blocks: Iterable[EpochBlock]
 ) -> Generator[tuple[EpochBlock, int], None, None]:
-    """Drive epochs in order; yield each with its cycles.
+    """Drive epochs in order, and yield each with its number of cycles.
 
-    The iterable is read one epoch ahead. An exception of the iterable, of the device or of the
-    consumer ends the stream, and interrupts the epoch in progress if the device supports it.
+    While one is simulated in a second thread, the iterable is read one epoch ahead. An exception of
+    the iterable, of the device or of the consumer ends the stream, and interrupts the epoch in
+    progress if the device supports it.
     """
     with ThreadPoolExecutor(1, "simulator") as pool:
         try:
@@ -140,7 +157,7 @@ def stream(
 def one_by_one(
     device: BulkDevice, blocks: Iterable[EpochBlock]
 ) -> Generator[tuple[EpochBlock, int], None, None]:
-    """Drive epochs in order on one core; yield each with its cycles."""
+    """Drive epochs in order on one core, and yield each with its number of cycles."""
     try:
         for block in blocks:
             yield block, _run(device, block)
@@ -150,7 +167,11 @@ def one_by_one(
 
 
 def _run(device: BulkDevice, block: EpochBlock) -> int:
-    """Drive one epoch and return its cycles. Raise EpochFault."""
+    """Drive one epoch, and return its number of cycles.
+
+    Raises:
+        EpochFault: The device has a fault.
+    """
     before = device.figures().cycles
     try:
         device.run(block.block)
@@ -161,7 +182,7 @@ def _run(device: BulkDevice, block: EpochBlock) -> int:
 
 # -- functional coverage: the bins of the environment, filled an epoch at a time ----------------
 def _sample(coverage: NfCoverage, done: EpochBlock) -> None:
-    """Sample an epoch."""
+    """Count the coverage bins that a driven epoch hits."""
     ops, answers, plan = done.block.ops, done.block.answers, done.work.plan
     hit = coverage.model.hit
     kinds = ops["kind"]
@@ -187,7 +208,7 @@ def _sample(coverage: NfCoverage, done: EpochBlock) -> None:
 
 
 def _sample_memory(coverage: NfCoverage, figures: Figures) -> None:
-    """Sample the counters of the memory port, once at the end."""
+    """Count the coverage bins of the memory port, from the counters of a device at its end."""
     coverage.model.hit("memory", "read", times=figures.memory_reads)
     coverage.model.hit("memory", "write full", times=figures.memory_writes)
     coverage.model.hit("memory", "write partial", times=figures.memory_partial_writes)

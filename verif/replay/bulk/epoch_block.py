@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Epoch as one block of operations: commits, contributions, reads of lines and registers."""
+"""Epoch of a replay as one block of operations: commits, contributions, reads of lines and
+registers.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from models.line_packing import LINE_BYTES, U8
 from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops
-from verif.replay.check import COST, COUNTERS, counter_problems, region_problems
-from verif.replay.epoch import EpochLines, traffic
+from verif.replay.epoch import EpochLines
+from verif.replay.line_check import COST, COUNTERS, counter_problems, region_problems
+from verif.replay.traffic_order import permuted_workers, traffic
 
 _CODE = REG_MAP.region_register("STATUS").field("CODE")
 _ADDRESS = {name: register.address for name, register in REG_MAP.expand().items()}
@@ -24,8 +27,12 @@ _ADDRESS = {name: register.address for name, register in REG_MAP.expand().items(
 
 @dataclass(frozen=True)
 class LinePlaces:
-    """Lines that the device reads in place: the n-th line of `EpochLines.sent` (by use, then
-    worker) is line ``at[n]`` of ``sent`` uint8[k, 64]."""
+    """Places of the lines to send in memory, from which the device reads them without a copy.
+
+    Attributes:
+        sent: Lines uint8[k, 64].
+        at: The n-th line of `EpochLines.sent` (by use, then worker) is line ``at[n]`` of ``sent``.
+    """
 
     sent: U8
     at: NDArray[np.int64]
@@ -33,10 +40,15 @@ class LinePlaces:
 
 @dataclass(frozen=True)
 class EpochBlock:
-    """Block of an epoch; ``reads`` is the index of each register read, by name.
+    """Epoch with its block of operations.
 
-    STATUS of a region is read after its commit, all other registers at the end. The counters are
-    cleared at the beginning.
+    The counters are cleared at the beginning. STATUS of a region is read after its commit, all
+    other registers at the end.
+
+    Attributes:
+        work: The epoch.
+        block: Operations, with the lines of ``work``.
+        reads: Index of each register read in the block, by name of the register.
     """
 
     work: EpochLines
@@ -47,7 +59,8 @@ class EpochBlock:
     def of(
         work: EpochLines, seed: int, places: LinePlaces | None = None, apart: bool = False
     ) -> EpochBlock:
-        """Make the block of an epoch; the order of the workers depends only on seed and place.
+        """Return an epoch with its block; the order of the workers depends only on the seed and the
+        epoch.
 
         Args:
             work: Epoch.
@@ -56,13 +69,9 @@ class EpochBlock:
             apart: Each worker writes all its lines before the next begins.
         """
         rng = np.random.default_rng((seed, work.step, work.number))
-        order = [
-            rng.permuted(np.tile(np.arange(work.plan.workers), (use.lines, 1)), axis=1)
-            for use in work.uses
-        ]
         # Small chunks, so that the device sums one chunk while the next is written.
         chunk = work.lines if apart else max(1, work.plan.params.slots // 16)
-        lines = traffic(work, chunk, order, apart).ops
+        lines = traffic(work, chunk, permuted_workers(work, rng), apart).ops
         parts = [register_ops(Kind.REG_WRITE, [(_ADDRESS["CTRL"], 1)])]
         names: list[tuple[int, str]] = []
         for use in work.uses:
@@ -85,16 +94,16 @@ class EpochBlock:
         return EpochBlock(work, block, {name: at for at, name in names})
 
     def value(self, name: str) -> int:
-        """Return the value read from a register."""
+        """Return the value that the block read from a register, by name."""
         return self.block.value(self.reads[name])
 
     def figures(self, cycles: int) -> Counter[str]:
-        """Return cycles, lines and cost counters of the epoch."""
+        """Return the given cycles, the lines, and the counters of `check.COST` of the epoch."""
         cost = {name: self.value(name) for name in COST}
         return Counter(cost | {"cycles": cycles, "lines": self.work.lines})
 
     def problems(self) -> list[str]:
-        """Return the errors that registers and answers report."""
+        """Return the errors that registers and responses report, as texts."""
         block, uses, out = self.block, self.work.uses, []
         for use in uses:
             code = CommitCode(_CODE.extract(self.value(f"REGION[{use.region}].STATUS")))
@@ -114,7 +123,7 @@ class EpochBlock:
 
 
 def commit_ops(region: int, config: RegionConfig, epoch: int) -> NDArray[Any]:
-    """Return the register writes of a commit."""
+    """Return the register writes of a commit as OP[n]: the descriptor, then EPOCH."""
     values = {**config.register_values(), "EPOCH": epoch & 0xFFFF_FFFF}
     writes = [(_ADDRESS[f"REGION[{region}].{leaf}"], value) for leaf, value in values.items()]
     return register_ops(Kind.REG_WRITE, writes)

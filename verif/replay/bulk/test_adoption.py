@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of pieces that other processes drove: each is adopted once and whole, or refused."""
+"""Tests of pieces that other processes drove: each is adopted once and whole, or refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUTES = ("a*=G_BINARY", "t*=G_TERNARY", "*=FP32")
 
 
 class Adoption:
-    """A replay, and its first two pieces, driven by other transports and not yet adopted."""
+    """Replay whose first two pieces were driven by other transports, and are not adopted yet."""
 
     def __init__(self, odd: Path, model: BulkModel, folder: Path) -> None:
         self.replay = make_replay(ReplayOptions(str(odd), routes=ROUTES, epoch_lines_log2=1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk replay on the device model: tensors, shards, kills, journals, and reports of faults."""
+"""Tests of bulk replay on the device model: tensors, shards, kills, journals, and faults."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from verif.conftest import BulkModel
 from verif.coverage.cover_model import FUNCTIONAL
 from verif.coverage.cover_points import NfCoverage
 from verif.replay.conftest import BULK, MIX, Command, check_files, step_files
-from verif.replay.stimulus import CommitOperation, Read, Stimulus, Write
+from verif.replay.stimulus_file import CommitOperation, Read, Stimulus, Write
 
 Bulk = Command[BulkModel]
 
 
 @pytest.fixture
 def mixed(bulk: Bulk) -> Bulk:
-    """Return the command with a route of each kind, and with --out."""
+    """Return the command in bulk with a route of each kind, and with --out."""
     return bulk.of(bulk.capture, "--route", *MIX, "--out", bulk.out)
 
 
 @pytest.fixture
 def whole(bulk: Bulk) -> list[bytes]:
-    """Return the result files of an uninterrupted replay."""
+    """Return the contents of the result files of an uninterrupted replay."""
     out = bulk.folder / "whole.safetensors"
     bulk.passes("--route", *MIX, "--out", out)
     return bulk.files(out)
@@ -42,7 +42,7 @@ def whole(bulk: Bulk) -> list[bytes]:
 
 @pytest.fixture
 def bare(bulk: Bulk) -> Bulk:
-    """Return `nf replay` without any word."""
+    """Return the command `nf replay` without capture and words."""
     return replace(bulk, capture=None, words=())
 
 
@@ -65,7 +65,9 @@ def test_the_tensors_are_those_of_the_reference(mixed: Bulk, capture: Path) -> N
 
 @pytest.mark.parametrize("transport", ["signal", "bulk"])
 def test_warnings(transport: str, request: pytest.FixtureRequest) -> None:
-    """Warn of a capture without a known head, and of a tensor that a worker does not use."""
+    """Check the warnings for a capture without a known head, and for a tensor of zeros of one
+    worker.
+    """
     command = request.getfixturevalue(transport)
     values = {"body.weight": np.ones((2, 2, 2)), "norm.weight": np.ones((2, 2))}
     values["body.weight"][1] = 0
@@ -77,7 +79,10 @@ def test_warnings(transport: str, request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 500])
 def test_a_killed_replay_can_be_resumed(mixed: Bulk, whole: list[bytes], cut: int) -> None:
-    """`cut`: bytes of the last record that did not reach the disk."""
+    """Check that --resume after a fault gives the same files, and drives only what is missing.
+
+    ``cut`` bytes at the end of the last record did not reach the disk.
+    """
     device = mixed.device
     epochs, device.epochs, device.dies_at = device.epochs, 0, 3
     mixed.fails()
@@ -124,7 +129,12 @@ def test_a_journal_that_does_not_fit_is_refused(mixed: Bulk, capture: Path) -> N
 
 # -- negative twins ---------------------------------------------------------------------------
 def kept_stimulus(bulk: Bulk, out: str) -> Stimulus:
-    """Return the stimulus; the printed copy, which later replays do not delete, is the same."""
+    """Return the stimulus of a failed replay; check that the printed copy is the same.
+
+    Args:
+        bulk: Command.
+        out: Standard output of the replay, with the name of the copy.
+    """
     path = next(bulk.device.files.rglob("stimulus.json"))
     (copy,) = re.findall(r"nf replay --stimulus (\S+) --sim verilator --waves", out)
     assert (ROOT / copy).read_bytes() == path.read_bytes()
@@ -132,7 +142,11 @@ def kept_stimulus(bulk: Bulk, out: str) -> Stimulus:
 
 
 def test_a_wrong_lane_is_named_with_its_worker(bulk: Bulk) -> None:
-    """Bit 5 of each contribution of worker 3 to a.weight is inverted."""
+    """Check that a bit which is inverted in all contributions of worker 3 is reported with the
+    worker.
+
+    The stimulus ends with the read after the first of its contributions.
+    """
 
     def damage(_count: int, message: M2SRwD) -> M2SRwD:
         if message.ldid != 3 or len(set(message.data)) == 1:
@@ -152,7 +166,10 @@ def test_a_wrong_lane_is_named_with_its_worker(bulk: Bulk) -> None:
 
 
 def test_a_loss_that_needs_the_whole_round(bulk: Bulk) -> None:
-    """The seventh contribution since the reset is lost; the line alone does not show it."""
+    """Check the report of a contribution that is lost only as the seventh since the reset.
+
+    The line alone does not show it, so the stimulus is the whole epoch.
+    """
 
     def damage(count: int, message: M2SRwD) -> M2SRwD | None:
         return replace(message, data=bytes(64)) if count == 6 else message
@@ -227,7 +244,9 @@ def test_a_file_that_is_no_stimulus(bare: Bulk, text: str) -> None:
 
 
 def test_special_files_are_refused_at_once(bare: Bulk) -> None:
-    """Opening a FIFO would wait for a writer."""
+    """Check that a FIFO or a device is refused as stimulus without opening it, which could wait
+    forever.
+    """
     os.mkfifo(bare.folder / "fifo")
     for path, kind in ((bare.folder / "fifo", "a FIFO"), (Path("/dev/zero"), "a device")):
         assert f"is {kind}, not a file" in bare.refuses("--stimulus", path)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk replay on the RTL: reference tensors, faults that are found and reproduced, a kill."""
+"""Tests of bulk replay on the RTL: reference tensors, faults that are found and reproduced, a
+kill.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,13 @@ from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
 from verif.replay.bulk.bisect import arrival
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.check import Mismatch
 from verif.replay.conftest import BULK, MIX, SHIPPED, check_files
 from verif.replay.epoch import EpochLines
+from verif.replay.gradient_source import SyntheticSource, resnet18
+from verif.replay.line_check import Mismatch
 from verif.replay.options import EPOCH_LINES_LOG2
 from verif.replay.plan import plan_step
-from verif.replay.source import SyntheticSource, resnet18
-from verif.replay.tensors import TERNARY_RATIO
+from verif.replay.tensor_lines import TERNARY_RATIO
 
 SIMS = [sim for sim in registry.names() if registry.get(sim).available()]
 
@@ -72,12 +74,14 @@ BROKEN = (
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Simulators:
-    """Return RTL with a fault in G_TERNARY and one in FP32."""
+    """Return simulators with broken RTL: a fault in G_TERNARY and one in FP32."""
     return Simulators(BROKEN, tmp_path_factory.mktemp("broken"))
 
 
 def reproduced(broken: Simulators, capsys: pytest.CaptureFixture[str]) -> None:
-    """Check that the stimulus fails at signal level on the broken RTL, and only there."""
+    """Check that the stimulus fails at signal level on the broken RTL, and passes on the right
+    one.
+    """
     stimulus = next(broken.files.rglob("stimulus.json"))
     sim = SIMS[-1]  # Icarus builds faster
     assert nf_replay(broken, "--stimulus", stimulus, "--sim", sim, "--waves") == 1
@@ -103,8 +107,11 @@ def test_a_lost_carry_of_one_lane(broken: Simulators, capsys: pytest.CaptureFixt
 
 
 def first_lost_carry() -> tuple[int, int]:
-    """Return (line, worker) at which the second -1 arrives in the broken lane: 1 + 1 gives 0
-    there."""
+    """Return line and worker of the first contribution that the broken G_TERNARY lane counts
+    wrongly.
+
+    It is the second -1 at the element of the broken lane in a line: the lane gives 0 for 1 + 1.
+    """
     tensors = resnet18()
     routes = {spec.name: Mode.G_TERNARY for spec in tensors}
     source = SyntheticSource("resnet18", tensors, 8, routes, TERNARY_RATIO, seed=1)
@@ -120,7 +127,7 @@ def first_lost_carry() -> tuple[int, int]:
 
 
 def is_minus(line: U8) -> bool:
-    """Return whether the element of the broken lane is -1."""
+    """Return whether the element of a line in the broken lane is -1."""
     return int(lines_to_codes(line.reshape(1, -1))[LANE // 2]) == 3
 
 
@@ -130,7 +137,9 @@ def is_minus(line: U8) -> bool:
 def test_an_assertion_is_named(
     broken: Simulators, capture: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A failing assertion ends the replay with its name, not the process."""
+    """Check that a failing assertion of the RTL ends a replay with its name, and not the
+    process.
+    """
     words = ("--sim", "verilator", "--steps", 3, "--route", "*=FP32")
     assert nf_replay(broken, capture, *BULK, *words) == 1
     error = capsys.readouterr().err
@@ -140,7 +149,7 @@ def test_an_assertion_is_named(
 
 @pytest.mark.nightly("three replays of 174,776 lines; test_bulk_replay resumes small ones")
 def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """After SIGKILL, --resume gives the tensors of an uninterrupted run."""
+    """Check that --resume after SIGKILL gives the same tensors as an uninterrupted replay."""
     words = ["--synthetic", "resnet18", "--route", "*=G_BINARY", *BULK, "--out"]
     whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
     simulators = Simulators(files=tmp_path / "files")
@@ -163,7 +172,9 @@ def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.nightly("more than a million contributions")
 def test_memory_does_not_grow_with_the_lines() -> None:
-    """Compare one step with six (1,048,656 contributions of 8 workers), one process each."""
+    """Check that peak memory grows by less than 24 MiB from one step to six (1,048,656
+    contributions).
+    """
     peaks = []
     for steps in ("0", "0-5"):
         words = ["--synthetic", "resnet18", "--steps", steps, "--route", "*=G_BINARY", *BULK]

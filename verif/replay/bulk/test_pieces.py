@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk replay in many processes: the same files whatever drives the pieces, each piece once."""
+"""Tests of bulk replay in several processes: equal files for any number of them, each piece
+once.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from verif.replay.conftest import Command, check_files
 from verif.replay.job import Piece, Shard, make_replay
 from verif.replay.journal import MAGIC, Journal
 from verif.replay.options import ReplayOptions
-from verif.replay.stimulus import Stimulus
+from verif.replay.stimulus_file import Stimulus
 
 ROUTES = ("a*=G_BINARY", "t*=G_TERNARY", "*=FP32")
 Bulk = Command[BulkModel]
@@ -35,26 +37,28 @@ Bulk = Command[BulkModel]
 
 @pytest.fixture
 def pieces(bulk: Bulk, odd: Path) -> Bulk:
-    """Return the command for the capture `odd`: 13 pieces."""
+    """Return the command in bulk for the capture `odd`, which has 13 pieces."""
     return bulk.of(odd, "--route", *ROUTES)
 
 
 @pytest.fixture
 def whole(pieces: Bulk) -> list[bytes]:
-    """Return the result files of one process."""
+    """Return the contents of the result files of a replay in one process."""
     out = out_of(pieces, "whole")
     pieces.passes("--out", out)
     return pieces.files(out)
 
 
 def out_of(command: Bulk, name: str) -> Path:
-    """Return an --out in a new folder."""
+    """Return a name for --out in a new folder."""
     (command.folder / name).mkdir()
     return command.folder / name / "out.safetensors"
 
 
 def test_results_do_not_depend_on_the_jobs(pieces: Bulk, odd: Path) -> None:
-    """Compare tensors, metadata, coverage and printed cycles."""
+    """Check that tensors, metadata, coverage and printed cycles are equal for any number of
+    jobs.
+    """
     found = []
     for jobs in (1, 2, 3, 99):
         out = out_of(pieces, f"{jobs} jobs")
@@ -69,7 +73,9 @@ def test_results_do_not_depend_on_the_jobs(pieces: Bulk, odd: Path) -> None:
 
 
 def test_integer_codes_by_two_jobs(bulk: Bulk) -> None:
-    """Scales belong to no piece, but sums and means need them."""
+    """Check integer codes with two jobs: scales belong to no piece, but sums and means need
+    them.
+    """
     rng, few = np.random.default_rng(8), bulk.folder / "few"
     shapes = {"a": (7, 100), "t": (77,), "s": ()}
     drawn = {name: rng.standard_normal((3, *shape)).astype("f4") for name, shape in shapes.items()}
@@ -84,7 +90,11 @@ def test_integer_codes_by_two_jobs(bulk: Bulk) -> None:
 
 
 def test_both_simulators_and_shards_by_hand(pieces: Bulk, odd: Path, whole: list[bytes]) -> None:
-    """Use more shards than pieces, so that some are empty."""
+    """Check that shards driven one by one and merged give the files of one replay, as do two
+    simulators.
+
+    There are more shards than pieces, so some are empty.
+    """
     out, shards = pieces.out, 14
     assert len(pieces_of(odd)) < shards
     for shard in range(1, shards + 1):
@@ -103,8 +113,11 @@ def test_one_piece_is_driven_in_this_process(bulk: Bulk) -> None:
 
 
 class Marks:
-    """Damage in the process that drives one piece: the one with the line of ``s`` of worker 0 in
-    the first step. Every process that drives a piece leaves a file."""
+    """Damage that runs ``do`` in the process that drives one piece, at most ``times`` times.
+
+    The piece is the one with the line of tensor ``s`` of worker 0 in the first step. Every process
+    that drives a piece leaves a file in the folder.
+    """
 
     def __init__(self, folder: Path, capture: Path, do: Callable[[], None], times: int = 1) -> None:
         self.line = Capture.open(capture).load(STEPS[0])["s"][0].tobytes()
@@ -121,22 +134,22 @@ class Marks:
 
     @property
     def done(self) -> int:
-        """Return how often the damage was done."""
+        """Return how many times ``do`` was run."""
         return len(list(self.folder.glob("done*")))
 
     @property
     def pieces(self) -> int:
-        """Return the number of pieces begun."""
+        """Return the number of pieces that were begun."""
         return len(list(self.folder.glob("piece*")))
 
 
 def die() -> None:
-    """Kill this process."""
+    """Kill this process by SIGKILL."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def pieces_of(capture: Path) -> list[Piece]:
-    """Return the pieces of the whole capture."""
+    """Return the pieces of a bulk replay of a whole capture."""
     options = ReplayOptions(str(capture), routes=ROUTES, epoch_lines_log2=1)
     return make_replay(options).pieces()
 
@@ -168,7 +181,9 @@ def test_a_piece_whose_process_dies_is_repeated_once(
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_ctrl_c_and_resume(pieces: Bulk, odd: Path, whole: list[bytes], jobs: int) -> None:
-    """Kept results are not driven again, and no process is left."""
+    """Check that Ctrl-C leaves no process, and that --resume drives only the pieces without
+    results.
+    """
     parent = os.getpid()
 
     def interrupt() -> None:
@@ -197,7 +212,7 @@ def test_ctrl_c_and_resume(pieces: Bulk, odd: Path, whole: list[bytes], jobs: in
 
 
 def journal_keys(out: Path) -> set[tuple[int, int]]:
-    """Return the rounds in the journal of an --out."""
+    """Return (step, number) of each epoch in the journal of --out."""
     path = out.with_name(f"{out.name}.verilator.journal")
     header = path.read_bytes()[len(MAGIC) + 4 :]
     identity, _ = json.JSONDecoder().raw_decode(header.decode("latin-1"))
@@ -208,7 +223,10 @@ def journal_keys(out: Path) -> set[tuple[int, int]]:
 # -- negative twins -------------------------------------------------------------------------------
 @pytest.mark.parametrize("jobs", [1, 2, 3])
 def test_the_first_of_several_wrong_lines_is_reported(pieces: Bulk, jobs: int) -> None:
-    """Bit 3 of every contribution of worker 1 is inverted, in every piece."""
+    """Check that only the first wrong line is reported, with its worker, for any number of jobs.
+
+    Bit 3 of every contribution of worker 1 is inverted.
+    """
 
     def damage(count: int, message: M2SRwD) -> M2SRwD:
         if message.ldid != 1:
@@ -241,7 +259,10 @@ def test_a_capture_that_changes_meanwhile_is_refused(pieces: Bulk, odd: Path) ->
 
 
 def test_every_round_is_in_one_piece(odd: Path) -> None:
-    """Pieces have bounded and nearly equal sizes, are in order, and belong to one shard each."""
+    """Check that each epoch is in one piece and each piece in one shard.
+
+    Pieces are in order, and have bounded and nearly equal sizes.
+    """
     for log2, size in ((0, 4), (1, 4), (9, 4)):
         replay = make_replay(ReplayOptions(str(odd), epoch_lines_log2=log2))
         pieces = replay.all_pieces()

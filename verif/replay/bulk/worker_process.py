@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a replay in other processes or on other machines: files, and their adoption.
+"""Pieces of a replay in other processes or on other machines: files of their results, and adoption.
 
 A piece is adopted once, with all of its epochs and no others.
 """
@@ -18,10 +18,10 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
 from verif.replay.bulk.bulk_transport import STIMULUS_FILE, BulkTransport
+from verif.replay.gradient_source import HeldLines, SyntheticSource
 from verif.replay.job import Piece, Replay
 from verif.replay.journal import Journal
 from verif.replay.runner import drive, peak_mebibytes
-from verif.replay.source import HeldLines, SyntheticSource
 
 LINES_FILE, RESULT_FILE = "lines.journal", "result.json"
 _AGAIN = "replay it again"
@@ -31,8 +31,13 @@ _AGAIN = "replay it again"
 class Result:
     """Outcome of a piece; lines and figures are in its journal.
 
-    ``wrong``: wrong lines by step; ``refused``: where, what and what to do of a CaptureError that
-    ended the piece; ``coverage``: hits by point and bin; ``peak``: memory of the process in MiB.
+    Attributes:
+        writes: Number of contributions.
+        wrong: Number of wrong lines by step.
+        faults: Texts of what is wrong.
+        refused: The parts of a CaptureError that ended the piece (where, what, what to do), or [].
+        coverage: Hits by cover point and bin.
+        peak: Peak memory of the process in MiB.
     """
 
     writes: int = 0
@@ -44,13 +49,23 @@ class Result:
 
 
 def identity_of(identity: Mapping[str, Any], piece: Piece) -> dict[str, Any]:
-    """Return the identity of the journal of a piece; ``identity`` is that of the whole replay."""
+    """Return the identity of the journal of a piece.
+
+    Args:
+        identity: Identity of the whole replay, see `Replay.identity`.
+        piece: Piece.
+    """
     return {**identity, "piece": piece.number}
 
 
 def drive_piece(done: BulkTransport, piece: Piece, identity: Mapping[str, Any]) -> None:
-    """Drive a piece and write journal and outcome to the folder of a transport that drives only
-    it."""
+    """Drive a piece, and write its journal and its outcome to the folder of the transport.
+
+    Args:
+        done: Transport that drives only this piece.
+        piece: Piece.
+        identity: Identity of the whole replay.
+    """
     refused: list[str] = []
     with closing(Journal.create(done.folder / LINES_FILE, identity_of(identity, piece))) as journal:
         done.kept = journal
@@ -70,7 +85,14 @@ def drive_piece(done: BulkTransport, piece: Piece, identity: Mapping[str, Any]) 
 
 
 def read_result(folder: Path) -> Result:
-    """Read the outcome of a piece. Raise CaptureError if the file is missing or malformed."""
+    """Read the outcome of a piece.
+
+    Args:
+        folder: Folder in which `drive_piece` left it.
+
+    Raises:
+        CaptureError: The file is missing or malformed.
+    """
     path = folder / RESULT_FILE
     try:
         return typed(Result, read_json(path))
@@ -79,8 +101,17 @@ def read_result(folder: Path) -> Result:
 
 
 def adopt(done: BulkTransport, piece: Piece, folder: Path, identity: Mapping[str, Any]) -> None:
-    """Add the results of a piece to the replay. Raise CaptureError if they are incomplete, damaged
-    or of something else."""
+    """Add the results of a piece that another process drove to the replay.
+
+    Args:
+        done: Transport of the replay.
+        piece: Piece.
+        folder: Folder with its results.
+        identity: Identity of the whole replay.
+
+    Raises:
+        CaptureError: They are incomplete, damaged, adopted already or of something else.
+    """
     result = read_result(folder)
     if result.refused:
         raise CaptureError(*result.refused)
@@ -110,8 +141,13 @@ def adopt(done: BulkTransport, piece: Piece, folder: Path, identity: Mapping[str
 
 
 def shipped(replay: Replay, piece: Piece) -> Replay:
-    """Return the replay with only what a piece needs on a machine without the capture: its lines,
-    unless they are synthetic. Raise CaptureError."""
+    """Return the replay with only what a piece needs on a machine without the capture.
+
+    These are its steps and its lines; synthetic lines are drawn there.
+
+    Raises:
+        CaptureError: The capture cannot be read, or has changed.
+    """
     source, steps = replay.source, {step for step, _ in piece.keys}
     kept = tuple(one for one in replay.steps if one.step in steps)
     if not isinstance(source, SyntheticSource):

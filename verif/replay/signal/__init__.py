@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signal-level transport: the pyuvm environment drives the pins, monitors and scoreboard watch."""
+"""Signal-level transport of the replay: the pyuvm environment drives the pins, with all
+checkers.
+"""

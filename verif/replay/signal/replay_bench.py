@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of `nf replay`: one session through the RTL, judged here and by the command.
+"""Testbench of `nf replay`: one session through the RTL, judged here and by the command.
 
 NF_REPLAY_JOB names the job file. The returned lines are written even if they are wrong.
 """
@@ -16,14 +16,16 @@ import cocotb
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.mem.memory_timing import MemoryTiming
-from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
+from verif.replay.line_check import judge
 from verif.replay.signal.replay_sequence import ReplaySequence
 from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
 
 
 class ReplayTest(NfBaseTest):
-    """Test that drives a session; it fails if a line differs or a counter reports an error."""
+    """Test that drives the steps of a session; it fails if a line differs or a register reports an
+    error.
+    """
 
     def configure(self, cfg: EnvConfig) -> None:
         memory: MemoryTiming | None = self.settings.get("memory")
@@ -31,12 +33,15 @@ class ReplayTest(NfBaseTest):
             memory.apply(cfg.mem)
 
     def steps(self) -> Iterable[list[EpochLines]]:
-        """Return the steps to drive."""
+        """Yield the epochs of each step to drive."""
         steps: Iterable[list[EpochLines]] = self.settings["steps"]
         return steps
 
     def connect_phase(self) -> None:
-        """Do not stop at a wrong line, so that all lines are read back; stop at a stuck request."""
+        """Let the test go on after a finding of the scoreboard, so that all lines are read back.
+
+        Only a stuck request stops it.
+        """
         super().connect_phase()
         stop = self.env.failed.set
         self.env.scoreboard.on_error = lambda text: stop() if text.startswith("STUCK") else None
@@ -61,7 +66,7 @@ class ReplayTest(NfBaseTest):
 
 @cocotb.test(skip=SESSION not in os.environ)
 async def replay(_dut: Any) -> None:
-    """Drive the session of the job file."""
+    """Drive the session of the job file that NF_REPLAY_JOB names."""
     session = Session.read(Path(os.environ[SESSION]))
     steps = steps_of(session.prepare(), session.keys)
     memory = session.options.memory

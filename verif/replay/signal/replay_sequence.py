@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signal-level traffic of a step of a replay, and checks of registers."""
+"""Signal-level traffic of one step of a replay, and checks of registers."""
 
 from __future__ import annotations
 
@@ -25,17 +25,21 @@ from cocotbext.cxl.wire.messages import (
 from models.line_packing import LINE_BYTES
 from models.regions import CommitCode
 from verif.host.c_interface import Kind
-from verif.replay.check import COST, COUNTERS, counter_problems, region_problems
-from verif.replay.epoch import EpochLines, mixed, traffic
+from verif.replay.epoch import EpochLines
+from verif.replay.line_check import COST, COUNTERS, counter_problems, region_problems
 from verif.replay.plan import RegionUse
+from verif.replay.traffic_order import shuffled_workers, traffic
 
 if TYPE_CHECKING:
     from verif.env.env import NfEnv
 
 
 class ReplaySequence(CxlMemSequence):
-    """Sequence of one step on the sequencer of the CXL agent. It fills in the returned lines;
-    ``figures`` and ``problems`` as in `runner.Driven`."""
+    """Sequence that drives one step of a replay on the sequencer of the CXL agent.
+
+    It fills in the returned lines of the epochs ``works``; ``figures`` and ``problems`` are those
+    of `runner.Driven`.
+    """
 
     def __init__(self, env: NfEnv, works: Sequence[EpochLines]) -> None:
         super().__init__("replay")
@@ -65,7 +69,7 @@ class ReplaySequence(CxlMemSequence):
             if code != CommitCode.OK:
                 raise AssertionError(f"commit of region {use.region} was refused: {code.name}")
         chunk = max(1, work.plan.params.slots // 4)
-        made = traffic(work, chunk, self._workers(work, chunk))
+        made = traffic(work, chunk, shuffled_workers(work, chunk, self.rng))
         sent = np.concatenate([one.reshape(-1, LINE_BYTES) for one in work.sent])
         writes_before = np.cumsum(made.ops["kind"] == Kind.WRITE).tolist()
         writes: list[Transaction] = []
@@ -94,19 +98,6 @@ class ReplaySequence(CxlMemSequence):
             await self._store(work, line, read)
         for use in work.uses:
             await self._check_region(use)
-
-    def _workers(self, work: EpochLines, chunk: int) -> list[NDArray[Any]]:
-        """Draw the order of the workers in each line of each use, line by line in interleaved
-        order."""
-        count = work.plan.workers
-        order = np.empty((work.lines, count), np.int64)
-        workers: list[int] = []
-        for at in range(work.lines):
-            if at % chunk == 0:
-                workers = list(range(count))
-            self.rng.shuffle(workers)
-            order[at] = workers
-        return [order[place] for place in mixed(work.uses)]
 
     async def _acknowledged(self, write: Transaction) -> None:
         answer = await write.wait()
@@ -138,5 +129,5 @@ class ReplaySequence(CxlMemSequence):
 
 
 def _columns(ops: NDArray[Any]) -> tuple[list[int], list[int]]:
-    """Return addresses and LD-IDs."""
+    """Return the addresses and the LD-IDs of operations OP[n], as lists."""
     return ops["address"].tolist(), ops["ldid"].tolist()

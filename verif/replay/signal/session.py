@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files exchanged by the command and the bench in the simulator: the job, and the returned
-lines."""
+"""Files exchanged by `nf replay` and its testbench in the simulator: the job, and the returned
+lines.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
 from verif.replay.epoch import EpochLines, Key
+from verif.replay.gradient_source import changed
 from verif.replay.job import Replay, make_replay
 from verif.replay.options import ReplayOptions
-from verif.replay.source import changed
 
 SESSION = "NF_REPLAY_JOB"
 """Environment variable with the name of the job file, for the bench."""
@@ -31,8 +32,14 @@ SESSION = "NF_REPLAY_JOB"
 
 @dataclass(frozen=True)
 class Session:
-    """Job of one simulator process; results go to ``folder``. ``content`` is the hash of the
-    capture as the command read it."""
+    """Job of one simulator process at signal level.
+
+    Attributes:
+        options: Options of the command.
+        keys: (step, number of the epoch in the step) of each epoch to drive.
+        folder: Folder for the returned lines.
+        content: Hash of the capture as the command read it.
+    """
 
     options: ReplayOptions
     keys: Sequence[Key]
@@ -40,25 +47,30 @@ class Session:
     content: str
 
     def prepare(self) -> Replay:
-        """Read the capture again. Raise CaptureError if it differs from the one that the command
-        read."""
+        """Read the capture again, and return the replay.
+
+        Raises:
+            CaptureError: It differs from the one that the command read.
+        """
         replay = make_replay(self.options)
         if replay.content != self.content:
             raise changed(self.options.capture)
         return replay
 
     def write(self, path: Path) -> None:
-        """Write the job file."""
+        """Write the job file, in JSON."""
         write_text(path, json.dumps(asdict(self), default=str, indent=1))
 
     @staticmethod
     def read(path: Path) -> Session:
-        """Read the job file."""
+        """Read a job file."""
         return typed(Session, parse_json(path.read_bytes()))
 
 
 def steps_of(replay: Replay, keys: Sequence[Key]) -> Iterator[list[EpochLines]]:
-    """Iterate over the steps of a session; the lines of a step are read when it is reached."""
+    """Yield the epochs of each step of a session; the lines of a step are read when it is
+    reached.
+    """
     for _, group in groupby(keys, key=lambda key: key[0]):
         yield [replay.epoch(key) for key in group]
 
@@ -72,7 +84,14 @@ class _Measured:
 def write_raw(
     folder: Path, works: Sequence[EpochLines], figures: Counter[str], problems: Sequence[str]
 ) -> None:
-    """Write the returned lines of a step, whole or not at all."""
+    """Write the returned lines of a step to a file, whole or not at all.
+
+    Args:
+        folder: Folder of the session.
+        works: Epochs of the step.
+        figures: Cycles, lines and counters of the step.
+        problems: Errors reported by registers and responses.
+    """
     tensors: dict[str, NDArray[Any]] = {}
     for work in works:
         for extent, _, lines in work.extents():
@@ -82,8 +101,19 @@ def write_raw(
 
 
 def read_raw(folder: Path, works: Sequence[EpochLines]) -> tuple[Counter[str], list[str]] | None:
-    """Fill in the returned lines of a step. Return figures and problems; None if the bench wrote no
-    file."""
+    """Read the returned lines of a step into its epochs, from the file that the testbench wrote.
+
+    Args:
+        folder: Folder of the session.
+        works: Epochs of the step, whose ``returned`` is filled.
+
+    Returns:
+        Figures and problems of the step, with a problem for each tensor without lines; None if the
+        testbench wrote no file.
+
+    Raises:
+        CaptureError: The file is damaged.
+    """
     path = _raw_path(folder, works)
     if not path.is_file():
         return None

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of `nf replay --stimulus`: a few transactions at signal level, with all checkers."""
+"""Testbench of `nf replay --stimulus`: the transactions of a fault at signal level, with all
+checkers.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,14 @@ from models.regions import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.env.env import NfEnv
-from verif.replay.stimulus import STIMULUS, CommitOperation, Operation, Read, Stimulus, Write
+from verif.replay.stimulus_file import STIMULUS, CommitOperation, Operation, Read, Stimulus, Write
 
 
 class StimulusSequence(CxlMemSequence):
-    """Operations in order; consecutive operations of one kind are issued back to back."""
+    """Sequence that drives the operations of a stimulus in order.
+
+    Consecutive operations of one kind are issued back to back; others wait for those before them.
+    """
 
     def __init__(self, env: NfEnv, stimulus: Stimulus) -> None:
         super().__init__("stimulus")
@@ -70,7 +75,7 @@ def _message(one: Operation) -> M2SReq | M2SRwD:
 
 
 class StimulusTest(NfBaseTest):
-    """Test that fails if a read differs from the reducers or any other checker fails."""
+    """Test that fails if a read differs from the reducers, or any other checker fails."""
 
     def configure(self, cfg: EnvConfig) -> None:
         self.settings["stimulus"].memory.apply(cfg.mem)
@@ -84,5 +89,5 @@ class StimulusTest(NfBaseTest):
 
 @cocotb.test(skip=STIMULUS not in os.environ)
 async def stimulus(_dut: Any) -> None:
-    """Drive the transactions of the stimulus file."""
+    """Drive the transactions of the stimulus file that NF_REPLAY_STIMULUS names."""
     await run_uvm(StimulusTest, stimulus=Stimulus.read(Path(os.environ[STIMULUS])))

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measurements of the hook for the monitor: cosines and norms of samples, margins, steady signs.
+
+They are computed from decoded gradients and reduced samples, so all ranks compute the same values.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuron_fabric.codec import Packed, Route, unpack
+from neuron_fabric.codec.routes import elements_of_line
+from neuron_fabric.monitor.consensus import random_margin
+
+F32 = NDArray[np.float32]
+Index = NDArray[np.int64]
+
+WHOLE_BELOW = 4096
+"""Elements up to which a sampled tensor is sampled whole, and the least of a larger one: a line of
+512 may be the weights of a few classes, whose norm and cosine are not those of the tensor."""
+ONE_LINE_IN = 16
+WATCHED = 4096
+"""Elements of a region whose signs are watched."""
+RUN = 32
+"""Steps with one sign that make an element saturated."""
+NEW = 12
+"""One part in so many of an agreement is the last step's: one step says little of gradients whose
+noise is many times their mean."""
+MOST = 0.1
+"""A step counts as at most so much, either way: elements of one row of weights have one sign in
+common, so single steps are far out, while a wrong sign is there in every step."""
+_SEED = 2606
+_PIECE = 1 << 16  # elements that stay in a cache
+
+
+def sample_of(name: str, elements: int, step: int) -> Index | None:
+    """Return the indices of a tensor's sampled elements in a step, sorted; None for all elements.
+
+    Whole lines of 512 elements are drawn at random from the step and the name.
+    """
+    size = elements_of_line(Route.G_BINARY)
+    lines = -(-elements // size)
+    if elements < WHOLE_BELOW:
+        return None
+    draw = np.random.default_rng((_SEED, step, zlib.crc32(name.encode())))
+    count = max(-(-lines // ONE_LINE_IN), WHOLE_BELOW // size)
+    chosen = np.sort(draw.choice(lines, count, replace=False))
+    index = (chosen[:, None] * size + np.arange(size)).reshape(-1)
+    return index[index < elements].astype(np.int64)
+
+
+class Measured:
+    """Measurements of one step by profile region; see `StepReport`."""
+
+    def __init__(self) -> None:
+        self.nonfinite = 0
+        self._cosines: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+        self._decoded: dict[str, float] = defaultdict(float)
+        self._reference: dict[str, float] = defaultdict(float)
+        self._margins: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    def decoded(self, region: str, d: F32, s: float | None = None) -> None:
+        """Add the squared norm of a decoded tensor d.
+
+        ``s``: every element is +s or -s, so that the tensor need not be read.
+        """
+        self._decoded[region] += _dot(d, d) if s is None else d.size * s * s
+
+    def sampled(self, region: str, m: F32, d: F32, elements: int, shadow: bool) -> None:
+        """Add the FP32 mean m and the decoded gradient d at the sampled elements of a tensor.
+
+        Args:
+            region: Profile region of the tensor.
+            m: FP32 mean at the sampled elements.
+            d: Decoded gradient there.
+            elements: Number of elements in the whole tensor.
+            shadow: Whether the tensor is sent in FP32, and its votes are only compared.
+        """
+        sums = _dot(m, d), _dot(m, m), _dot(d, d)
+        for n, one in enumerate(sums):
+            self._cosines[region][n] += one
+        self._reference[region] += sums[1] * elements / max(1, m.size)
+        if shadow:
+            self._decoded[region] += sums[2]
+
+    def margin(self, region: str, d: F32, s: float, present: int) -> None:
+        """Add the vote margins abs(plus - minus) of a tensor d that was decoded from counts.
+
+        They are abs(d) * present / s.
+        """
+        if s > 0:
+            pieces = (d[at : at + _PIECE] for at in range(0, d.size, _PIECE))
+            total = sum(float(np.abs(piece).sum()) for piece in pieces)
+            self._margins[region][0] += total * present / s
+            self._margins[region][1] += d.size
+
+    @property
+    def norms(self) -> dict[str, tuple[float, float | None]]:
+        """Return by region the squared norm of the decoded gradient and of the FP32 mean.
+
+        The latter is estimated from the samples; None if the region was not sampled.
+        """
+        return {one: (square, self._reference.get(one)) for one, square in self._decoded.items()}
+
+    @property
+    def cosines(self) -> dict[str, tuple[float, float, float]]:
+        """Return by region <m, d>, <m, m>, <d, d> over the sampled elements."""
+        return {one: (sums[0], sums[1], sums[2]) for one, sums in self._cosines.items()}
+
+    @property
+    def margins(self) -> dict[str, tuple[int, int]]:
+        """Return the sum of abs(plus - minus) and the number of elements by region."""
+        return {one: (round(sums[0]), round(sums[1])) for one, sums in self._margins.items()}
+
+
+class Signs:
+    """Number of consecutive steps in which watched elements had the same decoded sign."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, NDArray[np.int8]] = {}
+        self.run: dict[str, NDArray[np.uint8]] = {}
+
+    def see(self, name: str, d: F32, share: float) -> None:
+        """Record the signs of a decoded tensor in a step.
+
+        ``share`` is the tensor's share of the elements of its region, and so of the watched
+        elements.
+        """
+        every = max(1, int(d.size // max(1.0, WATCHED * share)))
+        sign = np.sign(d[::every]).astype(np.int8)
+        last = self.last.get(name)
+        if last is None or last.size != sign.size:
+            last, self.run[name] = sign, np.zeros(sign.size, np.uint8)
+        held = self.run[name]
+        same = (sign == last) & (sign != 0)
+        self.run[name] = np.where(same, np.minimum(held, RUN - 1) + 1, 0).astype(np.uint8)
+        self.last[name] = sign
+
+    def forget(self, name: str) -> None:
+        """Drop the record of a tensor that is sent in FP32."""
+        self.last.pop(name, None)
+        self.run.pop(name, None)
+
+    def saturation(self, regions: dict[str, str]) -> dict[str, float]:
+        """Return by region the share of watched elements with one sign for at least `RUN` steps.
+
+        ``regions`` gives the region by name of parameter.
+        """
+        found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        for name, run in self.run.items():
+            found[regions[name]][0] += int(np.count_nonzero(run >= RUN))
+            found[regions[name]][1] += run.size
+        return {region: part / size for region, (part, size) in found.items() if size}
+
+
+class Agreements:
+    """Agreement of the votes of this worker with the result, by profile region.
+
+    0 is the mean for random votes of all workers, above 0 is agreement. Below 0 a worker disagrees
+    with the others, or its votes are unrelated to theirs while they agree. ``running`` is a running
+    mean from 0 on, in which each step counts `MOST` at most.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.running: dict[str, float] = {}
+        self._random = random_margin(workers)  # own votes are among those that decide
+        self._seen: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+
+    def see(self, region: str, packed: Packed, route: Route, d: F32, share: float) -> None:
+        """Compare this worker's packed votes on a tensor with the signs of the decoded gradient.
+
+        Some whole lines are compared. Zeros are no votes. Integer codes and a single worker are
+        skipped.
+        """
+        if route.codes or self._random >= 1:
+            return
+        size, lines = elements_of_line(route), len(packed.lines)
+        chosen = min(lines, max(1, int(WATCHED * share) // size))
+        at = np.arange(chosen) * lines // chosen
+        index = (at[:, None] * size + np.arange(size)).reshape(-1)
+        here = index < d.size
+        own = unpack(packed.lines[at], route, index.size)[here]
+        product = own * np.sign(d[index[here]])
+        self._seen[region][0] += int(np.count_nonzero(product > 0))
+        self._seen[region][1] += int(np.count_nonzero(product))
+
+    @staticmethod
+    def running_mean(before: float, share: float, random: float) -> float:
+        """Return the running mean after a step in which ``share`` of the votes agreed.
+
+        ``random``: the margin of random votes of all workers (`random_margin`).
+        """
+        now = (2 * share - 1 - random) / (1 - random)
+        return before + (min(max(now, -MOST), MOST) - before) / NEW
+
+    def step(self) -> dict[str, float]:
+        """End a step; return the running means of the regions with votes in it."""
+        found = {}
+        for region, (same, seen) in self._seen.items():
+            if seen:
+                before = self.running.get(region, 0.0)
+                found[region] = self.running_mean(before, same / seen, self._random)
+                self.running[region] = found[region]
+        self._seen.clear()
+        return found
+
+
+def _dot(a: F32, b: F32) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.dot(a, b))

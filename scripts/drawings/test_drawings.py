@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drawings of the documents, and the rules of the front page: each is broken once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from models.line_packing import Mode
+from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.monitor.states import Mode as Job
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.drawings import bits, boxes, draw, machines, pipeline, plots, runs
+from scripts.drawings.sheet import Box, Sheet
+from scripts.figures import baseline
+
+STALE: Mapping[str, Callable[[], str]] = {"docs/a.svg": lambda: "<svg/>"}
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """Return a copy of the front page, and one drawing."""
+    (tmp_path / "docs").mkdir()
+    shutil.copy(ROOT / "README.md", tmp_path)
+    (tmp_path / "docs/a.svg").write_text("<svg/>", encoding="utf-8")
+    return tmp_path
+
+
+def test_every_drawing_is_as_its_source_says() -> None:
+    assert draw.problems() == []
+
+
+def test_a_page_that_is_too_long(page: Path) -> None:
+    readme = page / "README.md"
+    readme.write_text(readme.read_text(encoding="utf-8") + "\n" * 200, encoding="utf-8")
+    [line] = draw.problems(page, STALE)
+    assert line.startswith("README.md has ")
+
+
+def test_a_picture_that_comes_late(page: Path) -> None:
+    readme = page / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    readme.write_text("\n" * 20 + text, encoding="utf-8")
+    assert "does not show docs/front.svg in its first 20 lines" in draw.problems(page, STALE)[0]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_stale_drawing(page: Path, gone: bool) -> None:
+    file = page / "docs/a.svg"
+    file.unlink() if gone else file.write_text("<svg>", encoding="utf-8")
+    assert draw.problems(page, STALE) == [f"docs/a.svg is stale: run `{draw.COMMAND}`"]
+
+
+def test_a_large_drawing_and_one_that_cannot_be_drawn(page: Path) -> None:
+    def broken() -> str:
+        raise NfError("a state has no place")
+
+    text = "x" * (draw.LARGEST + 1)
+    (page / "docs/a.svg").write_text(text, encoding="utf-8")
+    large, no_place = draw.problems(page, {"docs/a.svg": lambda: text, "docs/b.svg": broken})
+    assert large == "docs/a.svg has 60,001 bytes: draw less (at most 60,000)"
+    assert no_place == "docs/b.svg cannot be drawn: a state has no place"
+
+
+# ---- what a reader sees ------------------------------------------------------------------------
+def crowded(sheet: Sheet) -> list[str]:
+    """Return texts that overlap each other or the border of a box, or leave the page."""
+    out = [f"{a.text} / {b.text}" for a, b in itertools.combinations(sheet.words, 2) if a.meets(b)]
+    for one in sheet.words:
+        out += [f"{one.text}: on a box" for box in sheet.boxes if one.crosses(box)]
+        if one.left < 0 or one.right > sheet.width or one.top < 0 or one.bottom > sheet.height:
+            out.append(f"{one.text}: outside")
+    return out
+
+
+@pytest.mark.parametrize("name", draw.SHEETS)
+def test_words_have_room(name: str) -> None:
+    assert crowded(draw.SHEETS[name]()) == []
+
+
+def test_words_without_room() -> None:
+    sheet = Sheet("", height=100)
+    sheet.text(10, 50, "first")
+    sheet.text(12, 52, "second")
+    sheet.text(940, 80, "cut off")
+    sheet.box(Box(400, 20, 100, 40), "inside")
+    sheet.text(480, 40, "across")
+    assert crowded(sheet) == ["first / second", "cut off: outside", "across: on a box"]
+
+
+def test_labels_of_narrow_fields_do_not_overlap() -> None:
+    sheet = Sheet("", height=200)
+    fields = [(f"name of bit {bit}", bit, 1, "") for bit in range(4)]
+    assert sheet.bits(Box(30, 20, 320, 20), 32, fields) == 20 + 8 + 4 * 13
+    assert crowded(sheet) == []
+
+
+# ---- bits --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("mode", "count"),
+    [(Mode.G_BINARY, 1), (Mode.G_TERNARY, 2), (Mode.G_INT4, 4), (Mode.G_INT8, 8), (Mode.FP32, 32)],
+)
+def test_elements_take_bits_in_order(mode: Mode, count: int) -> None:
+    """The table of line formats in section 1 of the specification."""
+    assert bits.owners(mode) == [bit // count for bit in range(bits.BITS)]
+
+
+def test_five_elements_share_a_byte() -> None:
+    assert bits.owners(Mode.G_TERN5) == [5 * (bit // 8) for bit in range(bits.BITS)]
+
+
+def test_fields_of_a_record() -> None:
+    places = bits.struct_fields("hdl/pkg/nf_core_pkg.sv", ("book_t", "record_t"))
+    assert places == [
+        *(("bitmap", 0, 64), ("poison", 64, 1), ("lost", 65, 1), ("saturated", 66, 1)),
+        *(("gen", 67, 32), ("kept", 99, 1)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("page_t", "has no packed struct page_t"),
+        ("engine_stage_t", "engine_stage_t.victim is line_id_t"),
+        ("access_t", r"access_t\.data is logic \[LINE_W\]"),
+    ],
+)
+def test_a_struct_that_cannot_be_read(name: str, told: str) -> None:
+    with pytest.raises(NfError, match=told):
+        bits.struct_fields("hdl/pkg/nf_core_pkg.sv", (name,))
+
+
+# ---- boxes -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"hdl/engine"', '"hdl/motor"', "box 'engine' names hdl/motor, which does not exist"),
+        ('fill = "amber"', 'fill = "blew"', "unknown fill 'blew' of box 'line formats'"),
+    ],
+)
+def test_a_box_that_is_wrong(tmp_path: Path, old: str, new: str, told: str) -> None:
+    file = tmp_path / "boxes.toml"
+    text = boxes.FILE.read_text(encoding="utf-8")
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(NfError, match=told):
+        boxes.draw("architecture", file)
+
+
+# ---- state machines ------------------------------------------------------------------------------
+LRSM = {  # section 9 of the link specification; the events are those of the RTL
+    ("LRSM_NORMAL", "LRSM_PHY_REINIT"): ["phy_drop"],
+    ("LRSM_NORMAL", "LRSM_LLRREQ"): ["lost"],
+    ("LRSM_LLRREQ", "LRSM_PHY_REINIT"): ["phy_drop", "exhausted"],
+    ("LRSM_LLRREQ", "LRSM_ABORT"): ["given_up"],
+    ("LRSM_LLRREQ", "LRSM_LOCAL_IDLE"): ["req_sent"],
+    ("LRSM_LOCAL_IDLE", "LRSM_PHY_REINIT"): ["phy_drop"],
+    ("LRSM_LOCAL_IDLE", "LRSM_NORMAL"): ["ack_match"],
+    ("LRSM_LOCAL_IDLE", "LRSM_LLRREQ"): ["timed_out"],
+    ("LRSM_PHY_REINIT", "LRSM_LLRREQ"): ["phy_up && !phy_up_q"],
+}
+
+
+def test_transitions_of_the_link() -> None:
+    assert machines.lrsm().edges == LRSM
+    assert machines.lrsm().first == "LRSM_NORMAL"
+    assert list(machines.link_init().edges.values()) == [
+        *(["any_clean"], ["param_ready"], ["init_received"])
+    ]
+    assert machines.rrsm().edges == {
+        ("RRSM_LLRACK", "RRSM_NORMAL"): ["discard || phy_drop", "ack_begun"],
+        ("RRSM_NORMAL", "RRSM_LLRACK"): ["req_seen"],
+    }
+
+
+def test_a_transition_that_cannot_be_read() -> None:
+    text = """case (state_q)
+      A: if (go) state_d = B;
+      B: begin
+        state_d = A;
+      end
+      default: state_d = A;
+    endcase
+    state_q <= A;"""
+    with pytest.raises(NfError, match="a form that cannot be read"):
+        machines.case_machine(text, ("A", "B"))
+    with pytest.raises(NfError, match="no case"):
+        machines.case_machine("", ())
+
+
+def test_a_state_without_a_place(tmp_path: Path) -> None:
+    file = tmp_path / "machines.toml"
+    text = machines.FILE.read_text(encoding="utf-8")
+    file.write_text(text.replace("LRSM_ABORT", "LRSM_HALT"), encoding="utf-8")
+    with pytest.raises(NfError, match="different states: LRSM_ABORT, LRSM_HALT"):
+        machines.draw("lrsm", file)
+
+
+def test_transitions_of_a_job() -> None:
+    """The table in section 4.2 of the runtime specification; FALLBACK may become LOCKED_FP32."""
+    table = re.findall(
+        r"^\| ([A-Z0-9_]+) \|[^|]*\| ([^|]*)\|$",
+        (ROOT / "docs/spec/runtime.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    names = set(Job)
+    wanted = {
+        (source, target)
+        for source, targets in table
+        if source in names
+        for target in re.findall(r"[A-Z0-9_]{6,}", targets)
+        if target in names and target != source
+    }
+    met = set(machines.job().edges)
+    assert {edge for edge in met if edge[1] != Job.LOCKED_FP32} == wanted
+    assert {edge[0] for edge in met - wanted} == {Job.LOWBIT, Job.PARTIAL, Job.RECOVERY}
+
+
+def test_every_signal_causes_a_transition() -> None:
+    job, region = machines.observed()
+    causes = {signal for one in (job, region) for why in one.values() for signal in why}
+    assert causes == set(Signal)
+
+
+# ---- runs ------------------------------------------------------------------------------------
+def test_a_retry_repeats_the_damaged_flit_and_its_successors() -> None:
+    run = runs.RetryRun()
+    host = [name for _, end, name in run.sent if end == 0 and name.startswith("protocol")]
+    assert host == [f"protocol {n}" for n in (1, 2, 3, 4, 2, 3, 4)]
+    assert [state for _, end, state in run.states if end == 1] == [
+        *("LLRREQ, NORMAL", "LOCAL_IDLE, NORMAL", "NORMAL, NORMAL")
+    ]
+
+
+def test_the_order_found_explains_the_answers() -> None:
+    every, found, legal, explained = runs.race()
+    assert sorted(map(id, every)) == sorted(map(id, found))
+    assert 0 < explained < legal
+
+
+# ---- pipeline ------------------------------------------------------------------------------------
+def busy(*rows: str) -> list[tuple[int, set[str]]]:
+    """Return clocks with their stages; "-" is an idle clock."""
+    return [(at, set(row.split("+"))) for at, row in enumerate(rows) if row != "-"]
+
+
+WRITE = ("SL", "S0", "S1", "S2+NDR", "S3", "-")
+HIT = ("SL", "S0+hit", "S1", "S2+NDR", "S3", "-")
+READ = ("SL", "S0+hit", "S1", "S2", "S3", "DRS", "-")
+STREAM = ("SL+S0",) * 30
+
+
+def test_scenes_of_a_run() -> None:
+    first, hit, read, stream = pipeline.scenes(busy(*WRITE, *HIT, *READ, *STREAM))
+    assert first.stages == {"SL": (0,), "S0": (1,), "S1": (2,), "S2": (3,), "S3": (4,), "NDR": (3,)}
+    assert (hit.stages["NDR"], read.stages["DRS"]) == ((3,), (5,))
+    assert stream.stages["SL"] == tuple(range(16))
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ((*WRITE, *HIT, *STREAM), "no read of a vote"),
+        ((*WRITE, *READ, *STREAM), "no write that hits a slot"),
+        ((*WRITE, *HIT, *READ), "no 12 operations in consecutive clocks"),
+    ],
+)
+def test_waves_without_a_scene(rows: tuple[str, ...], told: str) -> None:
+    with pytest.raises(NfError, match=told):
+        pipeline.scenes(busy(*rows))
+
+
+# ---- plots -------------------------------------------------------------------------------------
+def test_every_plot_names_commit_and_date() -> None:
+    for name, plot in plots.PLOTS.items():
+        origin = baseline.origin()[plot.result]
+        text = (ROOT / f"docs/figures/{name}.svg").read_text(encoding="utf-8")
+        assert f"accepted {origin['date']}, commit {origin['commit']}; {plot.set_up}" in text
+
+
+def test_stages_that_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = baseline.read()
+    for name in known["timing"]:
+        known["timing"][name] += 1
+    monkeypatch.setattr(baseline, "read", lambda: known)
+    with pytest.raises(NfError, match="do not add up to 4 clocks"):
+        plots.draw("stages")
+
+
+def test_a_figure_that_was_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baseline, "read", lambda: {"synth": {}})
+    with pytest.raises(NfError, match="plot area: no accepted figure 'engine, ECP5 mapped fast"):
+        plots.draw("area")
+
+
+def test_accepting_a_figure_makes_its_plot_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = json.loads(json.dumps(baseline.read()))
+    known["synth"]["engine, ECP5 mapped fast: LUTs"] += 1
+    monkeypatch.setattr(baseline, "read", lambda: known)
+    name = "docs/figures/area.svg"
+    assert draw.problems(ROOT, {name: draw.DRAWINGS[name]}) == [
+        f"{name} is stale: run `{draw.COMMAND}`"
+    ]
