@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -116,6 +117,16 @@ class Stamp:
 def read_stamp(directory: Path) -> Stamp:
     """Read the stamp of a build; OSError when there is none, DataError when it is damaged."""
     return typed(Stamp, read_json(directory / STAMP))
+
+
+def earlier_seconds(spec: BuildSpec, base: Path = SIM_BUILDS) -> float | None:
+    """Return the duration of the build of this top under this simulator that was used last; None
+    if there is none."""
+    with suppress(OSError, DataError):  # the cache may be cleaned meanwhile
+        used = base.glob(f"{spec.sim}-{spec.top}-*/{STAMP}")
+        last = max(used, key=lambda path: path.stat().st_mtime, default=None)
+        return read_stamp(last.parent).seconds if last else None
+    return None
 
 
 def _lack(directory: Path, products: Sequence[str]) -> str | None:

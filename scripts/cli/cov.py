@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 from neuron_fabric import output
@@ -27,6 +28,7 @@ from scripts.common import paths, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
+from scripts.common.terminal import TextTable
 from scripts.coverage import code_coverage, code_waivers, rank
 from scripts.coverage.code_coverage import CodeCoverage, Counted
 from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
@@ -233,13 +235,16 @@ def _rank(args: argparse.Namespace) -> int:
     found = rank.reached(collect(args.inputs))
     seconds = sum(run.seconds for run in found.runs)
     ordered, few = rank.by_second(found), rank.smallest(found)
-    say(f"{'adds bins':>9} {'code':>7} {'s':>7} {'in sum':>8}  run, by what it adds per second")
-    total, spent = sum(one.adds for one in ordered), 0.0
-    covered = 0
-    for one in ordered:
-        covered, spent = covered + one.adds, spent + one.run.seconds
-        share = 100 * covered / total
-        say(f"{one.bins:9} {one.code:7} {one.run.seconds:7.1f} {share:6.2f} %  {one.run.label}")
+    total, spent = sum(one.adds for one in ordered), sum(one.run.seconds for one in ordered)
+    covered = accumulate(one.adds for one in ordered)
+    TextTable(
+        "{:>9} {:>7} {:>7.1f} {:>6.2f} %  {}",
+        [
+            (one.bins, one.code, one.run.seconds, 100 * so_far / total, one.run.label)
+            for one, so_far in zip(ordered, covered, strict=True)
+        ],
+        ("adds bins", "code", "s", "in sum", "run, by what it adds per second"),
+    ).show()
     say(f"{len(ordered)} of {len(found.runs)} runs add something: {spent:.1f} of {seconds:.1f} s")
     say("smallest set with the same coverage (greedy set cover; the optimum may be smaller):")
     say(*(f"  {one.run.label}  {one.run.seconds:.1f} s" for one in few))

@@ -16,6 +16,7 @@ import sys
 from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.common import tool_versions
+from scripts.common.terminal import TextTable
 from scripts.common.tool_versions import Finding
 
 
@@ -29,9 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print every tool with version and place; return 1 if a required one is missing."""
     findings = look()
-    for finding in findings:
-        state = finding.found or f"MISSING ({finding.need}): {finding.remedy}"
-        say(f"{finding.name:18} {finding.version:28} {state}")
+    rows = [
+        (one.name, one.version, one.found or f"MISSING ({one.need}): {one.remedy}")
+        for one in findings
+    ]
+    TextTable("{:18} {:28} {}", rows).show()
     bad = [f.name for f in findings if f.found is None and f.need == "required"]
     advised = [f.name for f in findings if f.found is None and f.need == "advised"]
     if bad or (args.strict and advised):

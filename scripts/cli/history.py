@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from functools import partial
 
 from neuron_fabric.errors import say
-from neuron_fabric.progress_bar import clock
 from scripts.build import registry
 from scripts.cli.completion import tests, with_completer
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
+from scripts.common.terminal import TextTable, clock
 from scripts.farm.schedule import line_of
 from scripts.record.database import History, Run
 
@@ -50,33 +51,32 @@ def run(args: argparse.Namespace) -> int:
     if args.trend and (args.result or args.of):
         raise NfError("--trend shows every passed run; leave out --result and --of.")
     with History(write=False) as history:
-        if args.trend:
-            lines = _trend(history, args)
-        elif args.globs or args.sim or args.result or args.of:
-            lines = _runs(history, args)
+        if args.trend or not (args.globs or args.sim or args.result or args.of):
+            table = _trend(history, args) if args.trend else _commands(history, args.last or SHOWN)
+            found, show = bool(table.rows), table.show
         else:
-            lines = _commands(history, args.last or SHOWN)
-    if not lines:
+            lines = _runs(history, args)
+            found, show = bool(lines), partial(say, *lines)
+    if not found:
         raise NfError("no recorded run or command matches.")
-    say(*lines)
+    show()
     return 0
 
 
-def _commands(history: History, last: int) -> list[str]:
+def _commands(history: History, last: int) -> TextTable:
     """Return a table of the last commands, newest last, with the runs that are missing."""
-    found = history.invocations(last)
-    lines = [
-        f"{'N':>5}  {'started':16} {'passed':>6} {'failed':>6} {'flaky':>5} {'took':>8}  command"
-    ]
-    for one in reversed(found):
+    rows = []
+    for one in reversed(history.invocations(last)):
         missing = one.expected - one.passed - one.failed - one.flaky
         took = clock(one.finished - one.started) if one.finished else "killed"
         notes = f"  ({missing} of {one.expected} runs missing)" if missing else ""
-        lines.append(
-            f"{one.id:5}  {_when(one.started)} {one.passed:6} {one.failed:6} {one.flaky:5} "
-            f"{took:>8}  {one.command}{notes}"
-        )
-    return lines if found else []
+        counts = one.passed, one.failed, one.flaky
+        rows.append((one.id, _when(one.started), *counts, took, f"{one.command}{notes}"))
+    return TextTable(
+        "{:>5}  {:16} {:>6} {:>6} {:>5} {:>8}  {}",
+        rows,
+        ("N", "started", "passed", "failed", "flaky", "took", "command"),
+    )
 
 
 def _runs(history: History, args: argparse.Namespace) -> list[str]:
@@ -101,19 +101,24 @@ def _run(one: Run) -> list[str]:
     return lines
 
 
-def _trend(history: History, args: argparse.Namespace) -> list[str]:
+def _trend(history: History, args: argparse.Namespace) -> TextTable:
     """Return a table of durations in seconds by test, simulator and build, slowest median first.
-    Only passed runs count: a failure ends early."""
+
+    Only passed runs count: a failure ends early.
+    """
     series = history.series(globs=args.globs, sim=args.sim)
     # Test, simulator and build; the longest first, as these are worth looking at.
     ordered = sorted(series.items(), key=lambda item: -statistics.median(item[1]))
-    lines = [f"{'test':52} {'runs':>5} {'median':>8} {'last':>8}  before it, newest last"]
+    rows = []
     for (test, sim, build), seconds in ordered[: args.last or SHOWN]:
         name = f"{test} {sim}" + ("" if build == "default" else f" {build}")
         before = " ".join(f"{value:.1f}" for value in seconds[-_TREND - 1 : -1])
-        median = statistics.median(seconds)
-        lines.append(f"{name:52} {len(seconds):5} {median:6.1f} s {seconds[-1]:6.1f} s  {before}")
-    return lines if series else []
+        rows.append((name, len(seconds), statistics.median(seconds), seconds[-1], before))
+    return TextTable(
+        "{:52} {:>5} {:>6.1f} s {:>6.1f} s  {}",
+        rows,
+        ("test", "runs", "median", "last", "before it, newest last"),
+    )
 
 
 def _when(moment: float) -> str:

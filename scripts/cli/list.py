@@ -15,6 +15,7 @@ import argparse
 from neuron_fabric.errors import say
 from scripts.cli import completion
 from scripts.cli.completion import with_completer
+from scripts.common.terminal import TextTable
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
 
@@ -35,21 +36,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     plan = testplan.read()
     if args.suites:
-        for suite in plan.suites.values():
-            say(f"{suite.name:12} {suite.seeds} seed(s)  {suite.reason}")
+        suites = [(one.name, one.seeds, one.reason) for one in plan.suites.values()]
+        TextTable("{:12} {} seed(s)  {}", suites).show()
         return 0
     if args.builds:
-        for name, build in plan.builds.items():
-            values = " ".join(f"{k}={v}" for k, v in build.parameters) or "as in the source"
-            say(f"{name:12} {build.top}: {values}")
+        builds = [
+            (
+                *(name, build.top),
+                " ".join(f"{k}={v}" for k, v in build.parameters) or "as in the source",
+            )
+            for name, build in plan.builds.items()
+        ]
+        TextTable("{:12} {}: {}", builds).show()
         return 0
     tests = discover()
     if args.suite:
         tests = testplan.of_suite(plan, plan.suite(args.suite), tests)
     tests = testplan.narrowed(plan, select(tests, args.globs), args.stage, args.feature)
+    rows = []
     for test in tests:
         entry = plan.entries.get(test.id)
         where = f"{entry.stage} {entry.feature}" if entry else "not in the testplan"
-        say(f"{test.id:58} {where:28} {test.summary}")
+        rows.append((test.id, where, test.summary))
+    TextTable("{:58} {:28} {}", rows).show()
     say(f"{len(tests)} tests")
     return 0

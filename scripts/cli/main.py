@@ -20,8 +20,11 @@ import importlib
 import inspect
 import io
 import os
+import re
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +34,7 @@ from neuron_fabric.command_line import intermixed
 from neuron_fabric.errors import LineError, say, settle_output
 from neuron_fabric.printable import one_line
 from scripts.cli import completion
-from scripts.common import process
+from scripts.common import process, terminal
 from scripts.common.arguments import Command, seconds
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import ROOT
@@ -105,20 +108,42 @@ GROUPS = {
     "train": "run an experiment with low-bit trainings",
     "measure": "measure speed, traffic, timing, area or capacity",
 }
+_CHOICE = re.compile(r"invalid choice: '(.+)' \(choose from (.+)\)")
 _MARKS = ("scripts/cli/main.py", "scripts/nf.sh")  # files of every checkout of this project
 
 
+class _WholeWords(argparse.RawDescriptionHelpFormatter):
+    """Help with texts as they are; the texts of options wrap between words."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
 class OneLineParser(argparse.ArgumentParser):
-    """Parser that reports a wrong command line in one line."""
+    """Parser that reports a wrong command line in one line, and whose help fits the terminal."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {one_line(message, 600)} (see `{self.prog} --help`)\n")
+        choice = _CHOICE.search(message)
+        hint = did_you_mean(choice[1], re.findall("'(.+?)'", choice[2])) if choice else ""
+        self.exit(2, f"{self.prog}: {one_line(message, 600)}{hint} (see `{self.prog} --help`)\n")
+
+    def format_help(self) -> str:
+        width = shutil.get_terminal_size().columns
+        lines = self.text_of_help().split("\n")
+        return "\n".join(part for line in lines for part in terminal.wrapped(line, width))
+
+    def text_of_help(self) -> str:
+        """Return the help with lines of any length."""
+        return super().format_help()
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        return _WholeWords(self.prog)
 
 
 class _OverviewParser(OneLineParser):
     """Parser of `nf` itself: its help lists the verbs by section."""
 
-    def format_help(self) -> str:
+    def text_of_help(self) -> str:
         lines = ["usage: nf VERB ...", "", "Build, run and check the neuron-fabric controller.", ""]
         for title, verbs in SECTIONS.items():
             lines += [f"{title}:", *(f"  {name:16}  {text}" for name, text in verbs.items())]
@@ -195,7 +220,6 @@ def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
         if name == chosen:
             command = load(name)
             sub.epilog = command.examples
-            sub.formatter_class = argparse.RawDescriptionHelpFormatter
             command.add_arguments(sub)
     return parser
 
@@ -206,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     `argv` are the words after `nf`; None takes those of this process.
     """
     open_streams()
-    with process.ended_in_order():
+    with terminal.installed(), process.ended_in_order():
         code = _main(argv)
     if code == process.INTERRUPT_CODE:
         process.deaf_at_exit()

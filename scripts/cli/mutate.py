@@ -35,7 +35,7 @@ from scripts.common.arguments import add_jobs, given, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import RunRecord, RunSpec
-from scripts.farm.schedule import run_all
+from scripts.farm.schedule import RunProgress
 from scripts.mutation import package_run
 from scripts.plan import mutants, package_mutants, testplan
 from scripts.plan.mutants import Mutant
@@ -167,7 +167,7 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
         # Runs of mutants go to a separate folder, so that they do not look like results.
         return simulate.run(spec, run_folders.folder(RUNS))
 
-    records = run_all(specs, jobs, show, one)
+    records = RunProgress(specs, jobs, show, what="mutants").run(one)
     for mutant, record in missed:
         say(f"missed {mutant.id}: {mutant.why}")
         say(f"  {record.name} {record.sim}: {record.kind or 'passed'} {record.cause}")

@@ -7,7 +7,6 @@ import argparse
 import fnmatch
 import math
 import resource
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,7 +15,6 @@ from datetime import datetime
 
 from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
-from neuron_fabric.progress_bar import ProgressBar
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
 from scripts.common import paths, process, run_folders, secret_values
@@ -24,6 +22,7 @@ from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
 from scripts.common.records import FILELIST, TOP
+from scripts.common.terminal import Bars
 from scripts.farm import cluster
 from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
@@ -233,26 +232,24 @@ def _run(
     if not args.no_prove:
         mutant_runs.prove = equivalence.prover(files, sources, equivalence.LIMIT_S)
     jobs, end = (farm.slots, farm.end) if farm else (args.jobs, process.kill_all)
-    bar, outcomes = ProgressBar(sys.stdout), list[MutantOutcome]()
+    bars, outcomes = Bars(), list[MutantOutcome]()
 
     def came(outcome: MutantOutcome) -> None:
         """Print an outcome above the progress bar."""
         outcomes.append(outcome)
-        bar.clear()
         how = f"{outcome.test} {outcome.build} {outcome.kind}: {outcome.cause}"
         how = one_line(how, 110) if outcome.test else f"{len(outcome.tests)} tests ran over it"
         say(f"{outcome.state:10} {outcome.id:36} {outcome.file}:{outcome.line} {how}", flush=True)
-        if len(outcomes) < len(chosen):
-            alive = sum(one.state in ALIVE for one in outcomes)
-            bar.draw(f"{len(outcomes)}/{len(chosen)} mutants, {alive} alive")
+        alive = sum(one.state in ALIVE for one in outcomes)
+        bars.draw(f"{alive} alive", mutants=(len(outcomes), len(chosen)))
 
     if not args.no_probe and any(mutant_runs.known(m) is None for m in chosen):
         say(f"nf mutate: {len(mutant_runs.candidates)} tests without a mutant", flush=True)
         if not mutant_runs.probe(jobs, end):
             return 130
         say(f"nf mutate: they are green ({time.monotonic() - start:.0f} s)", flush=True)
-    whole = mutant_runs.run(jobs, came, end)
-    bar.clear()
+    with bars:
+        whole = mutant_runs.run(jobs, came, end)
     return _report(outcomes, mutant_runs, args, whole, time.monotonic() - start)
 
 

@@ -27,8 +27,9 @@ from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.farm import cluster
-from scripts.farm.schedule import run_all
+from scripts.farm.schedule import RunProgress
 from scripts.farm.work import ProofRun
+from scripts.plan.run_order import Memory
 from scripts.prove import counterexample, proof, proving
 from scripts.prove.proof import Broken, Method, Proof
 from scripts.record.database import Recorder
@@ -140,7 +141,9 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorker
         return place.proved(by_id[spec.id], folder)
 
     longest = sorted(chosen, key=lambda one: -one.timeout)
-    run_all([one.spec for one in longest], place.jobs, came, tried, end=place.end)
+    memory, todo = Memory.read_if_any(), [one.spec for one in longest]
+    expected = {one.id: took for one in todo if (took := memory.seconds(one)) is not None}
+    RunProgress(todo, place.jobs, came, expected, what="proofs").run(tried, end=place.end)
     recorder.close()
     took = time.monotonic() - start
     used = sum(record.used_seconds for record in records)
@@ -251,7 +254,7 @@ def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWork
         mutant, one = owner[spec.id]
         return place.proved(one, folder, mutant.id)
 
-    records = run_all(specs, place.jobs, came, tried, end=place.end)
+    records = RunProgress(specs, place.jobs, came, what="mutants").run(tried, end=place.end)
     for mutant in missed:
         say(f"missed {mutant.id}: {mutant.why}")
     done = len(records) - len(missed)

@@ -37,7 +37,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import TESTPLAN, TESTS
 from scripts.common.records import SOLVER, RunRecord, RunSpec
 from scripts.farm import cluster
-from scripts.farm.schedule import RunProgress, line_of, run_all
+from scripts.farm.schedule import RunProgress, line_of, show
 from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies
 from scripts.plan.run_order import Memory, Reason
@@ -221,7 +221,7 @@ def _plan_again(args: argparse.Namespace) -> list[RunSpec]:
 
 def _dry_run(specs: list[RunSpec]) -> int:
     memory, prints = Memory.read_if_any(), run_order.fingerprints(specs)
-    for spec in run_order.arrange(specs, memory, prints):
+    for spec in run_order.arrange(specs, memory, prints, run_order.missing_builds(specs)):
         why, took = run_order.reason(spec, memory, prints[spec.id]), memory.seconds(spec)
         notes = [] if why is Reason.KNOWN else [why.name.lower()]
         notes += [] if took is None else [f"about {took:.1f} s"]
@@ -279,24 +279,21 @@ def execute(
     if farm:
         farm.resume()
     recorder = Recorder(title, specs, command, revision(), prints)
-    progress = RunProgress(len(specs), seconds=expected, jobs=at_once)
+    missing = run_order.missing_builds(specs)
+    todo = run_order.arrange(specs, memory, prints, missing)
     interrupted = threading.Event()
 
     def came(record: RunRecord) -> None:
         recorder.add(record)
-        progress.finished(record)
+        show(record)
 
-    records = run_all(
-        run_order.arrange(specs, memory, prints),
-        at_once,
-        came,
+    progress = RunProgress(todo, at_once, came, expected, {} if farm else missing)
+    records = progress.run(
+        Triage(first=runner).run if rerun else runner,
         fail_fast=fail_fast,
-        on_tick=progress.tick,
         interrupted=interrupted,
-        runner=Triage(first=runner).run if rerun else runner,
         end=farm.end if farm else process.kill_all,
     )
-    progress.close()
     seconds = time.monotonic() - start
     red = [record for record in records if not record.passed]
     for record in red if len(records) > 1 else []:

@@ -23,6 +23,7 @@ from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import BuildError, NfError
 from scripts.common.memory_options import add_memory, memory_of
 from scripts.farm.pieces import Pieces
+from scripts.farm.replay_run import line_progress
 from scripts.run import node_network
 from scripts.run.replay_simulators import Simulators, stimulus_command
 from scripts.run.workers import rank_run
@@ -144,5 +145,6 @@ def replayed(args: argparse.Namespace, step: LowStep) -> int:
         again = partial(stimulus_command, sim=sim)
         return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1, again=again)
 
-    runner = Runner(replay, None, resume=False, start=time.monotonic(), spread=Pieces(args.jobs))
+    now, spread = time.monotonic(), Pieces(args.jobs)
+    runner = Runner(replay, None, False, start=now, spread=spread, progress=line_progress)
     return runner.run([args.sim], transport)

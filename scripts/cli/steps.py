@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from neuron_fabric.errors import say
 from scripts.common import orphan_guard, tool_environment
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
+from scripts.common.terminal import Bars, TextTable, clock
 
 _PASSED = re.compile(r"\b(\d+) passed\b")
 # They would choose among the tests, bring packages that are not pinned, drop plug-ins or
@@ -141,9 +142,15 @@ def run_beside(todo: Mapping[str, Sequence[str]], jobs: int) -> list[Step]:
     Returns:
         Their results, in order.
     """
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        work = [pool.submit(run, name, words, at_end=True) for name, words in todo.items()]
-        return [one.result() for one in work]
+    start = time.monotonic()
+    with ThreadPoolExecutor(max_workers=jobs) as pool, Bars() as bars:
+        work = {name: pool.submit(run, name, words, at_end=True) for name, words in todo.items()}
+        while pending := {name for name, one in work.items() if not one.done()}:
+            now = ", ".join(name for name in todo if name in pending and work[name].running())
+            took = clock(time.monotonic() - start)
+            bars.draw(f"{took}: {now}", stages=(len(todo) - len(pending), len(todo)))
+            wait([work[name] for name in pending], timeout=0.5, return_when=FIRST_COMPLETED)
+        return [one.result() for one in work.values()]
 
 
 def _execute(
@@ -187,9 +194,11 @@ def close(done: Sequence[Step], seconds: float) -> int:
         Exit code: 1 if a step failed or there is none, else 0.
     """
     say("---")
-    for step in done:
-        word = "ok" if step.returncode == 0 else "FAIL"
-        say(f"{word:4} {step.name:34} {step.seconds:7.1f} s  {step.last[:110]}")
+    rows = [
+        ("FAIL" if step.returncode else "ok", step.name, step.seconds, step.last[:110])
+        for step in done
+    ]
+    TextTable("{:4} {:34} {:>7.1f} s  {}", rows).show()
     passed = sum(step.passed for step in done)
     failed = sum(step.failed for step in done)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

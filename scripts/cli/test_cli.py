@@ -95,6 +95,17 @@ def test_a_misspelt_name_gets_the_closest(
     assert f"did you mean {meant!r}?" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"), [(["cov", "mrge"], "merge"), (["run", "--sim", "icaru"], "icarus")]
+)
+def test_a_misspelt_choice_gets_the_closest(
+    words: list[str], meant: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(words)
+    assert f"did you mean {meant!r}?" in capfd.readouterr().err
+
+
 def test_the_overview_lists_every_verb_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])

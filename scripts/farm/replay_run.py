@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from scripts.common.records import (
     RunSpec,
     Verdict,
 )
+from scripts.common.terminal import Bars, clock
 from scripts.farm.cluster import connect
 from scripts.farm.pieces import Pieces
 from scripts.plan.testplan import with_dut
@@ -45,10 +47,40 @@ from scripts.run.replay_simulators import (
 from scripts.run.simulate import save
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import Replay
-from verif.replay.runner import Runner, Transport
+from verif.replay.runner import OnLines, Runner, Transport, unseen
 from verif.replay.stimulus_file import STIMULUS, Stimulus
 
 Run = tuple[RunSpec, RunRecord]
+_TERMINAL_SECONDS, _PLAIN_SECONDS = 0.2, 30.0
+
+
+@contextmanager
+def line_progress(whole: int, before: int) -> Iterator[OnLines]:
+    """Show the progress of a bulk replay: a bar on a terminal, else a line every 30 s.
+
+    Args:
+        whole: All contribution lines.
+        before: Lines that were finished before this run.
+    """
+    done, start = before, time.monotonic()
+    last, bars = start, Bars(sys.stderr)
+
+    def add(lines: int) -> None:
+        nonlocal done, last
+        done, now = done + lines, time.monotonic()
+        if now - last < (_TERMINAL_SECONDS if bars.moves else _PLAIN_SECONDS):
+            return
+        last, share, speed = now, done / max(whole, 1), (done - before) / max(now - start, 1e-9)
+        left = clock((whole - done) / speed) if speed else "?"
+        rate = f"{speed:,.0f} lines/s, {left} left"
+        bars.draw(f"{share:.0%}, {rate}", lines=(done, whole))
+        if not bars.moves:
+            bar = f"[{'#' * int(24 * share):24}]"
+            text = f"{bar} {share:4.0%} {done:,} of {whole:,} lines, {rate}"
+            say(text, file=sys.stderr, flush=True)
+
+    with bars:
+        yield add
 
 
 def run_replay(
@@ -79,7 +111,8 @@ def run_replay(
     with ExitStack() as stack:
         farm = stack.enter_context(connect(args.cluster, args.jobs)) if args.cluster else None
         spread = Pieces(args.jobs or process.cores(), farm)
-        runner = Runner(replay, out, args.resume, hints, start, spread)
+        progress = line_progress if replay.options.bulk else unseen
+        runner = Runner(replay, out, args.resume, hints, start, spread, progress)
         try:
             code = runner.run(sims, transport)
         except (KeyboardInterrupt, process.Terminated):

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
+import heapq
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
-from typing import TextIO
+from typing import Any
 
 from neuron_fabric.errors import say
-from neuron_fabric.progress_bar import ProgressBar, clock, filled
 from scripts.build import build_cache
 from scripts.common import process
 from scripts.common.process import Interrupted
 from scripts.common.records import BuildSpec, RunRecord, RunSpec
+from scripts.common.terminal import Bars, clock
 from scripts.run import simulate
 
 Runner = Callable[[RunSpec], RunRecord]
@@ -24,86 +24,127 @@ _TICK_S = 0.5
 _SHORT_S = 1.0  # shorter builds are not announced
 
 
-class RunProgress:
-    """Progress of runs: one line per finished run; on a terminal also a bar with the time left.
-
-    The time left is that of the runs by the history, corrected by the pace of the finished ones.
+class RunProgress(Bars):
+    """Progress of runs: bars of missing builds and of runs on a terminal, else the builds that
+    have begun.
 
     Args:
-        total: Number of runs.
-        out: Output; None: standard output.
-        seconds: Duration of earlier runs by record id; other runs count as the average.
+        specs: Runs, in the order of running.
         jobs: Runs at the same time.
+        show: Prints a finished run.
+        seconds: Duration of earlier runs by record id.
+        builds: Builds that are missing, with the seconds of the last similar build, if known. None:
+            builds are not announced in a log.
+        what: Name of the runs; only "runs" are counted as passed and failed.
     """
 
     def __init__(
         self,
-        total: int,
-        out: TextIO | None = None,
+        specs: Sequence[RunSpec],
+        jobs: int,
+        show: Callable[[RunRecord], None],
         seconds: Mapping[str, float] | None = None,
-        jobs: int = 1,
+        builds: Mapping[BuildSpec, float | None] | None = None,
+        what: str = "runs",
     ) -> None:
-        self.total = total
-        self.done = 0
-        self.failed = 0
-        self.out = out or sys.stdout
-        self._bar = ProgressBar(self.out)
-        self.start = time.monotonic()
-        self._jobs = max(1, jobs)
-        self._seconds = dict(seconds or {})
-        known = list(self._seconds.values())
-        self._usual = sum(known) / len(known) if known else 1.0
-        self._all = sum(known) + self._usual * (total - len(known))
-        self._worked = 0.0  # expected seconds of finished runs
-        self._told: set[BuildSpec] = set()
+        super().__init__()
+        self._what, self._show, self._jobs = what, show, max(1, jobs)
+        self._specs, self._todo = specs, {spec.id: spec for spec in specs}
+        self._seconds, self._builds = dict(seconds or {}), dict(builds or {})
+        self._announces = builds is not None
+        self._took: dict[str, float] = {}  # seconds of finished runs
+        self._begun: dict[str, float] = {}
+        self._failed = 0
+        self._told: set[BuildSpec] = set()  # builds that began
+        self._built: set[BuildSpec] = set()
+
+    def run(self, runner: Runner = simulate.run, **options: Any) -> list[RunRecord]:
+        """Run everything as `run_all` does with these options, and return the records."""
+
+        def begin(spec: RunSpec) -> RunRecord:
+            self._begun[spec.id] = time.monotonic()
+            return runner(spec)
+
+        with self:
+            return run_all(
+                *(self._specs, self._jobs, self.finished, begin), on_tick=self.tick, **options
+            )
 
     def finished(self, record: RunRecord) -> None:
-        """Print the line of a finished run, and the details of a failure."""
-        self.done += 1
-        self.failed += not record.passed
-        self._worked += self._seconds.get(record.id, self._usual)
-        self._bar.clear()
-        say(line_of(record), file=self.out, flush=True)
-        if not record.passed:
-            say(*details(record), file=self.out, flush=True)
+        """Count and show a finished run."""
+        spec = self._todo.pop(record.id, None)
+        self._built |= {spec.build} if spec else set()
+        self._failed += not record.passed
+        self._took[record.id] = record.seconds
+        self._show(record)
         self.tick()
 
     def tick(self) -> None:
-        """Redraw the bar; in a log, print which builds have begun."""
-        if self._bar.live and self.done < self.total:
-            self._bar.draw(self.status(time.monotonic() - self.start))
-        for build in [] if self._bar.live else _builds():
+        """Draw the bars; in a log, print which builds have begun."""
+        if self.moves and self._todo:
+            self._draw(time.monotonic())
+        for build in _builds(_SHORT_S) if self._announces and not self.moves else ():
             if build not in self._told:
                 self._told.add(build)
-                say(f"building {build.top} for {build.sim}", file=self.out, flush=True)
+                say(f"building {build.top} for {build.sim}", flush=True)
 
-    def status(self, spent: float) -> str:
-        """Return the text of the bar after ``spent`` seconds."""
-        share = self._worked / self._all if self._all else 0.0
-        text = f"{filled(share, '.')} {self.done}/{self.total} runs"
-        if self.failed:
-            text += f", {self.failed} failed"
-        for build in _builds():
-            text += f", building {build.top} for {build.sim}"
-        left = self.left(spent)
-        return text if left is None else f"{text}, {clock(left)} left"
+    def _draw(self, now: float) -> None:
+        running = _builds()
+        self._told |= running.keys()
+        self._built |= self._told - running.keys()
+        bars = {"builds": (len(self._built & self._builds.keys()), len(self._builds))}
+        bars = bars if self._builds else {}
+        bars[self._what] = len(self._took), len(self._specs)
+        counts = f"{len(self._todo)} to go"
+        if self._what == "runs":
+            passed = len(self._took) - self._failed
+            counts = f"{passed} passed, {self._failed} failed, {counts}"
+        lines = [
+            f"building {build.top} for {build.sim}, {clock(now - since)}"
+            for build, since in running.items()
+        ]
+        self.draw("\n".join([f"{counts}; {self.time_left(now)}", *lines]), **bars)
 
-    def left(self, spent: float) -> float | None:
-        """Estimate the seconds until all runs are finished; None while nothing is known."""
-        if self._worked:
-            return spent / self._worked * (self._all - self._worked)
-        return self._all / self._jobs if self._seconds else None
+    def time_left(self, now: float) -> str:
+        """Return the time left in words, with what it does not know."""
+        left, new = self.left(now), len(self._todo.keys() - self._seconds.keys())
+        if left is None:
+            return "time left unknown: no duration is recorded"
+        words = f"about {clock(left)} left" if left >= 1 else "longer than recorded"
+        return f"{words} ({new} never recorded)" if new else words
 
-    def close(self) -> None:
-        """Remove the bar."""
-        self._bar.clear()
+    def left(self, now: float) -> float | None:
+        """Estimate the seconds until all runs are finished; None if nothing was ever measured.
+
+        Runs and missing builds are assigned to the jobs in their order, as `run_all` does, with
+        their recorded seconds; so the estimate covers the longest run and the sum of all. A run
+        without a record counts as the mean. If the finished runs took longer than recorded, the
+        others count longer by the same factor; they never count shorter.
+        """
+        known = list(self._seconds.values()) or list(self._took.values())
+        if not known:
+            return None
+        both = self._took.keys() & self._seconds.keys()
+        recorded = sum(self._seconds[one] for one in both)
+        pace = max(1.0, sum(self._took[one] for one in both) / recorded) if recorded else 1.0
+        running = _builds()
+        free, ready = [0.0] * self._jobs, dict[BuildSpec, float]()
+        for spec in self._todo.values():
+            seconds = pace * self._seconds.get(spec.id, sum(known) / len(known))
+            begin, build = free[0], spec.build
+            if build in running or (build in self._builds and build not in self._built):
+                rest = (self._builds.get(build) or 0.0) - (now - running.get(build, now))
+                begin = max(begin, ready.setdefault(build, begin + max(rest, 0.0)))
+            elif spec.id in self._begun:
+                seconds = max(seconds - (now - self._begun[spec.id]), 0.0)
+            heapq.heapreplace(free, begin + seconds)
+        return max(free)
 
 
-def _builds() -> list[BuildSpec]:
-    """Return the builds in progress, in any thread, that began at least 1 s ago."""
-    now = time.monotonic()
-    found = [build for build, since in build_cache.under_way() if now - since >= _SHORT_S]
-    return list(dict.fromkeys(found))
+def _builds(least_s: float = 0.0) -> dict[BuildSpec, float]:
+    """Return the builds in progress for at least ``least_s`` seconds, with their start."""
+    begun = sorted(build_cache.under_way(), key=lambda one: -one[1])
+    return {build: since for build, since in begun if time.monotonic() - since >= least_s}
 
 
 def line_of(record: RunRecord) -> str:
@@ -114,6 +155,11 @@ def line_of(record: RunRecord) -> str:
     return (
         f"{word} {record.name}{cases} {record.sim}{build} seed {record.seed} {record.seconds:.1f} s"
     )
+
+
+def show(record: RunRecord) -> None:
+    """Print the line of a finished run, and the details of a failure."""
+    say(line_of(record), *([] if record.passed else details(record)), flush=True)
 
 
 def details(record: RunRecord) -> list[str]:

@@ -22,6 +22,7 @@ from scripts.common import paths, process, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import Edit
+from scripts.common.terminal import Bars
 from scripts.plan import package_mutants
 from scripts.plan.package_mutants import PackageMutant
 
@@ -78,12 +79,14 @@ def run(chosen: Sequence[PackageMutant], jobs: int, within: float | None = None)
         if within is None:
             _check_base(chosen, folder)
         work = [pool.submit(one, mutant) for mutant in chosen]
-        for done in as_completed(work):
-            for found in done.result():
-                judged.append(found)
-                word = "caught" if found.caught else "MISSED"
-                name = found.test.rpartition("/")[2]
-                say(f"{word} {found.mutant.id:30} {name:64} {found.how[:90]}", flush=True)
+        with Bars() as bars:
+            for number, done in enumerate(as_completed(work), 1):
+                for found in done.result():
+                    judged.append(found)
+                    word = "caught" if found.caught else "MISSED"
+                    name = found.test.rpartition("/")[2]
+                    say(f"{word} {found.mutant.id:30} {name:64} {found.how[:90]}", flush=True)
+                bars.draw("", mutants=(number, len(chosen)))
     except BaseException:  # Ctrl-C: what runs is ended, or the pool would wait for it
         process.kill_all()
         raise

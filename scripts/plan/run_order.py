@@ -7,13 +7,13 @@ started early.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
 from scripts.build import registry
-from scripts.build.build_cache import STAMP, build_directory
+from scripts.build.build_cache import STAMP, build_directory, earlier_seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import SIM_BUILDS
 from scripts.common.records import BuildSpec, RunSpec
@@ -107,18 +107,18 @@ def arrange(
     specs: Iterable[RunSpec],
     memory: Memory,
     fingerprints: Mapping[str, str],
-    builds: Path = SIM_BUILDS,
+    missing: Container[BuildSpec] = (),
 ) -> list[RunSpec]:
     """Return the runs in the order in which to start them (see the module).
 
-    After failed runs comes one run of each missing build, so that jobs compile in parallel instead
-    of waiting for each other.
+    After failed runs comes one run of each ``missing`` build, so that jobs compile in parallel
+    instead of waiting for each other.
 
     Args:
         specs: Runs.
         memory: Extract of the history.
         fingerprints: Hash of the files that a run depends on, by `RunSpec.id`.
-        builds: Folder of compiled designs, to see which are missing.
+        missing: Builds that are not compiled (`missing_builds`).
     """
     todo = list(specs)
     why = {spec.id: reason(spec, memory, fingerprints.get(spec.id, "")) for spec in todo}
@@ -131,20 +131,23 @@ def arrange(
     todo.sort(key=place)
     failed = [spec for spec in todo if why[spec.id] is Reason.FAILED]
     rest = [spec for spec in todo if why[spec.id] is not Reason.FAILED]
-    first = _openers(rest, {spec.build for spec in failed}, builds)
+    begun = {spec.build for spec in failed}
+    first: list[RunSpec] = []
+    for spec in rest:
+        if spec.build in missing and spec.build not in begun:
+            begun.add(spec.build)
+            first.append(spec)
+    first.sort(key=lambda spec: not registry.get(spec.build.sim).compiles_slowly)
     return failed + first + [spec for spec in rest if spec not in first]
 
 
-def _openers(specs: Sequence[RunSpec], started: set[BuildSpec], base: Path) -> list[RunSpec]:
-    """Return the first run of each build that is neither compiled nor in `started`.
-
-    Builds of slow compilers come first.
-    """
-    firsts: dict[BuildSpec, RunSpec] = {}
-    for spec in specs:
-        firsts.setdefault(spec.build, spec)
-    missing = [s for b, s in firsts.items() if b not in started and not _built(b, base)]
-    return sorted(missing, key=lambda spec: not registry.get(spec.build.sim).compiles_slowly)
+def missing_builds(
+    specs: Iterable[RunSpec], base: Path = SIM_BUILDS
+) -> dict[BuildSpec, float | None]:
+    """Return the builds that these runs have to make, each with the seconds that the last build of
+    its top under its simulator took, if there was one."""
+    builds = dict.fromkeys(spec.build for spec in specs)
+    return {one: earlier_seconds(one, base) for one in builds if not _built(one, base)}
 
 
 def _built(build: BuildSpec, base: Path) -> bool:

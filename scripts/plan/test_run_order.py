@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import io
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from neuron_fabric.progress_bar import clock
 from scripts.build import build_cache
 from scripts.cli import main as cli
 from scripts.cli import run as nf_run
 from scripts.common.errors import NfError
 from scripts.common.paths import TESTPLAN
 from scripts.common.records import RunSpec
-from scripts.conftest import QUICK, RECORD, Toy
+from scripts.conftest import QUICK, Toy
 from scripts.farm import schedule
 from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies, changed_since
@@ -53,7 +51,7 @@ def test_a_missing_build_is_started_early(toy: Toy, tmp_path: Path) -> None:
         for test in ("one", "two")
         for sim in ("icarus", "verilator")
     ]
-    got = run_order.arrange(names, Memory(), {}, tmp_path)
+    got = run_order.arrange(names, Memory(), {}, run_order.missing_builds(names, tmp_path))
     assert [one.build.sim for one in got[:2]] == ["verilator", "icarus"]
     assert sorted(one.id for one in got) == sorted(one.id for one in names)
 
@@ -245,48 +243,20 @@ def test_what_is_saved_while_the_plan_is_made_counts(toy: Toy) -> None:
     assert seen == [1, 1, 1]
 
 
-class Terminal(io.StringIO):
-    """Text stream that claims to be a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_the_bar_knows_the_time_left() -> None:
-    out = Terminal()
-    progress = schedule.RunProgress(2, out, {RECORD.id: 30.0, "long": 90.0}, jobs=2)
-    assert progress.status(0.0).endswith("0/2 runs, 1:00 left")  # by the history
-    progress.finished(RECORD)
-    assert "[######.................." in out.getvalue()
-    assert progress.status(10.0).endswith("1/2 runs, 0:30 left")  # by the pace
-    progress.close()
-    assert out.getvalue().endswith("\r\x1b[K")
-    unknown = schedule.RunProgress(4, out)
-    assert unknown.status(5.0).endswith("0/4 runs")
-    unknown.finished(RECORD)
-    assert unknown.status(5.0).endswith("1/4 runs, 0:15 left")
-    broken_builds = schedule.RunProgress(2, out, {RECORD.id: 0.0, "other": 0.0})
-    broken_builds.finished(RECORD)
-    assert broken_builds.status(5.0).endswith("1/2 runs, 0:00 left")
-    assert clock(3723) == "1:02:03"
-
-
 def test_progress_tells_what_is_built(
-    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = io.StringIO()
     monkeypatch.setattr(schedule, "_SHORT_S", 0.0)
 
     def once(*_: object) -> build_cache.Built:
-        progress = schedule.RunProgress(4, out)
+        progress = schedule.RunProgress([], 1, schedule.show, builds={})
         progress.tick()
         progress.tick()
-        assert f"0/4 runs, building toy for {QUICK}" in progress.status(0.0)
         return build_cache.Built(tmp_path, 0.0, True)
 
     monkeypatch.setattr(build_cache, "once", once)
     build_cache.build(toy.spec())
-    assert out.getvalue() == f"building toy for {QUICK}\n"
+    assert capsys.readouterr().out == f"building toy for {QUICK}\n"
     assert build_cache.under_way() == []
 
 

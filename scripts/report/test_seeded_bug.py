@@ -8,6 +8,7 @@ see it, each with other data; two other tests must stay green.
 from __future__ import annotations
 
 import io
+from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -52,11 +53,10 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
         )
     ]
     out = io.StringIO()
-    progress = schedule.RunProgress(len(specs), out)
-    records = schedule.run_all(
-        specs, 1, progress.finished, runner=lambda spec: simulate.run(spec, folder / "runs")
-    )
-    progress.close()
+    with redirect_stdout(out):
+        records = schedule.run_all(
+            specs, 1, schedule.show, runner=lambda spec: simulate.run(spec, folder / "runs")
+        )
     out.write(report.summary(records, 1.0, len(specs)))
     return Suite(records, out.getvalue())
 

@@ -10,13 +10,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from models.line_packing import LINE_BYTES
 from neuron_fabric.errors import CaptureError, say
-from neuron_fabric.progress_bar import ProgressBar, clock, filled
 from verif.replay.epoch import EpochLines, Key, extents
 from verif.replay.gradient_source import route_lines
 from verif.replay.job import Piece, Replay, Shard, StepPlan
@@ -24,54 +23,6 @@ from verif.replay.journal import Journal
 from verif.replay.line_check import Mismatch, judge
 from verif.replay.plan import ROUTE_ORDER
 from verif.replay.result import check_steps, hold, out_path, write_step
-
-# -- progress ----------------------------------------------------------------------------------
-
-_TERMINAL_SECONDS, _PLAIN_SECONDS = 0.2, 30.0
-
-
-class Progress:
-    """Progress line on the standard error: redrawn on a terminal, printed every 30 s otherwise.
-
-    Args:
-        total: Number of contributions of the replay.
-        done: Number of them that were finished before this run.
-        silent: Print nothing; signal-level sessions are short.
-    """
-
-    def __init__(self, total: int, done: int = 0, silent: bool = False) -> None:
-        self._out, self._silent = sys.stderr, silent
-        self._bar = ProgressBar(self._out)
-        self._total, self._done, self._before = total, done, done
-        self._start = self._last = time.monotonic()
-
-    def add(self, lines: int) -> None:
-        """Count ``lines`` more finished contributions, and show the progress if it is due."""
-        self._done += lines
-        now = time.monotonic()
-        if not self._silent and now - self._last >= (
-            _TERMINAL_SECONDS if self._bar.live else _PLAIN_SECONDS
-        ):
-            self._last = now
-            if self._bar.live:
-                self._bar.draw(self.text(now))
-            else:
-                say(self.text(now), file=self._out, flush=True)
-
-    def finish(self) -> None:
-        """Clear the progress line of a terminal."""
-        self._bar.clear()
-
-    def text(self, now: float) -> str:
-        """Return the progress as text at time ``now``: share, lines, speed and remaining time."""
-        speed = (self._done - self._before) / max(now - self._start, 1e-9)
-        share = self._done / max(self._total, 1)
-        left = (self._total - self._done) / speed if speed else 0.0
-        return (
-            f"{filled(share)} {share:4.0%} {self._done:,} of {self._total:,} lines, "
-            f"{speed:,.0f} lines/s, {clock(left)} left"
-        )
-
 
 # -- interface of a simulator: drive epochs, return them with their answers ---------------------
 
@@ -293,6 +244,15 @@ def peak_mebibytes() -> float:
 Came = Callable[[Piece], None]
 OnLines = Callable[[int], None]
 Spread = Callable[[Transport, Sequence[Piece], Came, OnLines], None]
+Progress = Callable[[int, int], AbstractContextManager[OnLines]]
+"""Shows how many of all contribution lines are finished, from those before this run on."""
+
+
+def unseen(_whole: int, _before: int) -> AbstractContextManager[OnLines]:
+    """Show nothing (a `Progress`)."""
+    return nullcontext(lambda _lines: None)
+
+
 """(transport, pieces, called after each piece, called with finished contributions): drives every
 piece, or all before the first that stops the replay."""
 
@@ -382,6 +342,7 @@ class Runner:
     """Lines printed after a failed replay."""
     start: float = field(default_factory=time.monotonic)
     spread: Spread = in_turn
+    progress: Progress = unseen
     done: list[Transport] = field(default_factory=list)
     _held: ExitStack = field(default_factory=ExitStack)
     """Journals, and the locks of the journals of shards."""
@@ -465,7 +426,6 @@ class Runner:
             every = len(replay.own_keys())
             say(f"{done.simulator}: {every - len(keys)} rounds are there, {len(keys)} to go")
         whole = replay.writes(replay.own_keys())
-        progress = Progress(whole, whole - replay.writes(keys), silent=not replay.options.bulk)
         undone = Counter(step for piece in todo for step in _steps(piece))
         waiting = list(replay.steps)
 
@@ -480,16 +440,15 @@ class Runner:
         started = time.monotonic()
 
         def came(piece: Piece) -> None:
-            progress.finish()
             undone.subtract(_steps(piece))
             show()
             say(*done.notes)
             done.notes.clear()
 
         try:
-            self.spread(done, todo, came, progress.add)
+            with self.progress(whole, whole - replay.writes(keys)) as count:
+                self.spread(done, todo, came, count)
         finally:
-            progress.finish()
             undone.clear()  # print the remaining steps that were driven
             show()
         done.finish()

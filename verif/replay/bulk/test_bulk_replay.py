@@ -15,14 +15,12 @@ import pytest
 from cocotbext.cxl.wire.messages import M2SRwD
 from models.line_packing import Tie
 from neuron_fabric.capture import write_capture
-from neuron_fabric.progress_bar import clock
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
 from verif.conftest import BulkModel
 from verif.coverage.cover_model import FUNCTIONAL
 from verif.coverage.cover_points import NfCoverage
 from verif.replay.conftest import BULK, MIX, Command, check_files, step_files
-from verif.replay.runner import Progress
 from verif.replay.stimulus_file import CommitOperation, Read, Stimulus, Write
 
 Bulk = Command[BulkModel]
@@ -284,13 +282,3 @@ def test_a_stimulus_that_cannot_be_driven(bare: Bulk, change: dict[str, object],
     content = json.loads(path.read_text(encoding="utf-8")) | change
     path.write_text(json.dumps(content), encoding="utf-8")
     assert text in bare.refuses("--stimulus", path)
-
-
-def test_progress_says_speed_and_time_left() -> None:
-    progress = Progress(total=1000, done=200)
-    progress._start = 100.0
-    progress.add(400)
-    text = progress.text(now=110.0)
-    assert "600 of 1,000 lines" in text
-    assert "40 lines/s, 0:10 left" in text
-    assert clock(3725) == "1:02:05"
