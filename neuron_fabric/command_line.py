@@ -50,7 +50,8 @@ def _unshielded(value: Any) -> Any:
     """Return a parsed value, or a list of them, without the mark of words after "--"."""
     if isinstance(value, list):
         return [_unshielded(one) for one in value]
-    return value.removeprefix(_SHIELD) if isinstance(value, str) else value
+    shielded = isinstance(value, str) and value.startswith(_SHIELD)
+    return value.removeprefix(_SHIELD) if shielded else value  # an enum of strings stays one
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:

@@ -16,7 +16,7 @@ from scripts.mutation import package_run
 from scripts.plan import mutants, package_mutants
 from scripts.plan.package_mutants import PackageMutant
 
-FILE = "neuron_fabric/errors.py"
+FILE = "neuron_fabric/printable.py"
 HELD = "neuron_fabric/test_printable.py"
 LISTED = package_mutants.read()
 

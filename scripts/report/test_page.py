@@ -96,7 +96,7 @@ def test_links_are_relative_and_quoted(tmp_path: Path) -> None:
 
 
 def test_page_without_anything(tmp_path: Path, chromium: Page) -> None:
-    report.write_all([], "empty", tmp_path)
+    report.write_all([], "empty", tmp_path, expected=0)
     chromium.open(tmp_path / "index.html")
     assert chromium.ask("document.querySelector('.verdict').innerText") == "✗ nothing was run"
     assert chromium.complaints == []
