@@ -52,7 +52,7 @@ for line in sys.stdin:
 }
 # One run from a new clone; arguments are variables of its environment.
 try() {
-  rm -rf "$ROOT/root/neuron-fabric"
+  rm -rf "$ROOT/root/neuron-fabric" "$ROOT/root/.cache/ccache"
   git clone -q "$PWD" "$ROOT/root/neuron-fabric"
   chroot "$ROOT" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=1 LANG=C.UTF-8 \
     $(env | grep '^PIP_' || true) "$@" \
@@ -73,15 +73,16 @@ row() {
     "$(tail -n 1 "$work/$1" | sed 's/^ *\([0-9]*\) s .*/\1/')"
   echo "| $1 Icarus | $2 | $(($3 - $2)) | $4 |"
 }
-# Lines of single runs say little on a page.
-shown() { grep -vE '^ *[0-9]+ s  (PASS|building) ' "$work/$1"; }
+# The lines that say what is done and how it ended; those of single runs say little on a page.
+shown() { grep -E '^ *[0-9]+ s +(setup:|first a|===|--- |nf replay:|ok |FAIL |report:|processor)' "$work/$1"; }
 {
   cat <<EOF
 # What the first run prints
 
 \`ci/bare-debian.sh ROOT --out\` makes this page: \`make regress\` of a new clone in a bare Debian 12 root, which has only
 python3, git, make, g++ and perl. Measured on $(date -u +%F) at commit $(git rev-parse --short HEAD) with $(nproc) cores
-($(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)); pip has its packages in a local cache.
+($(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)); pip has its packages in a local cache, and the compiler
+has none.
 
 | | set-up ends after, s | first result after set-up, s | whole command, s |
 |---|---|---|---|
@@ -89,7 +90,7 @@ $(row with)
 $(row without)
 
 With Icarus, which set-up gets by apt, the first result comes from Icarus while Verilator builds. Without it, the first
-result comes from a build of Verilator without optimisation. The passed runs and the builds, a line each, are left out here.
+result comes from a build of Verilator without optimisation. Lines of single builds, runs and tensors are left out here.
 
 ## With Icarus
 
