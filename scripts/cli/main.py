@@ -64,7 +64,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "prove": "prove properties of the RTL; write counterexamples as waves and a stimulus",
         "mutate": "break the RTL and the package on purpose; print mutants that no test catches",
         "fuzz": "run commands with bad input, faults and signals; print each case that misbehaves",
-        "test": "run every check that CI runs; print a table of stages",
+        "test": "run every check that CI runs; print a table of steps",
         "regress": "replay the shipped capture, run each smoke test once, write the report",
         "nightly": "run the long checks: ten seeds with coverage, all mutants, fuzz, figures",
     },

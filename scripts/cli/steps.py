@@ -202,6 +202,6 @@ def close(done: Sequence[Step], seconds: float) -> int:
     passed = sum(step.passed for step in done)
     failed = sum(step.failed for step in done)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    say(f"     processor time of all stages {used.ru_utime + used.ru_stime:11.1f} s")
+    say(f"     processor time of all steps {used.ru_utime + used.ru_stime:12.1f} s")
     say(f"===== {passed} passed, {failed} failed in {seconds:.1f}s =====", flush=True)
     return 1 if any(step.returncode for step in done) or not done else 0

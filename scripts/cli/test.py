@@ -6,7 +6,7 @@ prints a table of them, with the time of each.
 
 examples:
   nf test                                    run everything that CI runs
-  nf test --only lint                        run one stage
+  nf test --only lint                        run one part
   nf test --only mutate --seed 7             run another sample of the mutants
 """
 
@@ -17,7 +17,7 @@ import datetime
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -69,12 +69,14 @@ TESTED_AS_WHEEL = ("cocotbext",)
 MUTATE_S = 12
 """Seconds in which runs of listed mutants start: a sample. `nf nightly` runs all of them, and 1000
 mutants made from the source, whose one build alone takes longer than this."""
+STEPS = ("doctor", "check", "lint", "prove", "wheels", "replay", "pytest", "smoke", "mutate")
+"""Steps of `nf test` in order, each by the first word of its name."""
 SUITES = ("nightly", "nightly-link")
 GOALS = "coverage goals"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_parts(parser, "seed of the sample of mutants (from the commit)")
+    _add_parts(parser, STEPS, "seed of the sample of mutants (from the commit)")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -84,14 +86,16 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add_jobs(parser)
 
 
-def _add_parts(parser: argparse.ArgumentParser, seed: str) -> None:
+def _add_parts(parser: argparse.ArgumentParser, names: Iterable[str], seed: str) -> None:
     _add_common(parser)
-    parser.add_argument("--only", action="append", default=[], help="run only this part")
+    first = ", ".join(dict.fromkeys(name.split()[0] for name in names))
+    what = f"run only this part, one of: {first}; may be repeated"
+    parser.add_argument("--only", action="append", default=[], metavar="PART", help=what)
     parser.add_argument("--seed", type=positive, help=seed)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the stages of `nf test`, first those that need one core each; return 1 if one failed."""
+    """Run the steps of `nf test`, first those that need one core each; return 1 if one failed."""
     start = time.monotonic()
     seed = args.seed or drawn_seed()
     jobs = str(args.jobs)
@@ -116,9 +120,9 @@ def run(args: argparse.Namespace) -> int:
         "smoke": steps.nf("run", "--suite", "smoke", "--once", "--sim", args.sim, "--jobs", jobs),
         "mutate": steps.nf("mutate", *drawn),
     }
-    wanted = _chosen(["doctor", *narrow, *wide], args.only, "stage")
+    wanted = _chosen(["doctor", *narrow, *wide], args.only)
     done: list[steps.Step] = []
-    if "wheels" in wanted:  # that stage runs them from the installed wheel
+    if "wheels" in wanted:  # that step runs them from the installed wheel
         wide["pytest"] += [f"--ignore={folder}" for folder in TESTED_AS_WHEEL]
     if "doctor" in wanted:
         done.append(steps.run("doctor", steps.nf("doctor")))
@@ -129,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     return steps.close(done, time.monotonic() - start)
 
 
-def _chosen(names: Sequence[str], only: Sequence[str], what: str) -> list[str]:
+def _chosen(names: Sequence[str], only: Sequence[str]) -> list[str]:
     """Return the names that `--only` selects, whole or by their first word; all without `--only`.
 
     Raises:
@@ -137,7 +141,7 @@ def _chosen(names: Sequence[str], only: Sequence[str], what: str) -> list[str]:
     """
     found = [name for name in names if not only or name in only or name.split()[0] in only]
     if not found:
-        raise NfError(f"no {what} {' '.join(only)!r}; there are: {', '.join(names)}.")
+        raise NfError(f"no part {' '.join(only)!r}; there are: {', '.join(names)}.")
     return found
 
 
@@ -373,7 +377,7 @@ def nightly(args: argparse.Namespace) -> int:
     start = time.monotonic()
     seed = str(args.seed or date_base())
     todo = parts(args.sim, str(args.jobs), seed)
-    names = _chosen(list(todo), args.only, "part")
+    names = _chosen(list(todo), args.only)
     say(f"nf nightly: {len(names)} parts, seed {seed}", flush=True)
     done = []
     for name in names:
@@ -423,5 +427,8 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
 
 
 NIGHTLY = Command(
-    partial(_add_parts, seed="seed of everything that is drawn (the UTC date)"), nightly
+    partial(
+        _add_parts, names=parts("", "", ""), seed="seed of everything that is drawn (the UTC date)"
+    ),
+    nightly,
 )

@@ -48,6 +48,12 @@ def test_stages_side_by_side_keep_their_lines_together(capsys: pytest.CaptureFix
     assert "--- two\ntwo\ntwo\ntwo\n" in out
 
 
+def test_the_help_names_all_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", "--only", "nothing"]) == 2
+    every = capsys.readouterr().err.strip(".\n").partition("there are: ")[2].split(", ")
+    assert tuple(dict.fromkeys(name.split()[0] for name in every)) == nf_test.STEPS
+
+
 def test_a_commit_has_one_seed() -> None:
     assert seed_of("01209bbf4a5c, changed") == seed_of("01209bbf4a5c") == 0x01209BB
     assert seed_of("000000000000") == 1
