@@ -241,14 +241,18 @@ def _pins(root: Path, file: str) -> Rows:
 
 
 def _tutorials(root: Path, folder: str) -> Rows:
-    """Pages of a folder, each with its number of commands and their processor time."""
-    yield "page", "files to write", "commands", "processor time"
+    """Pages of a folder, each with its number of commands and their processor time.
+
+    The last column adds `apt-get`, `git clone`, `cd`, `make setup` and, with PyTorch, `make torch`.
+    """
+    yield "page", "files to write", "commands", "processor time", "commands from nothing"
     for page in (one for one in tutorials.pages(root) if one.parent == root / folder):
         text, steps = page.read_text(encoding="utf-8"), tutorials.steps_of(page)
         link = f"[{text.splitlines()[0].removeprefix('# ')}](../{page.parent.name}/{page.name})"
         files = sum(one.writes for one in steps)
         used = sum(map(int, re.findall(r"^\$ .* # (\d+) s$", text, re.MULTILINE)))
-        yield link, str(files), str(len(steps) - files), f"{used} s"
+        own = len(steps) - files
+        yield link, str(files), str(own), f"{used} s", str(own + 4 + ("import torch" in text))
 
 
 TABLES: dict[str, Callable[[Path, str], Rows]] = {
