@@ -130,7 +130,7 @@ def _capture(args: argparse.Namespace) -> int:
         return 1  # before the first step was whole: why has been said
     for line in _summary(capture):
         say(line)
-    say(f"nf capture: replay it with `nf replay {shown(capture.path)}`")
+    say(f"nf capture: replay it with `.venv/bin/nf replay {shown(capture.path)}`")
     return 0 if failed is None else 1
 
 
@@ -174,7 +174,7 @@ def _summary(capture: Capture) -> list[str]:
     heads = [module.name or "the model" for module in capture.modules if module.head]
     tied = tied_tensors(capture.modules)
     if capture.modules:
-        lines.append(f"  head: {', '.join(heads) or 'not captured'}")
+        lines.append(f"  modules of the head: {', '.join(heads) or 'not captured'}")
     if tied:
         lines.append(f"  tied: {', '.join(tied[:4])}" + ", ..." * (len(tied) > 4))
     routes = assign_routes(capture.tensors, (), capture.modules)

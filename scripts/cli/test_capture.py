@@ -202,7 +202,7 @@ def test_check_tells_the_head_ties_and_zeros(
     write_capture(tmp_path / "c", "m", {4: values}, modules=modules)
     assert capture("check", tmp_path / "c") == 0
     text = capfd.readouterr().out
-    assert "head: lm_head\n  tied: wte.weight\n" in text
+    assert "modules of the head: lm_head\n  tied: wte.weight\n" in text
     assert "warning: tensor 'a.weight' is zero everywhere in step 4 of worker 1: unused" in text
     write_capture(tmp_path / "d", "m", {4: {**values, "ln_f.weight": np.ones((2, 3))}})
     assert capture("check", tmp_path / "d") == 0
