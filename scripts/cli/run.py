@@ -155,7 +155,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--once",
         action="store_true",
-        help="run each test on one build and simulator: the first that is planned for it",
+        help="run each test on its first build alone, blocks on a simulator that compiles quickly",
     )
     how.add_argument(
         "--no-rerun", action="store_true", help="do not rerun failed tests to get waves"

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from scripts.build import build_cache
+from scripts.build import build_cache, registry
 from scripts.cli import main as cli
 from scripts.cli import run as nf_run
 from scripts.common.errors import NfError
 from scripts.common.paths import TESTPLAN
-from scripts.common.records import RunSpec
+from scripts.common.records import TOP, RunSpec
 from scripts.conftest import QUICK, Toy
 from scripts.farm import schedule
 from scripts.plan import run_order, selection, testplan
@@ -148,6 +148,15 @@ def test_seeds(empty: Path, open_history: Callable[[Path], History]) -> None:
     assert [[each.seed for each in round_] for round_ in some] == [[6], [7]]
     suite = [replace(one, seed=seed) for seed in (1, 2, 3)]  # its own seeds make no copies
     assert [len(round_) for round_ in selection.rounds(suite, 2, 0)] == [1, 1]
+
+
+def test_once(empty: Path) -> None:
+    """Check that --once plans each test once, and blocks on the simulator that compiles fastest."""
+    specs = selection.plan_runs(words("--suite", "smoke", "--once"))
+    tests = [(one.module, name) for one in specs for name in one.tests]
+    assert len(tests) == len(set(tests)) > 200
+    assert {one.build.sim for one in specs if one.build.top != TOP} == {registry.quick().name}
+    assert {one.build_name for one in specs if one.build.top == TOP} >= {"default", "small"}
 
 
 def test_changed(empty: Path, open_history: Callable[[Path], History]) -> None:

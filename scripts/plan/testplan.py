@@ -322,7 +322,7 @@ class Options:
     waves: bool = False
     coverage: bool = False
     group: bool = False
-    once: bool = False  # each test on the first build and simulator that is left for it
+    once: bool = False  # each test on one build and simulator: see `_one_place`
     scale: tuple[tuple[str, float], ...] = ()  # traffic of the tests, by simulator; 1 else
     skip: tuple[Skip, ...] = ()
     narrow: tuple[Narrow, ...] = ()
@@ -356,7 +356,7 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
             for sim in options.sims
             if sim in allowed and not any(s.fits(plain(test), name, sim) for s in options.skip)
         ]
-        for name, sim in places[:1] if options.once else places:
+        for name, sim in _one_place(plan, places) if options.once else places:
             values = [n.values for n in options.narrow if n.meant(test, name, sim)][:1]
             chosen = test.name if "/" in test.name else "/".join([test.name, *values])
             for seed in options.seeds:
@@ -374,6 +374,18 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
                 old = specs.get(key)
                 specs[key] = one if old is None else _join(old, one)
     return list(specs.values())
+
+
+def _one_place(plan: Plan, places: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return one of the (build, simulator) pairs of a test: its first build.
+
+    A block is built for a simulator that compiles quickly, the controller for the first one: to
+    compile a block takes the others longer than its tests.
+    """
+    first = [(name, sim) for name, sim in places if name == places[0][0]]
+    if first and build_spec(plan, *first[0]).top != TOP:
+        first.sort(key=lambda place: registry.get(place[1]).compiles_slowly)
+    return first[:1]
 
 
 def _builds(planned: Sequence[str], options: Options) -> tuple[str, ...]:
