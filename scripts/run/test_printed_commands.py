@@ -43,6 +43,8 @@ PASTED = {
     ("scripts/mutation/package_run.py", "nf mutate {}"): "test_a_missed_mutant_of_the_package",
     ("scripts/prove/proof.py", "nf prove {}"): "test_a_broken_proof",
     ("scripts/prove/counterexample.py", "nf prove --replay {}"): "test_a_broken_proof",
+    # It takes a training: docs/tutorials/capture-and-replay.md compares the line, and types it.
+    ("scripts/cli/capture.py", "nf replay {}"): "",
     ("scripts/cli/main.py", "nf"): "",  # the name of the program of another checkout
 }
 _TO_PASTE = re.compile(r"\.venv/bin/((?:nf|\{\})[^`\n]*)")
