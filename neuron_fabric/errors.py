@@ -73,7 +73,7 @@ def settle_output() -> None:
 
 
 class InputError(LineError):
-    """Error in user input; its line says where, what is wrong, and what to do."""
+    """Error in user input; its line names the place, the fault and the remedy."""
 
     def __init__(self, where: object, what: object, todo: object) -> None:
         """Escape line breaks and control characters in the three texts, and limit their length."""

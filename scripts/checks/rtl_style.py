@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Style rules of the SystemVerilog that neither simulators nor linters report.
 
-See "The subset" in hdl/README.md. There is no formatter: verible breaks apart what is written as a
-table (hdl/README.md says how).
+See "The subset" in hdl/README.md. There is no formatter: verible breaks the lines
+of a table (hdl/README.md says how).
 """
 
 from __future__ import annotations

@@ -90,11 +90,11 @@ def check(package: Package, tests_run: bool = True) -> bool:
     """
     start = time.monotonic()
     source = ROOT / package.folder
-    beside = {one.package for one in registry.simulators() if one.package and package.simulates}
+    further = {one.package for one in registry.simulators() if one.package and package.simulates}
     with tempfile.TemporaryDirectory(prefix="nf-wheel-") as folder:
         wheel = build(source, Path(folder))
         wrong = problems(wheel, package.module, tracked(source))
-        python = install(wheel, Path(folder), beside)
+        python = install(wheel, Path(folder), further)
         add_tests(package, python)
         tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", _NAMESPACES]
         tests += ["--pyargs"] if tests_run else ["--collect-only", "--pyargs"]
@@ -163,16 +163,16 @@ def add_tests(package: Package, python: Path) -> None:
         shutil.copyfile(ROOT / package.folder / name, installed / name)
 
 
-def install(wheel: Path, folder: Path, beside: Collection[str] = ()) -> Path:
+def install(wheel: Path, folder: Path, further: Collection[str] = ()) -> Path:
     """Make a fresh virtual environment with a wheel, and return the path of its Python.
 
-    It also holds the dependencies of the wheel and its tests, and the packages `beside`.
+    It also holds the dependencies of the wheel and its tests, and the `further` packages.
     """
     place = folder / "venv"
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"
     to_it = ["--python", python, "install", "--no-compile", "--no-deps", "--no-build-isolation"]
-    for names in ({BUILT_BY}, needed(wheel).union(beside)):
+    for names in ({BUILT_BY}, needed(wheel).union(further)):
         listed = folder / "requirements.txt"
         listed.write_text(pinned(names), encoding="utf-8")
         _pip([*to_it, "--require-hashes", "-r", listed], "given what it depends on")

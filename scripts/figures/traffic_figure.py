@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf measure figures traffic`: counts bytes per gradient element in each direction.
 
-It covers every mode, read view and choice of tensors in FP32; set_up.yaml lists what is counted.
+It covers every mode, read view and choice of tensors in FP32; set_up.yaml describes the count.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def region_problems(uses: Sequence[RegionUse], complete: Sequence[int], done: in
         done: Register DONE.
 
     Returns:
-        Texts of what is wrong.
+        Texts of the faults, one each.
     """
     out = []
     for use, lines in zip(uses, complete, strict=True):

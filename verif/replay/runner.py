@@ -61,7 +61,7 @@ class Transport:
     Attributes:
         lines: Number of lines that were compared, per worker.
         writes: Number of contributions.
-        faults: Texts of what is wrong.
+        faults: Texts of the faults, one each.
         seconds: Seconds of driving.
     """
 
@@ -123,7 +123,7 @@ class Transport:
         """
 
     def finish(self) -> None:
-        """Do what is left after the last epoch; by default nothing."""
+        """End the session after the last epoch; does nothing by default."""
 
 
 # -- printed lines --------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ class ErrorCapture:
         return any(one.certain and 0 <= one.op.end < now for one in self._candidates)
 
     def begin(self, now: int) -> tuple[bool, int]:
-        """Return what is known when a read of an error register begins, for `check`.
+        """Return the state that `check` needs of the begin of a read of an error register.
 
         Returns:
             Whether an access is captured for certain, and the number of starts and ends of arming

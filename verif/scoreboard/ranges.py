@@ -149,7 +149,7 @@ class Cleared:
         return Span(max(0, now.low - self._base.high), max(0, now.high - self._base.low))
 
     def begin(self) -> Before:
-        """Return what is known when a read of the register begins, for `end`."""
+        """Return the state that `end` needs of the begin of a read of the register."""
         return Before(self.span().low, self._base.low, self._clears)
 
     def end(self, before: Before) -> Span:

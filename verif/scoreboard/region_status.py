@@ -146,7 +146,7 @@ class RegionStatusRanges:
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self, region: int) -> Glimpse:
-        """Return what is known of a region's status when a read of it begins, for `end`."""
+        """Return the state that `end` needs of the begin of a read of a region's status."""
         busy = bool(self.quiescence.pending(region))
         return Glimpse(self._now(region), self._commits[region], busy)
 
@@ -295,7 +295,7 @@ class RegionViews:
 
     # -- events -------------------------------------------------------------------------------
     def request(self, op: Op) -> None:
-        """Record the start of a request; of a read of STATUS, what is known now."""
+        """Record the start of a request; of a read of STATUS, also the ranges of its words now."""
         if op.access.kind is not Kind.STATUS:
             return
         region = op.access.region

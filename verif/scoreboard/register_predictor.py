@@ -104,9 +104,7 @@ class Interrupts:
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self) -> dict[str, Before]:
-        """Return what is known of each bit of IRQ_STATUS when a read of it is accepted, for
-        `check`.
-        """
+        """Return the state that `check` needs of the begin of a read of IRQ_STATUS, by bit."""
         return {name: bit.begin() for name, bit in self.bits.items()}
 
     def check(self, data: int, before: Mapping[str, Before]) -> str | None:

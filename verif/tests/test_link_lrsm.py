@@ -104,12 +104,12 @@ class LrsmBench:
         await self.pulse(clocks=after)
 
     async def request(
-        self, *beside: str, eseq: int = 0, number: int = 0, frames: int = 5, held: bool = True
+        self, *inputs: str, eseq: int = 0, number: int = 0, frames: int = 5, held: bool = True
     ) -> None:
         """Receive a RETRY.Req after some RETRY.Frame flits.
 
         Args:
-            `beside`: other inputs that are high in the clock of the RETRY.Req.
+            inputs: other inputs that are high in the clock of the RETRY.Req.
             eseq: its ESeq.
             number: its NUM_RETRY.
             frames: number of RETRY.Frame flits.
@@ -117,17 +117,17 @@ class LrsmBench:
         """
         self.dut.rx_eseq.value, self.dut.rx_num_retry.value = eseq, number
         await self.pulse("got_frame", clocks=frames)
-        await self.pulse("got_req", *(["req_held"] if held else []), *beside)
+        await self.pulse("got_req", *(["req_held"] if held else []), *inputs)
 
-    async def echo(self, *beside: str) -> None:
-        """Receive a RETRY.Ack for the last RETRY.Req; `beside`: other inputs high with it."""
+    async def echo(self, *inputs: str) -> None:
+        """Receive a RETRY.Ack for the last RETRY.Req; `inputs`: others high with it."""
         self.dut.rx_echo.value = self["num_retry"]
-        await self.pulse("got_ack", *beside)
+        await self.pulse("got_ack", *inputs)
 
-    async def answer(self, *beside: str) -> None:
-        """Answer the last RETRY.Req: five RETRY.Frame flits and `echo`, with inputs `beside`."""
+    async def answer(self, *inputs: str) -> None:
+        """Answer the last RETRY.Req: five RETRY.Frame flits and `echo`, with other `inputs`."""
         await self.pulse("got_frame", clocks=5)
-        await self.echo(*beside)
+        await self.echo(*inputs)
 
     async def time_out(self) -> None:
         """Send so many flits that the wait for a RETRY.Ack times out."""

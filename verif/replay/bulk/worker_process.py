@@ -34,7 +34,7 @@ class Result:
     Attributes:
         writes: Number of contributions.
         wrong: Number of wrong lines by step.
-        faults: Texts of what is wrong.
+        faults: Texts of the faults, one each.
         refused: The parts of a CaptureError that ended the piece (where, what, what to do), or [].
         coverage: Hits by cover point and bin.
         peak: Peak memory of the process in MiB.
