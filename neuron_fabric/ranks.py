@@ -29,11 +29,28 @@ def is_first(text: str, group: Any = None) -> bool:
     if not dist.is_initialized():
         return True
     try:
-        key = f"neuron_fabric/{hashlib.sha256(text.encode()).hexdigest()}"
-        count: int = _store().add(key, 1)
+        count: int = _store().add(_key(text), 1)
     except (AttributeError, RuntimeError):  # of torch's inner parts, or its keeper has ended
         return bool(dist.get_rank() == 0)
     return (count - 1) % int(dist.get_world_size(group)) == 0
+
+
+def set_reported(text: str) -> None:
+    """Tell the other ranks that ``text`` is printed, after `is_first` has returned True.
+
+    Raises:
+        RuntimeError: The process that keeps the store has ended.
+    """
+    _store().set(f"{_key(text)}/reported", "")
+
+
+def wait_reported(text: str, limit_s: float) -> None:
+    """Wait until the first rank has called `set_reported` for ``text``, for ``limit_s`` at most.
+
+    Raises:
+        RuntimeError: The time is over, or the process that keeps the store has ended.
+    """
+    _store().wait([f"{_key(text)}/reported"], timedelta(seconds=limit_s))
 
 
 def together(do: Callable[[], Result], group: Any) -> Result:
@@ -96,6 +113,10 @@ def silent_rank(what: str, asked: bool, group: Any) -> str:
         if store.get(f"{key}/{other}") == b"0":
             return f"rank {other} has no {what}"
     return ""
+
+
+def _key(text: str) -> str:
+    return f"neuron_fabric/{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _store() -> Any:

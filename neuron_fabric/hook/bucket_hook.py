@@ -42,7 +42,6 @@ from neuron_fabric.codec import Route, maxima, units
 from neuron_fabric.comm_hooks import HookState
 from neuron_fabric.ddp import DdpMean
 from neuron_fabric.hook import payload
-from neuron_fabric.hook.attach_checks import warn
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
 from neuron_fabric.hook.monitor_samples import Agreements, Measured, Signs, sample_of
 from neuron_fabric.profile import PhaseRoute
@@ -206,6 +205,7 @@ class BucketRouter(HookState):
         self.agreements = Agreements(self.workers)
         self.release()
         self.peers: Peers | None = None
+        self.telling = threading.Lock()
 
     def release(self) -> None:
         """Drop the callbacks, which breaks a reference cycle, so that this object is freed at once.
@@ -248,18 +248,19 @@ class BucketRouter(HookState):
 
     def tell_lost(self, error: BaseException, where: Where | None = None) -> None:
         """Print one line per job if ``error`` tells a lost rank; ``where`` names the bucket."""
-        peers = self.peers
-        if peers is None or not is_lost(error):
+        if not is_lost(error):
             return
-        self.peers = None
-        who, place = peers.who(), f"after step {self.step}"
-        if where is not None:
-            step, index, parameters = where
-            hows = [self._low(self.names[id(one)]) for one in parameters]
-            routes = {str(how.route) if how else str(Route.FP32) for how in hows}
-            place = f"step {step}, bucket {index} ({', '.join(sorted(routes))})"
-        if peers.is_first():
-            warn(f"{place}: {who}; the training ends")
+        with self.telling:  # a second thread waits, so that its traceback follows the line
+            peers, self.peers = self.peers, None
+            if peers is None:
+                return
+            place = f"after step {self.step}"
+            if where is not None:
+                step, index, parameters = where
+                hows = [self._low(self.names[id(one)]) for one in parameters]
+                routes = {str(how.route) if how else str(Route.FP32) for how in hows}
+                place = f"step {step}, bucket {index} ({', '.join(sorted(routes))})"
+            peers.tell(f"{place}: {peers.who()}; the training ends")
 
     def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()

@@ -15,13 +15,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakMethod
 
 import torch.distributed as dist
 
-from neuron_fabric.ranks import is_first
+from neuron_fabric.hook.attach_checks import warn
+from neuron_fabric.ranks import is_first, set_reported, wait_reported
 
 _GLOO = re.compile(r"gloo|connection (closed|reset)|broken pipe|timed? ?out", re.IGNORECASE)
 _LOOK_S = 1.0
@@ -51,20 +53,22 @@ class Peers:
             time.sleep(_LOOK_S / 20)
         return "; ".join(gone) or "a rank has ended, is stopped or is out of reach"
 
-    def is_first(self) -> bool:
-        """Return whether no other rank has reported the lost rank yet.
+    def tell(self, line: str) -> None:
+        """Print ``line`` on one rank; on the others, return when that rank has printed it.
 
-        True if the store does not answer within `_STORE_S` seconds.
+        A rank prints it too if the store does not answer within `_STORE_S` seconds.
         """
-        found = [True]
+        key, found = f"lost ranks of {self._every}", [True]
 
         def ask() -> None:
-            found[0] = is_first(f"lost ranks of {self._every}", self._group)
+            found[0] = is_first(key, self._group)
+            if not found[0]:
+                wait_reported(key, _STORE_S)
 
-        asks = threading.Thread(target=ask, daemon=True)
-        asks.start()
-        asks.join(_STORE_S)
-        return found[0] or asks.is_alive()
+        _within(_STORE_S, ask)
+        if found[0]:
+            warn(line)
+            _within(_STORE_S, lambda: set_reported(key))
 
     def _gone(self) -> list[str]:
         found = []
@@ -96,6 +100,18 @@ def watch(tell: Callable[[BaseException], None]) -> None:
         before(kind, error, trace)
 
     sys.excepthook = hook
+
+
+def _within(limit_s: float, ask: Callable[[], None]) -> None:
+    """Call ``ask``, which uses the store, and return when it ends or ``limit_s`` have passed."""
+
+    def call() -> None:
+        with suppress(RuntimeError):  # the keeper of the store has ended
+            ask()
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(limit_s)
 
 
 def _machine() -> str:

@@ -387,10 +387,14 @@ def test_a_script_may_end_in_any_order(tmp_path: Path) -> None:
 # A rank that is killed or stopped: one line first, with step, bucket, route and rank.
 
 TRAIN = """
-import os, signal, sys
+import os, signal, sys, time
 import torch
 import torch._dynamo
+from neuron_fabric.hook import lost_ranks
 from neuron_fabric.tests.ddp.attach_cases import started
+
+warn = lost_ranks.warn
+lost_ranks.warn = lambda line: (time.sleep(0.5), warn(line))  # the other ranks must wait for it
 
 def train(rank, folder, number, step):
     model, session = started(folder, rank, 3, wait_s=3)
