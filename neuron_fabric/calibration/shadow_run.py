@@ -24,10 +24,10 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.calibration.calibrating import NAMES, About, RowWriter
 from neuron_fabric.calibration.calibration_job import Job, Report, write_report
 from neuron_fabric.codec import Route
-from neuron_fabric.comm_hooks import ForwardHook
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.attach_checks import check_model, warn
 from neuron_fabric.hook.bucket_hook import DTYPES, BucketRouter, bucket_hook
+from neuron_fabric.hook.hook_state import ForwardHook
 from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.training_conditions import ConditionProbe, valid_for
 from neuron_fabric.hook.training_session import Controls, TrainingSession

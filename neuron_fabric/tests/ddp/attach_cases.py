@@ -26,7 +26,7 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric import attach, comm_hooks, ddp, ranks
+from neuron_fabric import attach, ddp, ranks
 from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.capture import Capture, writer
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
@@ -34,7 +34,7 @@ from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.codec import Route
 from neuron_fabric.ddp import capture_hook
 from neuron_fabric.errors import AttachError
-from neuron_fabric.hook import attach_checks
+from neuron_fabric.hook import attach_checks, hook_state
 from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.profile import fingerprint, sketch
@@ -765,7 +765,7 @@ def of_a_full_disk(one: Training) -> None:
     one.step()
     one.said("step 1 of worker 1 is not captured: [Errno 28]", "step 2 of worker 1 is not")
     one.steps(0, 3)
-    state: Any = comm_hooks._STATES[one.model]
+    state: Any = hook_state._STATES[one.model]
     ddp._last_look(state._lead, os.getpid())
     times = sum("step 1 of worker 1" in line for line in one.lines)
     one.ranks.check(times <= 1, f"the loss of step 1 is said {times} times")
