@@ -26,7 +26,6 @@ from neuron_fabric.calibration.shadow_run import shadowed, told
 from neuron_fabric.capacity.cost_model import place, refusals
 from neuron_fabric.capacity.substrate import Substrate, read_substrate
 from neuron_fabric.codec import Route, lines_of
-from neuron_fabric.ddp import Hook, register
 from neuron_fabric.errors import AttachError, LineError
 from neuron_fabric.hook.attach_checks import check_model, check_momentum, end, warn
 from neuron_fabric.hook.bucket_hook import (
@@ -38,6 +37,7 @@ from neuron_fabric.hook.bucket_hook import (
     BucketRouter,
     bucket_hook,
 )
+from neuron_fabric.hook.capture_hook import Hook, register
 from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.training_conditions import told as told_conditions
 from neuron_fabric.hook.training_conditions import watch_untold

@@ -39,8 +39,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.capacity.link_times import LinkTimes
 from neuron_fabric.codec import Route, maxima, units
-from neuron_fabric.ddp import DdpMean
 from neuron_fabric.hook import payload
+from neuron_fabric.hook.capture_hook import DdpMean
 from neuron_fabric.hook.hook_state import HookState
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
 from neuron_fabric.hook.monitor_samples import Agreements, Measured, Signs, sample_of

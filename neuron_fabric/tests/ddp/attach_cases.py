@@ -26,15 +26,14 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric import attach, ddp, ranks
+from neuron_fabric import attach, ranks
 from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.capture import Capture, writer
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
 from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.codec import Route
-from neuron_fabric.ddp import capture_hook
 from neuron_fabric.errors import AttachError
-from neuron_fabric.hook import attach_checks, hook_state
+from neuron_fabric.hook import attach_checks, capture_hook, hook_state
 from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.profile import fingerprint, sketch
@@ -575,7 +574,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     ),
     (
         "the hook that captures",
-        lambda call: call.model.register_comm_hook(None, capture_hook),
+        lambda call: call.model.register_comm_hook(None, capture_hook.capture_hook),
         "this model is captured already; call attach once",
     ),
     (
@@ -611,7 +610,7 @@ def job_case(name: str, **options: Any) -> Callable[[Callable[[Training], None]]
         def run(ranks_: Ranks, workers: int) -> None:
             one = Training(ranks_, "-".join((do.__name__, *options)), **options)
             with (
-                patched(ddp, "warn", one.lines.append),
+                patched(capture_hook, "warn", one.lines.append),
                 patched(attach_checks, "say_warning", one.lines.append),
             ):
                 do(one)
@@ -759,14 +758,14 @@ def of_a_full_disk(one: Training) -> None:
     one.capture()
     one.step()
     for error in (NO_SPACE, RuntimeError("no memory")):
-        fails = patched(ddp, "_bytes", side_effect=error)
+        fails = patched(capture_hook, "_bytes", side_effect=error)
         with fails if one.ranks.rank == 1 else nullcontext():
             one.step()
     one.step()
     one.said("step 1 of worker 1 is not captured: [Errno 28]", "step 2 of worker 1 is not")
     one.steps(0, 3)
     state: Any = hook_state._STATES[one.model]
-    ddp._last_look(state._lead, os.getpid())
+    capture_hook._last_look(state._lead, os.getpid())
     times = sum("step 1 of worker 1" in line for line in one.lines)
     one.ranks.check(times <= 1, f"the loss of step 1 is said {times} times")
     one.said("step 1 is not listed: the files of workers 1 have not come")
