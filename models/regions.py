@@ -37,26 +37,6 @@ SUM8_SELECTOR = 32
 _CONFIG = REG_MAP.region_register("CONFIG")
 
 
-class CommitCode(IntEnum):
-    """Result code of a commit, as in the region's STATUS register.
-
-    The lowest failing code is reported; of a reserved mode nothing else is checked.
-    """
-
-    OK = 0
-    WORKERS = 1
-    THRESHOLD = 2
-    LINES = 3
-    BASE_ALIGN = 4
-    WINDOW_MEMORY = 5
-    WINDOW_OVERLAP = 6
-    STATE_ALIGN = 7
-    STATE_MEMORY = 8
-    STATE_OVERLAP = 9
-    MODE = 10
-    PLANES = 11
-
-
 class Cause(IntEnum):
     """Cause of a refused access, as in ERR_INFO. The lowest cause that applies is reported."""
 

@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.commit_check import check_commit
+from models.commit_check import CommitCode, check_commit
 from models.line_packing import FIRST_EDITION, Mode
 from models.parameters import DeviceParams
 from models.regions import (
     Access,
     Cause,
-    CommitCode,
     Kind,
     RegionConfig,
     decode_access,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.commit_check import CommitCode
 from models.conftest import PARAMS, DeviceFixture, config
 from models.device import DeviceModel
 from models.line_packing import Mode
-from models.regions import CommitCode
 from models.views import LineInfo, StatusView, unpack_words
 
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)

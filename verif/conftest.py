@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models import quantize
+from models.commit_check import CommitCode
 from models.device import DeviceModel
 from models.fp32 import ordered_sum
 from models.int_sums import reduce_int
@@ -23,7 +24,7 @@ from models.line_packing import F32, U8, Mode, Tie, pack_int
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.reducers import count_planes, reduce_binary, reduce_ternary
-from models.regions import CommitCode, RegionConfig
+from models.regions import RegionConfig
 from neuron_fabric.capture import write_capture
 from scripts.cli import replay
 from scripts.common.errors import BuildError

@@ -16,8 +16,9 @@ import msgspec
 from cocotbext.cxl.faults import CAMPAIGN
 from cocotbext.cxl.wire.messages import ReqOp, RwdOp
 from models.aggregated_line import AggregatedLine
+from models.commit_check import CommitCode
 from models.nf_regs import REG_MAP
-from models.regions import Cause, CommitCode, Kind, RegionConfig
+from models.regions import Cause, Kind, RegionConfig
 from models.register_map import Counts
 from verif.coverage.cover_model import CoverModel, CoverPoint
 from verif.scoreboard.operations import Op

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from models.commit_check import CommitCode
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
-from models.regions import Cause, CommitCode
+from models.regions import Cause
 from models.register_map import FieldAccess
 from verif.regs import generate
 from verif.regs.generate import ROOT, RdlError, load, main

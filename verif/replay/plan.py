@@ -24,7 +24,7 @@ from typing import Literal
 
 import numpy as np
 
-from models.commit_check import check_commit
+from models.commit_check import CommitCode, check_commit
 from models.line_packing import LINE_BYTES, U8, Mode, Tie, elements_per_line, lines_needed
 from models.parameters import DeviceParams
 from models.regions import (
@@ -35,7 +35,6 @@ from models.regions import (
     SELECTOR_BITS,
     SUM8_SELECTOR,
     SUM16_SELECTOR,
-    CommitCode,
     RegionConfig,
     planes_kept,
     state_lines,

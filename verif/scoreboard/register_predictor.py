@@ -16,11 +16,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD
-from models.commit_check import check_move
+from models.commit_check import CommitCode, check_move
 from models.control_window import LINE_OF_BYTES, OUT_OF_BAND, ControlWindow, written_words
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig, is_partial
+from models.regions import RegionConfig, is_partial
 from models.register_map import (
     WORD_BYTES,
     WORD_MASK,

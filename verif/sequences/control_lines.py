@@ -13,6 +13,7 @@ from typing import ClassVar
 import cocotb
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.commit_check import CommitCode
 from models.control_window import (
     CONTROL_LINES,
     LINE_OF_BYTES,
@@ -22,7 +23,7 @@ from models.control_window import (
 )
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
-from models.regions import INFO_SELECTOR, Cause, CommitCode, RegionConfig
+from models.regions import INFO_SELECTOR, Cause, RegionConfig
 from models.register_map import WORD_BYTES
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import ILLEGAL

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from models.commit_check import CommitCode
 from models.int_sums import sums_of_planes
 from models.line_packing import (
     LINE_BYTES,
@@ -25,7 +26,6 @@ from models.regions import (
     PLANE_SELECTOR,
     SUM8_SELECTOR,
     SUM16_SELECTOR,
-    CommitCode,
     RegionConfig,
     planes_kept,
     sum_selectors,

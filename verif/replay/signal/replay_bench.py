@@ -28,8 +28,8 @@ from cocotbext.cxl.wire.messages import (
     ReqOp,
     RwdOp,
 )
+from models.commit_check import CommitCode
 from models.line_packing import LINE_BYTES
-from models.regions import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.host.c_interface import Kind
