@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuron_fabric.bits import Layer, Option, assignment, lgreco, route_errors, settle
+from neuron_fabric.bits import Assignment, Layer, Option, lgreco, lgreco_rule, route_errors, settle
 from neuron_fabric.capture import Capture
 from neuron_fabric.codec import Route
 from neuron_fabric.codec.draws import Key
@@ -22,7 +22,7 @@ SHARES = {"FP32": 0.0, "G_BINARY": 0.72, "G_TERNARY": 0.55, "G_INT4": 0.31, "G_I
 """Norm of the error over that of the gradient, as in runtime.md section 6."""
 
 
-def everywhere(layers: list[Layer], route: str) -> assignment.Assignment:
+def everywhere(layers: list[Layer], route: str) -> Assignment:
     return dict.fromkeys((layer.name for layer in layers), route)
 
 
@@ -51,10 +51,10 @@ def least_cost(layers: list[Layer], allowed: float) -> float:
     for routes in itertools.product(*(layer.options for layer in layers)):
         chosen = [layer.options[route] for layer, route in zip(layers, routes, strict=True)]
         steps = sum(
-            np.ceil(one.error / allowed * assignment.ERROR_BUCKETS) if one.error > 0 else 0
+            np.ceil(one.error / allowed * lgreco_rule.ERROR_BUCKETS) if one.error > 0 else 0
             for one in chosen
         )
-        if steps <= assignment.ERROR_BUCKETS:
+        if steps <= lgreco_rule.ERROR_BUCKETS:
             cost = min(cost, sum(one.cost for one in chosen))
     return cost
 
@@ -64,10 +64,10 @@ def least_cost(layers: list[Layer], allowed: float) -> float:
 def test_lgreco_is_the_best_within_the_error(layers: list[Layer], alpha: float) -> None:
     reference = everywhere(layers, "2 bits")
     chosen = lgreco(layers, reference, alpha)
-    allowed = alpha * assignment.error_of(layers, reference)
-    best, now = least_cost(layers, allowed), assignment.cost_of(layers, reference)
-    assert assignment.cost_of(layers, chosen) == min(best, now)
-    assert chosen == reference or assignment.error_of(layers, chosen) <= allowed
+    allowed = alpha * lgreco_rule.error_of(layers, reference)
+    best, now = least_cost(layers, allowed), lgreco_rule.cost_of(layers, reference)
+    assert lgreco_rule.cost_of(layers, chosen) == min(best, now)
+    assert chosen == reference or lgreco_rule.error_of(layers, chosen) <= allowed
     assert lgreco(layers[::-1], reference, alpha).keys() == chosen.keys()
 
 
