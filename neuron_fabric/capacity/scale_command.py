@@ -202,11 +202,11 @@ def decided(
     model: Any, parameters: Sequence[Parameter], args: argparse.Namespace, substrate: Substrate
 ) -> Iterator[BucketDecision]:
     """Yield the decision on each bucket that DDP would form, in its order."""
-    from neuron_fabric.hook.attachment import assignment
+    from neuron_fabric.hook.ddp_buckets import bucket_assignment
 
     known = {one.name: one for one in parameters}
     named = list(model.named_parameters())
-    for bucket in assignment([one for _, one in named], int(args.cap * _MIB)):
+    for bucket in bucket_assignment([one for _, one in named], int(args.cap * _MIB)):
         members = [known[named[n][0]] for n in bucket]
         yield _verdict(members, args, substrate)
 

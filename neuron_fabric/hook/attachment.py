@@ -9,8 +9,7 @@ line is printed for all ranks, and each ends with exit code 2.
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
@@ -38,6 +37,7 @@ from neuron_fabric.hook.bucket_hook import (
     bucket_hook,
 )
 from neuron_fabric.hook.capture_hook import Hook, register
+from neuron_fabric.hook.ddp_buckets import buckets_by_region
 from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.training_conditions import told as told_conditions
 from neuron_fabric.hook.training_conditions import watch_untold
@@ -54,48 +54,6 @@ from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
 from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TorchReducer
 from neuron_fabric.version import VERSION
 from neuron_fabric.wrapped import ddp_model, named_parameters
-
-
-def assignment(parameters: Sequence[Any], cap_bytes: int) -> list[list[int]]:
-    """Return the assignment of parameters to the buckets of DDP, computed by torch's own function.
-
-    DDP makes these buckets once it has seen a backward: from the last parameter on, with a small
-    first bucket. The order of the gradients of a model may differ a little from that.
-
-    Args:
-        parameters: parameters in the order of `named_parameters`, on any device.
-        cap_bytes: size of a bucket.
-
-    Returns:
-        Positions in ``parameters`` of the members of each bucket.
-    """
-    order = [n for n in reversed(range(len(parameters))) if parameters[n].requires_grad]
-    if not order:
-        return []
-    first = min(int(dist._DEFAULT_FIRST_BUCKET_BYTES), cap_bytes)
-    indices, _ = dist._compute_bucket_assignment_by_size(
-        [parameters[n] for n in order], [first, cap_bytes], [False] * len(order)
-    )
-    return [[order[n] for n in bucket] for bucket in indices]
-
-
-def buckets_by_region(
-    named: Iterable[tuple[str, Any]], cap_bytes: int, regions: Mapping[str, str]
-) -> Counter[str]:
-    """Return how many buckets of DDP have a parameter of each region.
-
-    Args:
-        named: (name, parameter) in the order of `named_parameters`.
-        cap_bytes: Size of a bucket.
-        regions: Profile region by name of parameter.
-    """
-    names, parameters = zip(*named, strict=True)
-    return Counter(
-        region
-        for bucket in assignment(parameters, cap_bytes)
-        for region in {regions[names[n]] for n in bucket if names[n] in regions}
-    )
-
 
 NO_SUBSTRATE = (
     "capacity: no substrate file (NF_SUBSTRATE), so low-bit is used whether or not it pays"
