@@ -104,19 +104,6 @@ def sidecar(columns: Sequence[tuple[float, float]]) -> F32:
     return np.array(columns, np.float32).reshape(-1, 2).T.copy()
 
 
-def ordered_sum(rows: F32) -> F32:
-    """Return the sum of float32[W, ...] over the first axis, added in the order of workers.
-
-    A NaN gets the bits that the device gives it, 7FC00000h.
-    """
-    total = rows[0].copy()
-    with np.errstate(over="ignore", invalid="ignore"):
-        for row in rows[1:]:
-            total += row
-    total[np.isnan(total)] = np.nan
-    return total
-
-
 # -- decoding -------------------------------------------------------------------------------------
 # In float32 and in a fixed order, so that every rank gets the same bits. With a_w the scale of
 # worker w, m the workers present, v the vote and c = plus - minus:

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route, count, maxima, pack, pack_codes, units, unpack
+from neuron_fabric.codec.fp32_sum import ordered_sum
 from neuron_fabric.hook import monitor_samples, payload
 from neuron_fabric.hook.bucket_hook import InOrder
 from neuron_fabric.monitor.consensus import random_margin
@@ -110,7 +111,7 @@ def test_decoding_is_the_formula(seed: int, route: Route, workers: int, net: boo
         payload.column(p, 600, payload.own_scale(v, p, how)) for p, v in zip(packed, x, strict=True)
     ]
     rows = np.stack([payload.sidecar([one]) for one in columns])
-    total, present = payload.ordered_sum(rows)[:, 0]
+    total, present = ordered_sum(rows)[:, 0]
     s = payload.common_scale(total, present, how)
     here = np.array([[bool(one[1])] * len(packed[0].lines) for one in columns])
     lines, planes = count(np.stack([p.lines for p in packed]), route, present=here)
