@@ -27,6 +27,7 @@ from neuron_fabric.codec import Route
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.attach_checks import check_model, warn
 from neuron_fabric.hook.bucket_hook import DTYPES, BucketRouter, bucket_hook
+from neuron_fabric.hook.error_feedback import signal_of, values_of
 from neuron_fabric.hook.hook_state import ForwardHook
 from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.training_conditions import ConditionProbe, valid_for
@@ -314,7 +315,7 @@ class ShadowRouter(BucketRouter):
         """
         return self._packed(
             [
-                payload.signal_of(name, "", gradient.view(-1), how, None, shadow=True)
+                signal_of(name, "", gradient.view(-1), how, None, shadow=True)
                 for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
                 if parameter.numel() >= LEAST
                 for name in [self.names[id(parameter)]]
@@ -352,7 +353,7 @@ class ShadowRouter(BucketRouter):
                 more = (vote.units, self.workers)
                 payload.decode(outcome.parts[part], route, False, first, out, s, present, *more)
                 decoded = {"vote": out}
-            m = payload.values_of(vote.view)
+            m = values_of(vote.view)
             for name, d in decoded.items():
                 key = (vote.name, route.value, name)
                 self.found[key] = shadow_sums(m, d, net, self.workers, sums[n])
@@ -366,7 +367,7 @@ def _own(votes: Sequence[payload.Vote], hows: Sequence[PhaseRoute]) -> Any:
     rows, norm = [], 0.0
     for n, vote in enumerate(votes):
         if n % len(hows) == 0:
-            values: F32 = payload.values_of(vote.view)
+            values: F32 = values_of(vote.view)
             norm = squared(values)
         rows += [norm, float(vote.packed.zeros), float(vote.packed.open_gates)]
     return np.array(rows, np.float64)

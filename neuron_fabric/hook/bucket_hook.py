@@ -41,6 +41,7 @@ from neuron_fabric.capacity.link_times import LinkTimes
 from neuron_fabric.codec import Route, maxima, units
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.capture_hook import DdpMean
+from neuron_fabric.hook.error_feedback import LocalSignal, Memory, signal_of, values_of
 from neuron_fabric.hook.hook_state import HookState
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
 from neuron_fabric.hook.monitor_samples import Agreements, Measured, Signs, sample_of
@@ -192,11 +193,7 @@ class BucketRouter(HookState):
             totals[region] += sizes[name]
         self._share = {name: sizes[name] / totals[one] for name, one in self.regions.items()}
         self.reducer, self.fp32, self.nonfinite = reducer, fp32, nonfinite
-        self.memory, self.mean, self.thread = (
-            payload.Memory(),
-            DdpMean(model),
-            InOrder("nf reducer"),
-        )
+        self.memory, self.mean, self.thread = Memory(), DdpMean(model), InOrder("nf reducer")
         self.packer, self.small = InOrder("nf packer", 2 * AHEAD), SMALL
         self.routes: Mapping[str, PhaseRoute] = {}
         self.samples: frozenset[str] = frozenset()
@@ -284,7 +281,7 @@ class BucketRouter(HookState):
     def _two_ways(
         self,
         bucket: dist.GradBucket,
-        signals: Sequence[payload.LocalSignal],
+        signals: Sequence[LocalSignal],
         full: Sequence[int],
         gradients: Sequence[torch.Tensor],
     ) -> torch.futures.Future[torch.Tensor]:
@@ -373,7 +370,7 @@ class BucketRouter(HookState):
         found = action()
         return lambda: found
 
-    def _votes_of(self, signals: Sequence[payload.LocalSignal]) -> list[payload.Vote]:
+    def _votes_of(self, signals: Sequence[LocalSignal]) -> list[payload.Vote]:
         start = time.perf_counter()
         votes = self._packed(signals)
         self.reducer.counters.seconds["pack"] += time.perf_counter() - start
@@ -394,14 +391,14 @@ class BucketRouter(HookState):
         if (residual := self.memory.flushed(name)) is not None:
             gradient += torch.from_numpy(residual).to(gradient.dtype)
 
-    def _signal(self, name: str, view: torch.Tensor) -> payload.LocalSignal | None:
+    def _signal(self, name: str, view: torch.Tensor) -> LocalSignal | None:
         region, how = self.regions.get(name, ""), self._low(name)
         sampled = region in self.samples
         if how is None:
             shadow = self.shadows.get(region)
             if not sampled or shadow is None or shadow.route == Route.FP32:
                 return None
-            return payload.signal_of(name, region, view, shadow, None, shadow=True)
+            return signal_of(name, region, view, shadow, None, shadow=True)
         sample = index = None
         if sampled:
             index = sample_of(name, view.numel(), self.step)
@@ -409,9 +406,9 @@ class BucketRouter(HookState):
             sample = view.clone() if index is None else view[torch.from_numpy(index)]
             if self.fp32 == RING:
                 sample *= 1.0 / self.workers
-        return payload.signal_of(name, region, view, how, self.memory, sample=sample, index=index)
+        return signal_of(name, region, view, how, self.memory, sample=sample, index=index)
 
-    def _packed(self, signals: Sequence[payload.LocalSignal]) -> list[payload.Vote]:
+    def _packed(self, signals: Sequence[LocalSignal]) -> list[payload.Vote]:
         """Pack the parameters: votes while the maxima for codes are reduced, then the codes.
 
         The results are in the order of ``signals``.
@@ -465,10 +462,10 @@ class BucketRouter(HookState):
         Under `WHOLE` it is read from the bucket's buffer, before the decoded votes overwrite it.
         """
         if vote.shadow:
-            return payload.values_of(vote.view)
+            return values_of(vote.view)
         if vote.sample is None or self.fp32 != WHOLE:
-            return None if vote.sample is None else payload.values_of(vote.sample)
-        mean = payload.values_of(vote.view)
+            return None if vote.sample is None else values_of(vote.sample)
+        mean = values_of(vote.view)
         return mean.copy() if vote.index is None else mean[vote.index]
 
     def _measure(

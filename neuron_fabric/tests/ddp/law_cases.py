@@ -18,17 +18,10 @@ import torch.distributed as dist
 
 from neuron_fabric.codec import BUCKET, LINE, Route, lines_of, units
 from neuron_fabric.codec.draws import Key, draws
-from neuron_fabric.hook import bucket_hook, payload
+from neuron_fabric.hook import bucket_hook, error_feedback, payload
 from neuron_fabric.hook.bucket_hook import BucketRouter
-from neuron_fabric.hook.payload import (
-    SEED,
-    Memory,
-    column,
-    common_scale,
-    decode,
-    packed_vote,
-    values_of,
-)
+from neuron_fabric.hook.error_feedback import Memory, values_of
+from neuron_fabric.hook.payload import SEED, column, common_scale, decode, packed_vote
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.reducers.interface import BucketLost, Outcome
@@ -359,11 +352,12 @@ def not_finite(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool
     def zeros(view: torch.Tensor) -> Any:
         return np.nan_to_num(values_of(view), posinf=0.0, neginf=0.0)
 
+    place: Any = payload
     name, blind = "column", lambda *a: tuple(np.nan_to_num(column(*a)))
     if routes is CODES:
-        name, blind = "values_of", zeros  # type: ignore[assignment]
+        place, name, blind = error_feedback, "values_of", zeros  # type: ignore[assignment]
     wanted = {"b.weight", "c.weight", "head.bias"}
-    with patched(payload, name, blind if wrong else getattr(payload, name)):
+    with patched(place, name, blind if wrong else getattr(place, name)):
         for dtype in (torch.float32, torch.bfloat16):
             for how in (None, routes.mixed):
                 job = Job(ranks, workers, how, dtype=dtype, lr=0)
