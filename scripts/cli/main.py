@@ -97,7 +97,7 @@ MODULES = {
     "train profile": "neuron_fabric.profile.profile_command",
     "train monitor": "neuron_fabric.monitor.monitor_command",
     "train check": "scripts.cli.train_check",
-    "train exact": "neuron_fabric.hook.ddp_check_command",
+    "train exact": "neuron_fabric.hook.exact_command",
     "train nodes": "scripts.cli.cluster_check",
     "measure bench": "scripts.benchmarks.command",
     "measure figures": "scripts.figures.command",
