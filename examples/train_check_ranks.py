@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m examples.check_ranks FOLDER`: the trainings that `nf train check` compares.
+"""`python -m examples.train_check_ranks FOLDER`: the trainings that `nf train check` compares.
 
 One process imports torch and forks the workers, which run all trainings one after the other: real
 gloo processes that are started once. FOLDER/plan.json says what to train; each training adds a line
@@ -25,7 +25,7 @@ import torch._dynamo  # here and not in every rank: DDP imports it
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from examples.check_variants import profile_of, spike
+from examples.train_check_variants import profile_of, spike
 from examples.workloads import WORKLOADS, Data, Workload
 from neuron_fabric import attach
 from neuron_fabric.calibration.calibrating import (
