@@ -37,7 +37,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.capacity.link_times import LinkTimes
+from neuron_fabric.capacity.network_times import NetworkTimes
 from neuron_fabric.codec import Route, maxima, units
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.capture_hook import DdpMean
@@ -197,7 +197,7 @@ class BucketRouter(HookState):
         self.packer, self.small = InOrder("nf packer", 2 * AHEAD), SMALL
         self.routes: Mapping[str, PhaseRoute] = {}
         self.samples: frozenset[str] = frozenset()
-        self.shadows, self.link = dict(shadows or {}), LinkTimes()
+        self.shadows, self.link = dict(shadows or {}), NetworkTimes()
         self.measured, self.signs, self.step = Measured(), Signs(), -1
         self.agreements = Agreements(self.workers)
         self.release()
