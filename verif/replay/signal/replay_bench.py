@@ -17,7 +17,7 @@ import cocotb
 import numpy as np
 from numpy.typing import NDArray
 
-from cocotbext.cxl.host import Transaction
+from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.uvm_agent import CxlMemSequence
 from cocotbext.cxl.wire.messages import (
     S2MDRS,

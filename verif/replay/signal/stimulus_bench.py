@@ -12,7 +12,7 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.host import Transaction
+from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.uvm_agent import CxlMemSequence
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.commit_check import CommitCode
