@@ -47,7 +47,7 @@ from neuron_fabric.monitor.job_plan import WARMUP, Cost, Phase, check_monitor, c
 from neuron_fabric.profile import Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import FULL, Region
-from neuron_fabric.ranks import other_rank, silent_rank, together
+from neuron_fabric.rank_agreement import other_rank, silent_rank, together
 from neuron_fabric.reducers.interface import Reducer
 from neuron_fabric.reducers.server_client import ServerReducer, most_lines
 from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from neuron_fabric.codec import LINE, U8, Route, sum_kind
 from neuron_fabric.errors import LineError, say
-from neuron_fabric.ranks import together
+from neuron_fabric.rank_agreement import together
 from neuron_fabric.reducers import server_wire as wire
 from neuron_fabric.reducers.interface import F32, BucketLost, Counters, Outcome, Part
 from neuron_fabric.reducers.torch_reducer import OwnGroup

@@ -26,7 +26,7 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric import attach, ranks
+from neuron_fabric import attach, rank_agreement
 from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.capture import Capture, writer
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
@@ -694,7 +694,7 @@ def on_one_rank_alone(one: Training) -> None:
     if mine:
         one.ranks.ends(lambda: attach(other.model, other.path, env={}))
         # Count this capture as rank 1 does.
-        ranks.silent_rank("NF_CAPTURE_DIR", False, one.ranks.of(WORKERS))
+        rank_agreement.silent_rank("NF_CAPTURE_DIR", False, one.ranks.of(WORKERS))
     else:
         other.capture({})
     one.said("rank 1 has no NF_CAPTURE_DIR; start all ranks alike")
@@ -707,7 +707,7 @@ def attach_on_one_rank_alone(one: Training) -> None:
     seconds.
     """
     if one.ranks.rank == 0:
-        with patched(ranks, "LATE_S", 0.2):
+        with patched(rank_agreement, "LATE_S", 0.2):
             one.capture(code=2)
     one.said("rank 1 has not called attach in 0.2 s")
     if one.ranks.rank == 1:
