@@ -37,7 +37,7 @@ from neuron_fabric.hook import attach_checks, capture_hook, hook_state
 from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.profile import fingerprint, sketch
-from neuron_fabric.tests.ddp.law_ranks import Net, Ranks, law, patched
+from neuron_fabric.tests.ddp.law_testbench import Net, Ranks, law, patched
 
 REGIONS = """
 [[region]]

@@ -26,8 +26,8 @@ from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.reducers.interface import BucketLost, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
-from neuron_fabric.tests.ddp import law_ranks
-from neuron_fabric.tests.ddp.law_ranks import Job, Ranks, Routes, Values, law, patched
+from neuron_fabric.tests.ddp import law_testbench
+from neuron_fabric.tests.ddp.law_testbench import Job, Ranks, Routes, Values, law, patched
 from neuron_fabric.tests.ddp.shadow_cases import naive_mean
 
 FULL = PhaseRoute(Route.FP32)
@@ -545,9 +545,9 @@ def small(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 
     It has 216 elements; the twin sets the limit to 1.
     """
-    regions = {**law_ranks.REGIONS, "head.weight": "c"}
+    regions = {**law_testbench.REGIONS, "head.weight": "c"}
     with (
-        patched(law_ranks, "REGIONS", regions),
+        patched(law_testbench, "REGIONS", regions),
         patched(bucket_hook, "LEAST", 1 if wrong else LEAST),
     ):
         plain, mixed = (

@@ -26,7 +26,7 @@ from neuron_fabric.codec.draws import Key, draws
 from neuron_fabric.hook.payload import SEED
 from neuron_fabric.profile import read_profile, write_profile
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
-from neuron_fabric.tests.ddp.law_ranks import Ranks, Values, law, patched
+from neuron_fabric.tests.ddp.law_testbench import Ranks, Values, law, patched
 
 STEPS, EVERY, CLASSES = 7, 2, 20
 BITS = {"G_INT4": 4, "G_INT8": 8}

@@ -39,7 +39,7 @@ from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.errors import AttachError
 from neuron_fabric.hook.lost_ranks import is_lost
 from neuron_fabric.tests.ddp.attach_cases import text_of
-from neuron_fabric.tests.ddp.law_ranks import Net
+from neuron_fabric.tests.ddp.law_testbench import Net
 from neuron_fabric.tests.python_process import run_python
 
 Attached = Callable[[Any], Any]
