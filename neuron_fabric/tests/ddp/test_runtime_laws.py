@@ -23,11 +23,11 @@ import torch
 import torch._dynamo  # imported before the fork: DDP imports it in every rank
 from torch import distributed as dist
 
-from neuron_fabric.tests.ddp import attach_cases, law_cases, shadow_cases
+from neuron_fabric.tests.ddp import attach_cases, capture_cases, law_cases, shadow_cases
 from neuron_fabric.tests.ddp.law_testbench import CASES, TWIN, WORLD, LawError, Ranks
 from neuron_fabric.tests.python_process import run_python
 
-assert all((attach_cases, law_cases, shadow_cases)), "they register their cases"
+assert all((attach_cases, capture_cases, law_cases, shadow_cases)), "they register their cases"
 
 
 def rank_of(rank: int, folder: str, names: Collection[str]) -> None:
