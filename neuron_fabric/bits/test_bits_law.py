@@ -15,7 +15,7 @@ from neuron_fabric.bits import Assignment, Layer, Option, lgreco, lgreco_rule, r
 from neuron_fabric.capture import Capture
 from neuron_fabric.codec import Route
 from neuron_fabric.codec.draws import Key
-from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 
 SHIPPED = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 SHARES = {"FP32": 0.0, "G_BINARY": 0.72, "G_TERNARY": 0.55, "G_INT4": 0.31, "G_INT8": 0.018}
@@ -125,7 +125,7 @@ def test_errors_of_the_shipped_capture() -> None:
     for step in capture.steps:
         for name, workers in capture.load(step).items():
             for rank, x in enumerate(workers.reshape(len(workers), -1)):
-                if x.size >= LEAST:
+                if x.size >= LEAST_ELEMENTS:
                     norm += float(np.sum(x.astype(np.float64) ** 2))
                     for route, error in route_errors(x, Key(1, step, rank, name)).items():
                         lost[Route(route)] += error

@@ -35,9 +35,9 @@ from neuron_fabric.hook.training_session import Controls, TrainingSession
 from neuron_fabric.monitor import StepReport
 from neuron_fabric.monitor.consensus import random_margin
 from neuron_fabric.profile import PhaseRoute, sketch
-from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.profile.model_sketch import head_of, last_weight
 from neuron_fabric.profile.portability import Conditions
+from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import F32, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.wrapped import bare_model
@@ -311,13 +311,13 @@ class ShadowRouter(BucketRouter):
     def _votes(self, bucket: dist.GradBucket) -> list[payload.Vote]:
         """Return one packed contribution per measured route for each large parameter in the bucket.
 
-        Large means at least `LEAST` elements.
+        Large means at least `LEAST_ELEMENTS` elements.
         """
         return self._packed(
             [
                 signal_of(name, "", gradient.view(-1), how, None, shadow=True)
                 for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
-                if parameter.numel() >= LEAST
+                if parameter.numel() >= LEAST_ELEMENTS
                 for name in [self.names[id(parameter)]]
                 for how in self._hows
             ]

@@ -29,10 +29,9 @@ from neuron_fabric.capacity.substrate import Substrate, read_substrate, shipped
 from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.errors import InputError, say
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, sketch, traced_head
-from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.model_sketch import DEEP, Parameter
-from neuron_fabric.profile.profile_types import Phases
+from neuron_fabric.profile.profile_types import LEAST_ELEMENTS, Phases
 
 HELP = "apply a profile to a model of a billion parameters; print traffic"
 EXAMPLES = """examples:
@@ -195,7 +194,7 @@ def profile_of(
 
 
 def _is_low(one: Parameter) -> bool:
-    return one.trainable and one.kind in DEEP and one.elements >= LEAST
+    return one.trainable and one.kind in DEEP and one.elements >= LEAST_ELEMENTS
 
 
 def decided(

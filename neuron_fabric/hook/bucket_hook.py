@@ -46,7 +46,7 @@ from neuron_fabric.hook.hook_state import HookState
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
 from neuron_fabric.hook.monitor_samples import Agreements, Measured, Signs, sample_of
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer
 from neuron_fabric.wrapped import named_parameters
 
@@ -175,7 +175,7 @@ class BucketRouter(HookState):
 
         Args:
             model: DistributedDataParallel model.
-            regions: profile region by parameter; parameters with fewer than `LEAST` elements use
+            regions: profile region by parameter; those of fewer than `LEAST_ELEMENTS` elements use
                 FP32.
             reducer: reducer of packed lines, open.
             fp32: path of FP32 parameters: ring, ordered or whole.
@@ -187,7 +187,7 @@ class BucketRouter(HookState):
         self.rank = dist.get_rank(model.process_group)
         self.names = {id(p): name for name, p in named_parameters(model)}
         sizes = {name: p.numel() for name, p in named_parameters(model)}
-        self.regions = {name: region for name, region in regions.items() if sizes[name] >= LEAST}
+        self.regions = {n: region for n, region in regions.items() if sizes[n] >= LEAST_ELEMENTS}
         totals = dict.fromkeys(self.regions.values(), 0)
         for name, region in self.regions.items():
             totals[region] += sizes[name]

@@ -22,6 +22,8 @@ FORMAT = "neuron-fabric-profile"
 VERSION = 1
 WARMUP, STEADY, RECOVERY = "warmup", "steady", "recovery"
 FIXED = re.compile(r"fixed:([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?)")
+LEAST_ELEMENTS = 1024
+"""Parameters with fewer elements use FP32: two lines of G_BINARY."""
 LEAST_F32, MOST_F32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 """Range of the scale of a vote in float32: below it every vote decodes to 0, above it to NaN."""
 

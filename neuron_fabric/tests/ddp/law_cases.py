@@ -23,7 +23,7 @@ from neuron_fabric.hook.bucket_hook import BucketRouter
 from neuron_fabric.hook.error_feedback import Memory, values_of
 from neuron_fabric.hook.payload import SEED, column, common_scale, decode, packed_vote
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import BucketLost, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.tests.ddp import law_testbench
@@ -541,14 +541,14 @@ def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 
 @law("small parameters stay in FP32", 2)
 def small(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """Check that a parameter below `LEAST` elements stays in FP32 though its region is low-bit.
+    """Check that a parameter below `LEAST_ELEMENTS` stays in FP32 though its region is low-bit.
 
     It has 216 elements; the twin sets the limit to 1.
     """
     regions = {**law_testbench.REGIONS, "head.weight": "c"}
     with (
         patched(law_testbench, "REGIONS", regions),
-        patched(bucket_hook, "LEAST", 1 if wrong else LEAST),
+        patched(bucket_hook, "LEAST_ELEMENTS", 1 if wrong else LEAST_ELEMENTS),
     ):
         plain, mixed = (
             _gradients(ranks, workers, how, "head.weight") for how in (None, VOTES.mixed)
