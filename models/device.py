@@ -28,6 +28,7 @@ from models.aggregated_line import AggregatedLine
 from models.device_state import DeviceState
 from models.expected_response import AccessError, ExpectedResponse
 from models.explain import explain_access
+from models.info_status_lines import WORKERS_A_LINE, pack_words
 from models.line_packing import LINE_BYTES, Mode
 from models.memory import ALL_BYTES, UNKNOWN_LINE, ZERO_LINE, MemoryLine
 from models.regions import (
@@ -41,7 +42,6 @@ from models.regions import (
     decode_access,
     is_partial,
 )
-from models.views import WORKERS_A_LINE, pack_words
 
 ONES_LINE = b"\xff" * LINE_BYTES
 

@@ -116,17 +116,3 @@ class AccessError:
     ldid: int
     addr: int
     tag: int
-
-
-@dataclass(frozen=True)
-class RegionStatus:
-    """Status registers of a region, as far as they do not depend on the micro-architecture."""
-
-    committed: bool
-    code: int
-    epoch: int
-    done: bool
-    complete_lines: int
-    saturated: bool
-    illegal_seen: bool
-    closed: bool

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD
 from models.commit_check import CommitCode, check_move
 from models.control_window import LINE_OF_BYTES, OUT_OF_BAND, ControlWindow, written_words
+from models.info_status_lines import unpack_words
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import RegionConfig, is_partial
@@ -30,7 +31,6 @@ from models.register_map import (
     Register,
     byte_mask,
 )
-from models.views import unpack_words
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.link_state import LinkState

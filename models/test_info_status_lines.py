@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from models.commit_check import CommitCode
 from models.conftest import PARAMS, DeviceFixture, config
 from models.device import DeviceModel
+from models.info_status_lines import LineInfo, StatusView, unpack_words
 from models.line_packing import Mode
-from models.views import LineInfo, StatusView, unpack_words
 
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 
