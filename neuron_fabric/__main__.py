@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from neuron_fabric.arguments import intermixed
 from neuron_fabric.calibration import calibrate_command
 from neuron_fabric.capacity import capacity_command, scale_command
-from neuron_fabric.command_line import intermixed
 from neuron_fabric.errors import LineError, say, settle_output
 from neuron_fabric.hook import exact_command
 from neuron_fabric.monitor import monitor_command

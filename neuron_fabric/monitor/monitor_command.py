@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.command_line import whole
+from neuron_fabric.arguments import whole
 from neuron_fabric.data import DataError
 from neuron_fabric.errors import MonitorError, say
 from neuron_fabric.monitor import log, page

@@ -30,7 +30,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from neuron_fabric.command_line import intermixed
+from neuron_fabric.arguments import intermixed
 from neuron_fabric.errors import LineError, say, settle_output
 from neuron_fabric.printable import one_line
 from scripts.cli import completion

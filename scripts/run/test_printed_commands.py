@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from neuron_fabric.arguments import intermixed
 from neuron_fabric.capture import write_capture
-from neuron_fabric.command_line import intermixed
 from scripts.checks import tree
 from scripts.cli.main import VERBS, OneLineParser, make_parser, verb_of
 from scripts.common.paths import ROOT
