@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
-from models import quantize
+from models import integer_codes as oracle
 from models.commit_check import CommitCode
 from models.device import DeviceModel
 from models.fp32 import ordered_sum
@@ -280,7 +280,7 @@ def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
     if mode.bits:
         flat, u = x.reshape(len(x), x[0].size), _oracle_scales(x, mode)
         codes = [
-            [quantize.code(v, u[n // quantize.BUCKET], mode) for n, v in enumerate(own.tolist())]
+            [oracle.code(v, u[n // oracle.BUCKET], mode) for n, v in enumerate(own.tolist())]
             for own in flat
         ]
         return np.stack([pack_int(own, mode) for own in codes])
@@ -290,8 +290,8 @@ def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
 def _oracle_scales(x: F32, mode: Mode) -> list[float]:
     """Return the scale u of each bucket of float32[W, *shape], computed element by element."""
     values = np.abs(x.reshape(len(x), x[0].size)).max(axis=0).tolist()
-    firsts = range(0, len(values), quantize.BUCKET)
-    return [quantize.scale(max(values[n : n + quantize.BUCKET]), mode) for n in firsts]
+    firsts = range(0, len(values), oracle.BUCKET)
+    return [oracle.scale(max(values[n : n + oracle.BUCKET]), mode) for n in firsts]
 
 
 def expected_outputs(
@@ -321,7 +321,7 @@ def expected_outputs(
         u = _oracle_scales(x, mode)
         sums = reduce_int(lines, mode).sums.reshape(-1)[: x[0].size]
         means = [
-            quantize.mean(total, u[n // quantize.BUCKET], len(x))
+            oracle.mean(total, u[n // oracle.BUCKET], len(x))
             for n, total in enumerate(sums.tolist())
         ]
         return {

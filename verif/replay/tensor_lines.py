@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.int_sums import I32, sums_of_planes, sums_of_views
+from models.integer_codes import BUCKET, buckets
 from models.line_packing import (
     F32,
     LINE_BYTES,
@@ -28,7 +29,6 @@ from models.line_packing import (
     unpack_fp32,
     unpack_ternary,
 )
-from models.quantize import BUCKET, buckets
 from models.reducers import planes_to_counts
 from neuron_fabric import codec
 from verif.replay.plan import Lines
