@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from models.int_sums import reduce_int, sum8_lines, sum16_lines
 from models.line_packing import F32, Mode, unpack_binary, unpack_ternary
 from models.parameters import DeviceParams
-from models.reducers import reduce_binary, reduce_ternary
 from models.regions import planes_kept
+from models.votes import reduce_binary, reduce_ternary
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError, say, settle_output
 from scripts.common.arguments import positive

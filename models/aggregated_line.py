@@ -16,8 +16,8 @@ from models import fp32
 from models.int_sums import IntResult, reduce_int
 from models.line_packing import LINE_BYTES, TERN5_CODES, TRITS_A_BYTE, Mode, Tie
 from models.memory import ZERO_LINE, merge
-from models.reducers import LowBitResult, reduce_binary, reduce_tern5, reduce_ternary
 from models.regions import PLANE_SELECTOR, SUM8_SELECTOR, SUM16_SELECTOR, RegionConfig
+from models.votes import LowBitResult, reduce_binary, reduce_tern5, reduce_ternary
 
 # Bit 0 of each 2-bit code in a 512-bit line.
 _SIGN_BITS = int.from_bytes(b"\x55" * LINE_BYTES, "little")

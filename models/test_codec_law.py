@@ -25,7 +25,7 @@ from models.line_packing import (
 from models.line_packing import pack_binary as model_binary
 from models.line_packing import pack_fp32 as model_fp32
 from models.line_packing import pack_ternary as model_ternary
-from models.reducers import reduce_binary, reduce_ternary
+from models.votes import reduce_binary, reduce_ternary
 from neuron_fabric import codec
 from neuron_fabric.codec import numpy_engine
 from neuron_fabric.codec.engine import Engine, engine, using

@@ -14,8 +14,8 @@ from models.conftest import MEMORY_LINES, PARAMS, DeviceFixture, config, counts,
 from models.device import DeviceModel
 from models.line_packing import Mode, codes_to_lines
 from models.parameters import DeviceParams
-from models.reducers import reduce_binary, reduce_ternary
 from models.regions import Cause
+from models.votes import reduce_binary, reduce_ternary
 
 ONES = b"\xff" * 64
 ZEROS = bytes(64)

@@ -16,7 +16,7 @@ from models.int_sums import (
     sums_of_planes,
 )
 from models.line_packing import U8, Mode, code_range, elements_per_line
-from models.reducers import reduce_binary
+from models.votes import reduce_binary
 
 INTS = st.sampled_from([Mode.G_INT4, Mode.G_INT8])
 SHAPES = ("random", "smallest", "largest", "alternating", "one hot")

@@ -22,8 +22,8 @@ from models.line_packing import (
     unpack_ternary,
 )
 from models.parameters import DeviceParams
-from models.reducers import planes_to_counts, reduce_tern5
 from models.regions import RegionConfig, planes_kept, record_lines, state_lines
+from models.votes import planes_to_counts, reduce_tern5
 
 MEMORY = 1 << 12
 HAS_IT = DeviceParams(mem_lines_log2=12, tern5=1)

@@ -24,9 +24,9 @@ from models.line_packing import (
     unpack_int,
 )
 from models.nf_regs import REG_MAP
-from models.reducers import planes_to_counts, reduce_binary, reduce_ternary
 from models.regions import DeviceParams, planes_kept
 from models.register_map import Counts
+from models.votes import planes_to_counts, reduce_binary, reduce_ternary
 from neuron_fabric import codec
 from verif.replay.epoch import EpochLines
 from verif.replay.plan import Lines, RegionUse

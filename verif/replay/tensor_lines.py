@@ -29,7 +29,7 @@ from models.line_packing import (
     unpack_fp32,
     unpack_ternary,
 )
-from models.reducers import planes_to_counts
+from models.votes import planes_to_counts
 from neuron_fabric import codec
 from verif.replay.plan import Lines
 
