@@ -33,8 +33,7 @@ from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import say
 from neuron_fabric.monitor import log
 from neuron_fabric.monitor.bench import readings
-from neuron_fabric.monitor.job_plan import Signal
-from neuron_fabric.monitor.signals import Reading
+from neuron_fabric.monitor.signals import Reading, Signal
 from neuron_fabric.output import write_text
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.model_sketch import Parameter

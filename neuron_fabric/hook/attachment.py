@@ -43,10 +43,10 @@ from neuron_fabric.hook.training_conditions import told as told_conditions
 from neuron_fabric.hook.training_conditions import watch_untold
 from neuron_fabric.hook.training_session import TrainingSession, all_reducer
 from neuron_fabric.monitor import Controller
-from neuron_fabric.monitor.job_plan import WARMUP, Cost, Phase, check_monitor, costs_of, plan_of
+from neuron_fabric.monitor.job_plan import WARMUP, Cost, check_monitor, costs_of, plan_of
 from neuron_fabric.profile import Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, fit
-from neuron_fabric.profile.profile_types import FULL, Region
+from neuron_fabric.profile.profile_types import FULL, Phase, Region
 from neuron_fabric.rank_agreement import other_rank, silent_rank, together
 from neuron_fabric.reducers.interface import Reducer
 from neuron_fabric.reducers.server_client import ServerReducer, most_lines

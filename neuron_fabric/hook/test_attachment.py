@@ -21,10 +21,10 @@ from neuron_fabric.codec import LINE, Route, lines_of
 from neuron_fabric.hook.attachment import NO_SUBSTRATE, vet
 from neuron_fabric.hook.training_conditions import ConditionProbe, optimizer_name, valid_for
 from neuron_fabric.monitor.bench import PHASES, small_profile, small_region
-from neuron_fabric.monitor.job_plan import Cost, Phase, costs_of, plan_of
+from neuron_fabric.monitor.job_plan import Cost, costs_of, plan_of
 from neuron_fabric.profile import PhaseRoute, Profile
 from neuron_fabric.profile.portability import Conditions
-from neuron_fabric.profile.profile_types import ValidFor
+from neuron_fabric.profile.profile_types import Phase, ValidFor
 
 MIB = 1 << 20
 ELEMENTS = 25 * MIB // 4

@@ -38,11 +38,12 @@ from neuron_fabric.monitor.consensus import (
     unpacked,
 )
 from neuron_fabric.monitor.controller import Controller
-from neuron_fabric.monitor.job_plan import Cost, Plan, Signal, Thresholds, plan_of
+from neuron_fabric.monitor.job_plan import Cost, Plan, plan_of
 from neuron_fabric.monitor.log import Segment, plain, replay
-from neuron_fabric.monitor.signals import Reading
+from neuron_fabric.monitor.signals import Reading, Signal
 from neuron_fabric.monitor.states import Decision, Mode, Status
 from neuron_fabric.monitor.step_report import ReducerCounters, StepReport
+from neuron_fabric.monitor.thresholds import Thresholds
 from neuron_fabric.output import write_bytes
 from neuron_fabric.profile.profile_types import (
     FULL,

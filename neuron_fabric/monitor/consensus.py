@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neuron_fabric.monitor.job_plan import SHARE_BITS, Plan
+from neuron_fabric.monitor.job_plan import Plan
 from neuron_fabric.monitor.signals import Reading, RegionReading
 from neuron_fabric.monitor.step_report import StepReport
+from neuron_fabric.monitor.thresholds import SHARE_BITS
 
 Vector = npt.NDArray[np.int64]
 AllReduce = Callable[[Vector, int], Callable[[], Vector]]

@@ -24,8 +24,10 @@ from neuron_fabric.monitor.bench import (
     recordings,
     signal_lines,
 )
-from neuron_fabric.monitor.job_plan import Plan, Signal, plan_of, thresholds_of
+from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import Segment, replay
+from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.thresholds import thresholds_of
 from neuron_fabric.output import check_output, write_text
 from neuron_fabric.profile.profile_file import read_profile
 

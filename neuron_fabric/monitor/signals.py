@@ -11,11 +11,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from neuron_fabric.monitor.job_plan import Signal, Thresholds, on_grid
+from neuron_fabric.monitor.thresholds import Thresholds, on_grid
 
 _MAD = 1.4826  # MAD times this is the standard deviation of normal noise
 _FLAT = 1e-3  # share of the median: least noise that is assumed of a constant loss
+
+
+class Signal(StrEnum):
+    """Signal of the monitor, which is the reason of a decision."""
+
+    LOSS_SPIKE = "loss_spike"
+    LOSS_SLOPE = "loss_slope"
+    LOSS_DRIFT = "loss_drift"
+    NORM = "norm"
+    COSINE = "cosine"
+    MARGIN = "margin"
+    SATURATION = "saturation"
+    AGREEMENT = "agreement"
+    NONFINITE = "nonfinite"
+    REDUCER = "reducer"
+    CAPACITY = "capacity"
+    SCHEDULE = "schedule"  # a region's turn or the end of a period: no threshold
 
 
 @dataclass(frozen=True)

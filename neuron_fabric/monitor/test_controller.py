@@ -32,8 +32,10 @@ from neuron_fabric.monitor.consensus import (
     random_margin,
     region_reading,
 )
-from neuron_fabric.monitor.job_plan import Cost, Signal, Thresholds, costs_of, plan_of
+from neuron_fabric.monitor.job_plan import Cost, costs_of, plan_of
 from neuron_fabric.monitor.log import replay
+from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.thresholds import Thresholds
 
 SIZES = {"head": 900, "body": 5000, "tail": 2000}
 PROFILE = small_profile([small_region(name, size) for name, size in SIZES.items()])

@@ -19,9 +19,9 @@ from neuron_fabric.errors import MonitorError
 from neuron_fabric.monitor import bench, log
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.monitor.bench import SUFFIX, record, signal_lines
-from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.monitor.log import replay
 from neuron_fabric.monitor.page import page
+from neuron_fabric.monitor.signals import Signal
 
 STEPS = 60
 LINES: list[str] = []

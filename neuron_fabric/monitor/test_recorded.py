@@ -23,8 +23,8 @@ from neuron_fabric.monitor.bench import (
     signal_values,
     with_loss,
 )
-from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.monitor.log import replay
+from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.monitor.test_monitor_log import command
 
 STEPS = 200

@@ -52,6 +52,14 @@ class Kind(StrEnum):
     REST = "rest"
 
 
+class Phase(StrEnum):
+    """Phase of a profile region, by which the profile names its routes."""
+
+    WARMUP = "warmup"
+    STEADY = "steady"
+    RECOVERY = "recovery"
+
+
 @dataclass(frozen=True)
 class PhaseRoute:
     """Encoding of a profile region's gradients in a phase.

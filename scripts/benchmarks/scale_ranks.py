@@ -27,7 +27,7 @@ from neuron_fabric.capacity.scale_command import model_of, peak_memory, profile_
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
 from neuron_fabric.hook.ddp_buckets import bucket_assignment
-from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.profile import sketch
 from neuron_fabric.profile.profile_types import Phases, Warmup
 from scripts.benchmarks.rank_process import Rank

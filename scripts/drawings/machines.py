@@ -16,8 +16,9 @@ from pathlib import Path
 
 from neuron_fabric.data import parse_toml, read_text
 from neuron_fabric.monitor import states
-from neuron_fabric.monitor.job_plan import Cost, Plan, RegionPlan, Signal, Thresholds
-from neuron_fabric.monitor.signals import Reading, RegionReading
+from neuron_fabric.monitor.job_plan import Cost, Plan, RegionPlan
+from neuron_fabric.monitor.signals import Reading, RegionReading, Signal
+from neuron_fabric.monitor.thresholds import Thresholds
 from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
