@@ -16,12 +16,12 @@ from torch import nn
 
 from neuron_fabric.capacity.cost_model import Device, low_seconds
 from neuron_fabric.capacity.network_times import FRESH, KEPT, NetworkTimes
+from neuron_fabric.capacity.profile_costs import NO_SUBSTRATE, Cost, costs_of, vet
 from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import LINE, Route, lines_of
-from neuron_fabric.hook.attachment import NO_SUBSTRATE, vet
 from neuron_fabric.hook.training_conditions import ConditionProbe, optimizer_name, valid_for
 from neuron_fabric.monitor.bench import PHASES, small_profile, small_region
-from neuron_fabric.monitor.job_plan import Cost, costs_of, plan_of
+from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.profile import PhaseRoute, Profile
 from neuron_fabric.profile.portability import Conditions
 from neuron_fabric.profile.profile_types import Phase, ValidFor

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neuron_fabric.capacity.profile_costs import Cost
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import MonitorError
 from neuron_fabric.hook.monitor_samples import Agreements
@@ -38,7 +39,7 @@ from neuron_fabric.monitor.consensus import (
     unpacked,
 )
 from neuron_fabric.monitor.controller import Controller
-from neuron_fabric.monitor.job_plan import Cost, Plan, plan_of
+from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import Segment, plain, replay
 from neuron_fabric.monitor.signals import Reading, Signal
 from neuron_fabric.monitor.states import Decision, Mode, Status

@@ -153,6 +153,11 @@ class Region:
         return any(how.route != Route.FP32 for how in self.phases.values())
 
 
+def steady_route(region: Region) -> PhaseRoute:
+    """Return the route of a profile region in the steady phase; FP32 if the profile gives none."""
+    return region.phases.get(Phase.STEADY, FULL)
+
+
 @dataclass(frozen=True)
 class ModelId:
     """Identity of the calibrated model: its fingerprint and number of elements (``parameters``)."""
