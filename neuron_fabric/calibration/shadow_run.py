@@ -33,7 +33,7 @@ from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.training_conditions import ConditionProbe, valid_for
 from neuron_fabric.hook.training_session import Controls, TrainingSession
 from neuron_fabric.monitor import StepReport
-from neuron_fabric.monitor.consensus import random_margin
+from neuron_fabric.monitor.signals import random_margin
 from neuron_fabric.profile import PhaseRoute, sketch
 from neuron_fabric.profile.model_sketch import head_of, last_weight
 from neuron_fabric.profile.portability import Conditions

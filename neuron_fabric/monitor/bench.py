@@ -34,14 +34,13 @@ from neuron_fabric.monitor.consensus import (
     AllReduce,
     Codec,
     Vector,
-    random_margin,
     reduced,
     unpacked,
 )
 from neuron_fabric.monitor.controller import Controller
 from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import Segment, plain, replay
-from neuron_fabric.monitor.signals import Reading, Signal
+from neuron_fabric.monitor.signals import Reading, Signal, random_margin
 from neuron_fabric.monitor.states import Decision, Mode, Status
 from neuron_fabric.monitor.step_report import ReducerCounters, StepReport
 from neuron_fabric.monitor.thresholds import Thresholds

@@ -30,12 +30,10 @@ from neuron_fabric.monitor.consensus import (
     field_names,
     least_of,
     minority_ranks,
-    random_margin,
-    region_reading,
 )
 from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.monitor.log import replay
-from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.signals import Signal, random_margin, region_reading
 from neuron_fabric.monitor.thresholds import Thresholds
 
 SIZES = {"head": 900, "body": 5000, "tail": 2000}

@@ -10,7 +10,7 @@ import pytest
 from neuron_fabric.data import DataError
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
-from neuron_fabric.monitor.consensus import Codec, random_margin, region_reading
+from neuron_fabric.monitor.consensus import Codec
 from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.monitor.signals import (
     Cosine,
@@ -21,6 +21,8 @@ from neuron_fabric.monitor.signals import (
     RegionReading,
     RegionSignals,
     Signal,
+    random_margin,
+    region_reading,
 )
 from neuron_fabric.monitor.thresholds import SHARE_BITS, Thresholds, thresholds_of
 

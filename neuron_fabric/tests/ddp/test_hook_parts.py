@@ -22,7 +22,7 @@ from neuron_fabric.codec.fp32_sum import ordered_sum
 from neuron_fabric.hook import monitor_samples, payload
 from neuron_fabric.hook.bucket_hook import InOrder
 from neuron_fabric.hook.error_feedback import Memory
-from neuron_fabric.monitor.consensus import random_margin
+from neuron_fabric.monitor.signals import random_margin
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import F32
 
