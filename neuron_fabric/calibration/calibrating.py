@@ -32,7 +32,7 @@ from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import say
 from neuron_fabric.monitor import log
-from neuron_fabric.monitor.bench import readings
+from neuron_fabric.monitor.recordings import readings
 from neuron_fabric.monitor.signals import Reading, Signal
 from neuron_fabric.output import write_text
 from neuron_fabric.profile.draft_profile import draft
