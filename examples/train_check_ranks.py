@@ -28,17 +28,10 @@ from torch.nn.parallel import DistributedDataParallel
 from examples.train_check_variants import profile_of, spike
 from examples.workloads import WORKLOADS, Data, Workload
 from neuron_fabric import attach
-from neuron_fabric.calibration.calibrating import (
-    SEEDS,
-    Asked,
-    Bar,
-    Trained,
-    Verification,
-    profile_by_rule,
-    verify,
-)
+from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rule
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
 from neuron_fabric.calibration.shadow_run import weights_of
+from neuron_fabric.calibration.verification import SEEDS, Bar, Verification, verify
 from neuron_fabric.data import read_object
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
 from neuron_fabric.profile.profile_types import Rule

@@ -17,15 +17,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from neuron_fabric.arguments import real, whole
-from neuron_fabric.calibration.calibrating import (
-    MOST_SEEDS,
-    SEEDS,
-    Asked,
-    Bar,
-    Trainings,
-    calibrate,
-)
+from neuron_fabric.calibration.calibrating import Asked, Trainings, calibrate
 from neuron_fabric.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
+from neuron_fabric.calibration.verification import MOST_SEEDS, SEEDS, Bar
 from neuron_fabric.capacity.substrate import read_substrate
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import say

@@ -19,7 +19,6 @@ from typing import Any
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.calibration.calibrating import warmup_of
 from neuron_fabric.calibration.calibration_job import CALIBRATE, job_of
 from neuron_fabric.calibration.shadow_run import shadowed, told
 from neuron_fabric.capacity.profile_costs import Vetted, vet
@@ -46,7 +45,7 @@ from neuron_fabric.monitor import Controller
 from neuron_fabric.monitor.job_plan import WARMUP, check_monitor, plan_of
 from neuron_fabric.profile import Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, fit
-from neuron_fabric.profile.profile_types import Phase, steady_route
+from neuron_fabric.profile.profile_types import Phase, steady_route, warmup_of
 from neuron_fabric.rank_agreement import other_rank, silent_rank, together
 from neuron_fabric.reducers.interface import Reducer
 from neuron_fabric.reducers.server_client import ServerReducer, most_lines
