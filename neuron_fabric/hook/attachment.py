@@ -48,8 +48,9 @@ from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import Phase, steady_route, warmup_of
 from neuron_fabric.rank_agreement import other_rank, silent_rank, together
 from neuron_fabric.reducers.interface import Reducer
-from neuron_fabric.reducers.server_client import ServerReducer, most_lines
+from neuron_fabric.reducers.server_reducer import ServerReducer
 from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
+from neuron_fabric.reducers.shared_lines import most_lines
 from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TorchReducer
 from neuron_fabric.version import VERSION
 from neuron_fabric.wrapped import ddp_model, named_parameters

@@ -118,7 +118,7 @@ def test_every_hint_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
     hints = sorted(_printed(_HINT))
     assert ("scripts/plan/discover.py", "nf list") in hints
-    assert ("neuron_fabric/reducers/server_client.py", "nf serve --socket {}") in hints
+    assert ("neuron_fabric/reducers/server_session.py", "nf serve --socket {}") in hints
     monkeypatch.setattr(OneLineParser, "error", refuse)
     for file, hint in hints:
         words = shlex.split(hint.replace("{}", "1"))[1:]
