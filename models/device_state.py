@@ -17,10 +17,10 @@ from models.expected_response import AccessError
 from models.info_status_lines import LineInfo, RegionStatus, StatusView
 from models.line_packing import Mode
 from models.memory import Memory, MemoryLine
-from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig, state_lines
-from models.register_map import Counts
+from models.register_map import REG_MAP
+from models.register_types import Counts
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS)
 """Event counters that do not depend on the micro-architecture."""

@@ -15,10 +15,10 @@ from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD, ReqOp, RwdOp
 from models.control_window import ControlWindow, whole_words
 from models.int_sums import sum8_lines, sum16_lines
 from models.line_packing import LINE_BYTES, Mode
-from models.nf_regs import REG_MAP
 from models.parameters import LINE_ADDRESS_BITS as LINE_ADDRESS_BITS
 from models.parameters import DeviceParams as DeviceParams
-from models.register_map import WORD_MASK
+from models.register_map import REG_MAP
+from models.register_types import WORD_MASK
 
 MAX_WORKERS = 64
 SELECTOR_BITS = 8

@@ -21,9 +21,9 @@ from models.device import DeviceModel
 from models.fp32 import ordered_sum
 from models.int_sums import reduce_int
 from models.line_packing import F32, U8, Mode, Tie, pack_int
-from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
+from models.register_map import REG_MAP
 from models.votes import count_planes, reduce_binary, reduce_ternary
 from neuron_fabric.capture import write_capture
 from scripts.cli import replay

@@ -31,8 +31,8 @@ from models.line_packing import (
     pack_tern5,
     pack_ternary,
 )
-from models.nf_regs import REG_MAP
-from models.register_map import FieldAccess, Register
+from models.register_map import REG_MAP
+from models.register_types import FieldAccess, Register
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.drawings.sheet import BLUE, INK, PALE, TINTS, Box, Sheet

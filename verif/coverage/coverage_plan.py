@@ -17,9 +17,9 @@ from cocotbext.cxl.faults import CAMPAIGN
 from cocotbext.cxl.wire.messages import ReqOp, RwdOp
 from models.aggregated_line import AggregatedLine
 from models.commit_check import CommitCode
-from models.nf_regs import REG_MAP
 from models.regions import Cause, Kind, RegionConfig
-from models.register_map import Counts
+from models.register_map import REG_MAP
+from models.register_types import Counts
 from verif.coverage.cover_model import CoverModel, CoverPoint
 from verif.scoreboard.operations import Op
 

@@ -11,10 +11,10 @@ import pytest
 
 from models.commit_check import CommitCode
 from models.line_packing import Mode
-from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import Cause
-from models.register_map import FieldAccess
+from models.register_map import REG_MAP
+from models.register_types import FieldAccess
 from verif.regs import generate
 from verif.regs.generate import ROOT, RdlError, load, main
 from verif.tests.packed_structs import layout

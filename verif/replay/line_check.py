@@ -23,9 +23,9 @@ from models.line_packing import (
     unpack_binary,
     unpack_int,
 )
-from models.nf_regs import REG_MAP
 from models.regions import DeviceParams, planes_kept
-from models.register_map import Counts
+from models.register_map import REG_MAP
+from models.register_types import Counts
 from models.votes import planes_to_counts, reduce_binary, reduce_ternary
 from neuron_fabric import codec
 from verif.replay.epoch import EpochLines

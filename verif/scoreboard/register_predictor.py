@@ -19,10 +19,10 @@ from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD
 from models.commit_check import CommitCode, check_move
 from models.control_window import LINE_OF_BYTES, OUT_OF_BAND, ControlWindow, written_words
 from models.info_status_lines import unpack_words
-from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import RegionConfig, is_partial
-from models.register_map import (
+from models.register_map import REG_MAP
+from models.register_types import (
     WORD_BYTES,
     WORD_MASK,
     Counts,

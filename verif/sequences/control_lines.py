@@ -22,9 +22,9 @@ from models.control_window import (
     pack_line,
 )
 from models.line_packing import Mode
-from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, Cause, RegionConfig
-from models.register_map import WORD_BYTES
+from models.register_map import REG_MAP
+from models.register_types import WORD_BYTES
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import ILLEGAL
 

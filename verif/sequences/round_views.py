@@ -11,7 +11,6 @@ import cocotb
 from cocotbext.cxl.wire.messages import S2MDRS
 from models.info_status_lines import LineInfo, StatusView, unpack_words
 from models.line_packing import LINE_BYTES, Mode
-from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import (
     INFO_SELECTOR,
@@ -22,6 +21,7 @@ from models.regions import (
     RegionConfig,
     sum_selectors,
 )
+from models.register_map import REG_MAP
 from verif.sequences.base import ANY, NfSequence
 from verif.sequences.line_data import ZEROS, byte_enables, line_for
 from verif.sequences.pipeline_programs import ParkedBase

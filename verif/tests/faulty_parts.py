@@ -12,7 +12,7 @@ from models.commit_check import CommitCode
 from models.device import DeviceModel
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
-from models.register_map import Register
+from models.register_types import Register
 from verif.mem.memory_config import MemBeat
 from verif.mem.responder import MemResponder
 from verif.mem.store import MemStore
