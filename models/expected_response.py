@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MMessage
+from models.access_decode import Access, Cause
 from models.memory import ALL_BYTES
-from models.regions import Access, Cause
 
 
 class Difference(NamedTuple):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from models.access_decode import Cause
 from models.commit_check import CommitCode
 from models.line_packing import Mode
 from models.parameters import DeviceParams
-from models.regions import Cause
 from models.register_map import REG_MAP
 from models.register_types import FieldAccess
 from verif.regs import generate

@@ -23,7 +23,8 @@ from models.line_packing import (
     unpack_binary,
     unpack_int,
 )
-from models.regions import DeviceParams, planes_kept
+from models.parameters import DeviceParams
+from models.regions import planes_kept
 from models.register_map import REG_MAP
 from models.register_types import Counts
 from models.votes import planes_to_counts, reduce_binary, reduce_ternary

@@ -26,9 +26,8 @@ import numpy as np
 
 from models.commit_check import CommitCode, check_commit
 from models.line_packing import LINE_BYTES, U8, Mode, Tie, elements_per_line, lines_needed
-from models.parameters import DeviceParams
+from models.parameters import LINE_ADDRESS_BITS, DeviceParams
 from models.regions import (
-    LINE_ADDRESS_BITS,
     MAX_WORKERS,
     PLANE_COUNT,
     PLANE_SELECTOR,
