@@ -341,3 +341,21 @@ def unpack_fp32(lines: ArrayLike, count: int | None = None) -> F32:
     """Unpack FP32 lines uint8[n, 64] to float32[count], bit for bit (default: all elements)."""
     array = np.ascontiguousarray(np.asarray(lines, dtype=np.uint8)).reshape(-1)
     return array.view("<u4").astype(np.uint32).view(np.float32)[:count]
+
+
+# Bit 0 of each 2-bit code in a 512-bit line.
+_SIGN_BITS = int.from_bytes(b"\x55" * LINE_BYTES, "little")
+
+
+def illegal_codes(data: bytes, mode: Mode) -> int:
+    """Return the number of illegal elements in a 64-byte contribution.
+
+    G_TERNARY: codes 01 (gate 0, sign 1). G_TERN5: five elements for each illegal byte. Other modes
+    have none.
+    """
+    if mode is Mode.G_TERN5:
+        return TRITS_A_BYTE * sum(byte >= TERN5_CODES for byte in data)
+    if mode is not Mode.G_TERNARY:
+        return 0
+    word = int.from_bytes(data, "little")
+    return (word & ~(word >> 1) & _SIGN_BITS).bit_count()
