@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.int_sums import reduce_int, sum8_lines, sum16_lines
-from models.line_packing import F32, Mode, unpack_binary, unpack_ternary
+from models.line_packing import F32, unpack_binary, unpack_ternary
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import planes_kept
 from models.votes import reduce_binary, reduce_ternary

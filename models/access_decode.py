@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD, ReqOp, RwdOp
 from models.control_window import ControlWindow, whole_words
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
 from models.regions import (
     INFO_SELECTOR,

@@ -14,8 +14,9 @@ import numpy as np
 
 from models import fp32
 from models.int_sums import IntResult, reduce_int
-from models.line_packing import LINE_BYTES, Mode, Tie, illegal_codes
+from models.line_packing import LINE_BYTES, illegal_codes
 from models.memory import ZERO_LINE, merge
+from models.modes import Mode, Tie
 from models.regions import PLANE_SELECTOR, SUM8_SELECTOR, SUM16_SELECTOR, RegionConfig
 from models.votes import LowBitResult, reduce_binary, reduce_tern5, reduce_ternary
 

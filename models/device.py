@@ -30,8 +30,9 @@ from models.device_state import DeviceState
 from models.expected_response import AccessError, ExpectedResponse
 from models.explain import explain_access
 from models.info_status_lines import WORKERS_A_LINE, pack_words
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
 from models.memory import ALL_BYTES, UNKNOWN_LINE, ZERO_LINE, MemoryLine
+from models.modes import Mode
 from models.regions import RAW_SELECTOR, STATUS_SELECTOR, WORKER_LINES_SELECTOR
 
 ONES_LINE = b"\xff" * LINE_BYTES

@@ -15,8 +15,8 @@ from models.commit_check import CommitCode, check_commit, check_move
 from models.control_window import ControlWindow
 from models.expected_response import AccessError
 from models.info_status_lines import LineInfo, RegionStatus, StatusView
-from models.line_packing import Mode
 from models.memory import Memory, MemoryLine
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig, state_lines
 from models.register_map import REG_MAP

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models.int_sums import sum8_lines, sum16_lines
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.register_map import REG_MAP
 from models.register_types import WORD_MASK
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.commit_check import CommitCode, check_commit
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig, record_lines, state_lines
 from neuron_fabric.capacity import cost_model

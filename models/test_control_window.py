@@ -21,7 +21,7 @@ from models.control_window import (
     written_words,
 )
 from models.device import DeviceModel
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 

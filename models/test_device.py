@@ -13,7 +13,8 @@ from models.access_decode import Cause
 from models.commit_check import CommitCode
 from models.conftest import MEMORY_LINES, PARAMS, DeviceFixture, config, counts, lines
 from models.device import DeviceModel
-from models.line_packing import Mode, codes_to_lines
+from models.line_packing import codes_to_lines
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.votes import reduce_binary, reduce_ternary
 

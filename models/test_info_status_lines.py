@@ -14,7 +14,7 @@ from models.commit_check import CommitCode
 from models.conftest import PARAMS, DeviceFixture, config
 from models.device import DeviceModel
 from models.info_status_lines import LineInfo, StatusView, unpack_words
-from models.line_packing import Mode
+from models.modes import Mode
 
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 

@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from models import integer_codes
-from models.line_packing import Mode, unpack_int
+from models.line_packing import unpack_int
+from models.modes import Mode
 from neuron_fabric import codec
 from neuron_fabric.codec import Route
 

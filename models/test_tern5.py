@@ -12,15 +12,13 @@ from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.commit_check import CommitCode, check_commit
 from models.device import DeviceModel
 from models.line_packing import (
-    GATED,
-    Mode,
-    lines_needed,
     pack_tern5,
     pack_ternary,
     trits_to_lines,
     unpack_tern5,
     unpack_ternary,
 )
+from models.modes import GATED, Mode, lines_needed
 from models.parameters import DeviceParams
 from models.regions import RegionConfig, planes_kept, record_lines, state_lines
 from models.votes import planes_to_counts, reduce_tern5

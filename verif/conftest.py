@@ -20,7 +20,8 @@ from models.commit_check import CommitCode
 from models.device import DeviceModel
 from models.fp32 import ordered_sum
 from models.int_sums import reduce_int
-from models.line_packing import F32, U8, Mode, Tie, pack_int
+from models.line_packing import F32, U8, pack_int
+from models.modes import Mode, Tie
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from models.register_map import REG_MAP

@@ -8,7 +8,8 @@ import pytest
 from numpy.random import Generator
 
 from models.int_sums import SUM8_WORKERS, reduce_int, sum8_lines, sum16_lines
-from models.line_packing import LINE_BYTES, U8, Mode, Tie
+from models.line_packing import LINE_BYTES, U8
+from models.modes import Mode, Tie
 from models.myhdl.conftest import Datapath
 from models.votes import PLANES, reduce_binary, reduce_ternary
 

@@ -20,7 +20,7 @@ from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
-from models.line_packing import Mode
+from models.modes import Mode
 from neuron_fabric.capacity.cost_model import Coefficients, admits, place
 from neuron_fabric.capacity.network_times import fit_line, usual
 from neuron_fabric.capacity.profile_costs import costs_of

@@ -23,7 +23,7 @@ from statistics import median
 
 import numpy as np
 
-from models.line_packing import Mode, elements_per_line
+from models.modes import Mode, elements_per_line
 from models.parameters import DeviceParams
 from neuron_fabric.capture import TensorSpec, write_capture
 from neuron_fabric.errors import say

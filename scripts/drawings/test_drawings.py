@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from models.line_packing import Mode
+from models.modes import Mode
 from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.monitor.states import Mode as Job
 from scripts.common.errors import NfError

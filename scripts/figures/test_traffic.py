@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.line_packing import Mode, lines_needed
+from models.modes import Mode, lines_needed
 from models.parameters import DeviceParams
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.codec.routes import Route

@@ -18,14 +18,8 @@ from models.access_decode import Cause, Kind
 from models.aggregated_line import AggregatedLine
 from models.commit_check import CommitCode
 from models.fp32 import U32, add_bits, canonical
-from models.line_packing import (
-    TERN5_CODES,
-    Mode,
-    code_range,
-    elements_per_line,
-    illegal_codes,
-    unpack_int,
-)
+from models.line_packing import TERN5_CODES, code_range, illegal_codes, unpack_int
+from models.modes import Mode, elements_per_line
 from models.regions import SUM8_SELECTOR, SUM16_SELECTOR, RegionConfig
 from models.register_map import REG_MAP
 from models.votes import LowBitResult

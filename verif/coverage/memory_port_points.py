@@ -5,7 +5,7 @@ faults.
 
 from __future__ import annotations
 
-from models.line_packing import Mode
+from models.modes import Mode
 from models.register_map import REG_MAP
 from verif.axi import Resp
 from verif.coverage.coverage_plan import Points, class_of, codes

@@ -8,7 +8,7 @@ from __future__ import annotations
 from cocotbext.cxl.wire.messages import DevLoad, M2SRwD
 from models.access_decode import Cause, Kind
 from models.commit_check import CommitCode
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import STATUS_SELECTOR, RegionConfig
 from models.register_map import REG_MAP
 from verif.coverage.cover_model import CoverModel

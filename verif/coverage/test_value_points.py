@@ -10,7 +10,7 @@ import struct
 import numpy as np
 import pytest
 
-from models.line_packing import Mode, Tie
+from models.modes import Mode, Tie
 from models.regions import RegionConfig
 from models.votes import reduce_binary, reduce_ternary
 from verif.coverage.cover_model import CoverModel

@@ -10,7 +10,7 @@ from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD, RwdOp
 from models.access_decode import Cause, Kind, is_partial
 from models.commit_check import CommitCode
 from models.control_window import REGION_LINE, ControlWindow, written_words
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig, state_lines
 from models.register_map import REG_MAP

@@ -11,7 +11,7 @@ import pytest
 
 from models.access_decode import Cause
 from models.commit_check import CommitCode
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.register_map import REG_MAP
 from models.register_types import FieldAccess

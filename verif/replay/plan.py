@@ -25,7 +25,8 @@ from typing import Literal
 import numpy as np
 
 from models.commit_check import CommitCode, check_commit
-from models.line_packing import LINE_BYTES, U8, Mode, Tie, elements_per_line, lines_needed
+from models.line_packing import LINE_BYTES, U8
+from models.modes import Mode, Tie, elements_per_line, lines_needed
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
 from models.regions import (
     MAX_WORKERS,

@@ -19,9 +19,6 @@ from models.line_packing import (
     F32,
     LINE_BYTES,
     U8,
-    Mode,
-    elements_per_line,
-    lines_needed,
     pack_binary,
     pack_fp32,
     pack_ternary,
@@ -29,6 +26,7 @@ from models.line_packing import (
     unpack_fp32,
     unpack_ternary,
 )
+from models.modes import Mode, elements_per_line, lines_needed
 from models.votes import planes_to_counts
 from neuron_fabric import codec
 from verif.replay.plan import Lines

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models.commit_check import CommitCode, check_commit
 from models.device import DeviceModel
-from models.line_packing import Mode, Tie, lines_needed
+from models.modes import Mode, Tie, lines_needed
 from models.parameters import DeviceParams
 from models.regions import RegionConfig, state_lines
 from neuron_fabric.capture import CaptureError, TensorSpec

@@ -15,7 +15,7 @@ import numpy as np
 
 from cocotbext.cxl.wire.messages import ReqOp
 from models.commit_check import CommitCode, check_commit
-from models.line_packing import GATED, Mode
+from models.modes import GATED, Mode
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
 from models.regions import (
     INFO_SELECTOR,

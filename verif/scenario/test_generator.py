@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from models.commit_check import CommitCode, check_commit
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.data import DataError

@@ -17,7 +17,7 @@ from models.aggregated_line import AggregatedLine
 from models.commit_check import check_commit
 from models.device import DeviceModel
 from models.info_status_lines import WORKERS_A_LINE, StatusView, unpack_words
-from models.line_packing import GATED, Mode
+from models.modes import GATED, Mode
 from models.regions import MAX_WORKERS, STATUS_SELECTOR, WORKER_LINES_SELECTOR, RegionConfig
 from verif.scoreboard.operations import Op, describe
 from verif.scoreboard.quiescence import Quiescence

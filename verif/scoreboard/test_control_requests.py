@@ -14,7 +14,7 @@ from models.commit_check import CommitCode
 from models.control_window import REGION_LINE, pack_line
 from models.device import DeviceModel
 from models.info_status_lines import LineInfo, pack_words
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from verif.regs.axil_agent import AxiLiteAccess

@@ -11,7 +11,7 @@ import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SMessage, S2MMessage
 from models.info_status_lines import LineInfo, StatusView, pack_words, unpack_words
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import RegionConfig
 from verif.scoreboard.test_scoreboard import BINARY, FP32, IDENTITY, Bench, read, write, wrong
 

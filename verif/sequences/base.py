@@ -20,7 +20,7 @@ from cocotbext.cxl.wire.messages import (
     S2MMessage,
 )
 from models.commit_check import CommitCode
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import (
     INFO_SELECTOR,
     PLANE_COUNT,

@@ -22,7 +22,7 @@ from models.control_window import (
     ControlWindow,
     pack_line,
 )
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import INFO_SELECTOR, RegionConfig
 from models.register_map import REG_MAP
 from models.register_types import WORD_BYTES

@@ -10,7 +10,8 @@ import cocotb
 
 from cocotbext.cxl.wire.messages import S2MDRS
 from models.access_decode import Kind
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, RegionConfig
 from models.register_map import REG_MAP
 from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, Ram, parameter, rams

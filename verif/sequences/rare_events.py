@@ -8,7 +8,8 @@ from itertools import product
 
 from cocotbext.cxl.wire.messages import RwdOp
 from models.commit_check import CommitCode
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import VIEW_SELECTORS, RegionConfig
 from models.register_map import REG_MAP
 from verif.sequences.base import RACE_LIMIT, NfSequence

@@ -10,7 +10,8 @@ import cocotb
 
 from cocotbext.cxl.wire.messages import S2MDRS
 from models.info_status_lines import LineInfo, StatusView, unpack_words
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import (
     INFO_SELECTOR,

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from models.line_packing import Mode
+from models.modes import Mode
 from neuron_fabric.reducers.server_wire import (
     Ask,
     Done,

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import LINE_BYTES, U8, Mode, Tie, elements_per_line
+from models.line_packing import LINE_BYTES, U8
+from models.modes import Mode, Tie, elements_per_line
 from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig
 from models.register_map import REG_MAP

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import U8, Mode
+from models.line_packing import U8
+from models.modes import Mode
 from neuron_fabric.capacity.cost_model import MOST_ROUTES
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.reducers.server_wire import Submit

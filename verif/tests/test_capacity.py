@@ -8,7 +8,7 @@ from typing import Any
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.monitor import ObservedResponse
 from cocotbext.cxl.wire.messages import S2MNDR, DevLoad
-from models.line_packing import Mode
+from models.modes import Mode
 from models.register_map import REG_MAP
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig, Profile

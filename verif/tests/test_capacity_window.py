@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
 from cocotbext.cxl.wire.messages import DevLoad
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from verif.env.base_test import NfBaseTest

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.wire.crc import seal
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import INFO_SELECTOR, RegionConfig
 from models.register_map import REG_MAP
 from verif.env.base_test import NfBaseTest

@@ -15,7 +15,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from models.commit_check import CommitCode
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from models.register_map import REG_MAP

@@ -13,7 +13,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, with_timeout
 
 from models.commit_check import CommitCode
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from models.register_types import FieldAccess, byte_mask
