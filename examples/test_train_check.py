@@ -14,7 +14,7 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requir
 
 import torch
 
-from examples.check_variants import profile_of, spike, spike_at
+from examples.train_check_variants import profile_of, spike, spike_at
 from examples.workloads import WORKLOADS
 from neuron_fabric.profile import read_profile, sketch, traced_head
 from neuron_fabric.profile.draft_profile import draft

@@ -32,7 +32,7 @@ import torch._dynamo  # imported before the fork: DDP imports it in every rank
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from examples.check_variants import INT4, INT8, profile_of
+from examples.train_check_variants import INT4, INT8, profile_of
 from examples.workloads import Digits, DigitsResNet
 from neuron_fabric import attach
 from neuron_fabric.errors import LineError, say

@@ -14,27 +14,11 @@ import numpy as np
 
 from models import fp32
 from models.int_sums import IntResult, reduce_int
-from models.line_packing import LINE_BYTES, TERN5_CODES, TRITS_A_BYTE, Mode, Tie
+from models.line_packing import LINE_BYTES, illegal_codes
 from models.memory import ZERO_LINE, merge
-from models.reducers import LowBitResult, reduce_binary, reduce_tern5, reduce_ternary
+from models.modes import Mode, Tie
 from models.regions import PLANE_SELECTOR, SUM8_SELECTOR, SUM16_SELECTOR, RegionConfig
-
-# Bit 0 of each 2-bit code in a 512-bit line.
-_SIGN_BITS = int.from_bytes(b"\x55" * LINE_BYTES, "little")
-
-
-def illegal_codes(data: bytes, mode: Mode) -> int:
-    """Return the number of illegal elements in a 64-byte contribution.
-
-    G_TERNARY: codes 01 (gate 0, sign 1). G_TERN5: five elements for each illegal byte. Other modes
-    have none.
-    """
-    if mode is Mode.G_TERN5:
-        return TRITS_A_BYTE * sum(byte >= TERN5_CODES for byte in data)
-    if mode is not Mode.G_TERNARY:
-        return 0
-    word = int.from_bytes(data, "little")
-    return (word & ~(word >> 1) & _SIGN_BITS).bit_count()
+from models.votes import LowBitResult, reduce_binary, reduce_tern5, reduce_ternary
 
 
 def _stack(contributions: dict[int, bytes]) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:

@@ -7,17 +7,31 @@ Counts are in 64-byte lines. Spec: controller §2, second edition §7, §9, §10
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
 
 from models.control_window import CONTROL_LINES
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
-from models.regions import (
-    MAX_WORKERS,
-    SELECTOR_BITS,
-    CommitCode,
-    RegionConfig,
-    record_lines,
-    state_lines,
-)
+from models.regions import MAX_WORKERS, SELECTOR_BITS, RegionConfig, record_lines, state_lines
+
+
+class CommitCode(IntEnum):
+    """Result code of a commit, as in the region's STATUS register.
+
+    The lowest failing code is reported; of a reserved mode nothing else is checked.
+    """
+
+    OK = 0
+    WORKERS = 1
+    THRESHOLD = 2
+    LINES = 3
+    BASE_ALIGN = 4
+    WINDOW_MEMORY = 5
+    WINDOW_OVERLAP = 6
+    STATE_ALIGN = 7
+    STATE_MEMORY = 8
+    STATE_OVERLAP = 9
+    MODE = 10
+    PLANES = 11
 
 
 def _overlap(start_a: int, size_a: int, start_b: int, size_b: int) -> bool:

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.commit_check import CommitCode
 from models.device import DeviceModel
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig
+from models.regions import RegionConfig
 
 PARAMS = DeviceParams(mem_lines_log2=12)
 MEMORY_LINES = 4096

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from models.register_map import WORD_BYTES, WORD_MASK
+from models.register_types import WORD_BYTES, WORD_MASK
 
 CONTROL_LINES = 64
 CONTROL_WORDS = 16

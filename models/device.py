@@ -24,24 +24,16 @@ from cocotbext.cxl.wire.messages import (
     S2MMessage,
     completion_of,
 )
+from models.access_decode import READ_KINDS, Access, Cause, Kind, decode_access, is_partial
 from models.aggregated_line import AggregatedLine
 from models.device_state import DeviceState
 from models.expected_response import AccessError, ExpectedResponse
 from models.explain import explain_access
-from models.line_packing import LINE_BYTES, Mode
+from models.info_status_lines import WORKERS_A_LINE, pack_words
+from models.line_packing import LINE_BYTES
 from models.memory import ALL_BYTES, UNKNOWN_LINE, ZERO_LINE, MemoryLine
-from models.regions import (
-    RAW_SELECTOR,
-    READ_KINDS,
-    STATUS_SELECTOR,
-    WORKER_LINES_SELECTOR,
-    Access,
-    Cause,
-    Kind,
-    decode_access,
-    is_partial,
-)
-from models.views import WORKERS_A_LINE, pack_words
+from models.modes import Mode
+from models.regions import RAW_SELECTOR, STATUS_SELECTOR, WORKER_LINES_SELECTOR
 
 ONES_LINE = b"\xff" * LINE_BYTES
 

@@ -11,16 +11,16 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
 from models.aggregated_line import AggregatedLine
-from models.commit_check import check_commit, check_move
+from models.commit_check import CommitCode, check_commit, check_move
 from models.control_window import ControlWindow
-from models.expected_response import AccessError, RegionStatus
-from models.line_packing import Mode
+from models.expected_response import AccessError
+from models.info_status_lines import LineInfo, RegionStatus, StatusView
 from models.memory import Memory, MemoryLine
-from models.nf_regs import REG_MAP
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import MAX_WORKERS, CommitCode, RegionConfig, state_lines
-from models.register_map import Counts
-from models.views import LineInfo, StatusView
+from models.regions import MAX_WORKERS, RegionConfig, state_lines
+from models.register_map import REG_MAP
+from models.register_types import Counts
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS)
 """Event counters that do not depend on the micro-architecture."""

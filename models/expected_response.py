@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MMessage
+from models.access_decode import Access, Cause
 from models.memory import ALL_BYTES
-from models.regions import Access, Cause
 
 
 class Difference(NamedTuple):
@@ -116,17 +116,3 @@ class AccessError:
     ldid: int
     addr: int
     tag: int
-
-
-@dataclass(frozen=True)
-class RegionStatus:
-    """Status registers of a region, as far as they do not depend on the micro-architecture."""
-
-    committed: bool
-    code: int
-    epoch: int
-    done: bool
-    complete_lines: int
-    saturated: bool
-    illegal_seen: bool
-    closed: bool

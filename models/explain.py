@@ -6,20 +6,12 @@ from __future__ import annotations
 from itertools import groupby
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
+from models.access_decode import Access, Cause, Kind
 from models.aggregated_line import AggregatedLine
 from models.device_state import DeviceState
-from models.line_packing import Mode
 from models.memory import ALL_BYTES
-from models.regions import (
-    PLANE_SELECTOR,
-    RAW_SELECTOR,
-    SUM8_SELECTOR,
-    SUM16_SELECTOR,
-    Access,
-    Cause,
-    Kind,
-    RegionConfig,
-)
+from models.modes import Mode
+from models.regions import PLANE_SELECTOR, RAW_SELECTOR, SUM8_SELECTOR, SUM16_SELECTOR, RegionConfig
 
 _CAUSES = {
     Cause.UNSUPPORTED: "the opcode is not supported",

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.line_packing import LINE_BITS, LINE_BYTES, U8, Mode, contributions, unpack_int
-from models.reducers import U16, count_planes, planes_to_counts
+from models.line_packing import LINE_BITS, LINE_BYTES, U8, contributions, unpack_int
+from models.modes import Mode
+from models.votes import U16, count_planes, planes_to_counts
 
 I32 = NDArray[np.int32]
 SUM8_WORKERS = 16

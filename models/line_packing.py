@@ -7,11 +7,12 @@ A line is little-endian: element ``e`` starts at bit ``e * width``, and bit ``n`
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from models.modes import Mode, elements_per_line
 
 LINE_BYTES = 64
 LINE_BITS = 8 * LINE_BYTES
@@ -22,109 +23,9 @@ I16 = NDArray[np.int16]
 F32 = NDArray[np.float32]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
-
-
-MODE_MAX = 15
-"""Largest code of the field in CONFIG."""
-
-
-class Mode(IntEnum):
-    """Region mode, as coded in the CONFIG register."""
-
-    IDENTITY = 0
-    G_BINARY = 1
-    G_TERNARY = 2
-    FP32 = 3
-    G_INT4 = 4
-    G_INT8 = 5
-    G_TERN5 = 6
-
-    @classmethod
-    def _missing_(cls, value: object) -> Mode | None:
-        """Return a separate member RESERVED_n for a reserved code n (7..15), None for other values.
-
-        Iteration over Mode does not include it. A register may hold such a code; a commit refuses
-        it.
-        """
-        if not isinstance(value, int) or not 0 <= value <= MODE_MAX:
-            return None
-        member = int.__new__(cls, value)
-        member._name_, member._value_ = f"RESERVED_{value}", value
-        return member
-
-    @property
-    def reserved(self) -> bool:
-        """Return True for a reserved code, which a commit refuses."""
-        return self > Mode.G_TERN5
-
-    @property
-    def optional(self) -> bool:
-        """Return True for G_TERN5, which needs a build option; otherwise a commit refuses it."""
-        return self is Mode.G_TERN5
-
-    @property
-    def low_bit(self) -> bool:
-        """Return True for modes that count bits: G_BINARY, G_TERNARY, G_TERN5, G_INT4, G_INT8."""
-        return self in (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_TERN5) or self.bits > 0
-
-    @property
-    def bits(self) -> int:
-        """Return the bits of an integer code in G_INT4 and G_INT8; 0 in all other modes."""
-        return {Mode.G_INT4: 4, Mode.G_INT8: 8}.get(self, 0)
-
-    @property
-    def exact(self) -> bool:
-        """Return True for G_INT4, G_INT8 and G_TERN5, in which counters must not saturate.
-
-        A commit is refused if they could.
-        """
-        return self.bits > 0 or self is Mode.G_TERN5
-
-    def counts_to(self, workers: int) -> int:
-        """Return the highest value that a counter of a line can reach with this many workers."""
-        return 2 * workers if self is Mode.G_TERN5 else workers
-
-
-FIRST_EDITION = (Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
-"""Modes without integer codes and without build options."""
-GATED = (Mode.G_TERNARY, Mode.G_TERN5)
-"""Modes whose elements may be off; they have illegal codes."""
-
-
-class Tie(IntEnum):
-    """Result of a tied G_BINARY vote (the TIE_MINUS bit of CONFIG)."""
-
-    PLUS = 0
-    MINUS = 1
-
-
-_ELEMENTS = {
-    Mode.G_BINARY: 512,
-    Mode.G_TERNARY: 256,
-    Mode.FP32: 16,
-    Mode.G_INT4: 128,
-    Mode.G_INT8: 64,
-    Mode.G_TERN5: 320,
-}
 TRITS_A_BYTE = 5
 TERN5_CODES: int = 3**TRITS_A_BYTE
 """First illegal byte value in a G_TERN5 line."""
-
-
-def elements_per_line(mode: Mode) -> int:
-    """Return the number of elements in a line of ``mode``.
-
-    Raises:
-        ValueError: IDENTITY or a reserved mode, which has no elements.
-    """
-    if mode not in _ELEMENTS:
-        raise ValueError(f"mode {Mode(mode).name} has no elements, only bytes")
-    return _ELEMENTS[mode]
-
-
-def lines_needed(elements: int, mode: Mode) -> int:
-    """Return the number of lines that hold ``elements`` elements; the last may be padded."""
-    return -(-elements // elements_per_line(mode))
 
 
 def contributions(lines: ArrayLike, present: ArrayLike | None) -> tuple[U8, NDArray[np.bool_]]:
@@ -341,3 +242,21 @@ def unpack_fp32(lines: ArrayLike, count: int | None = None) -> F32:
     """Unpack FP32 lines uint8[n, 64] to float32[count], bit for bit (default: all elements)."""
     array = np.ascontiguousarray(np.asarray(lines, dtype=np.uint8)).reshape(-1)
     return array.view("<u4").astype(np.uint32).view(np.float32)[:count]
+
+
+# Bit 0 of each 2-bit code in a 512-bit line.
+_SIGN_BITS = int.from_bytes(b"\x55" * LINE_BYTES, "little")
+
+
+def illegal_codes(data: bytes, mode: Mode) -> int:
+    """Return the number of illegal elements in a 64-byte contribution.
+
+    G_TERNARY: codes 01 (gate 0, sign 1). G_TERN5: five elements for each illegal byte. Other modes
+    have none.
+    """
+    if mode is Mode.G_TERN5:
+        return TRITS_A_BYTE * sum(byte >= TERN5_CODES for byte in data)
+    if mode is not Mode.G_TERNARY:
+        return 0
+    word = int.from_bytes(data, "little")
+    return (word & ~(word >> 1) & _SIGN_BITS).bit_count()

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.commit_check import check_commit
-from models.line_packing import Mode
+from models.commit_check import CommitCode, check_commit
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig, record_lines, state_lines
+from models.regions import RegionConfig, record_lines, state_lines
 from neuron_fabric.capacity import cost_model
 from neuron_fabric.codec.routes import Route
 

@@ -12,20 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from models.line_packing import (
-    F32,
-    U8,
-    Mode,
-    Tie,
-    elements_per_line,
-    lines_needed,
-    unpack_binary,
-    unpack_ternary,
-)
+from models.line_packing import F32, U8, unpack_binary, unpack_ternary
 from models.line_packing import pack_binary as model_binary
 from models.line_packing import pack_fp32 as model_fp32
 from models.line_packing import pack_ternary as model_ternary
-from models.reducers import reduce_binary, reduce_ternary
+from models.modes import Mode, Tie, elements_per_line, lines_needed
+from models.votes import reduce_binary, reduce_ternary
 from neuron_fabric import codec
 from neuron_fabric.codec import numpy_engine
 from neuron_fabric.codec.engine import Engine, engine, using

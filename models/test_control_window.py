@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.commit_check import check_commit, check_move
+from models.access_decode import Cause, Kind
+from models.commit_check import CommitCode, check_commit, check_move
 from models.control_window import (
     CONTROL_LINES,
     REGION_LINE,
@@ -20,9 +21,9 @@ from models.control_window import (
     written_words,
 )
 from models.device import DeviceModel
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import Cause, CommitCode, Kind, RegionConfig
+from models.regions import RegionConfig
 
 HW = DeviceParams(regions=2, mem_lines_log2=10)
 BASE = 1 << 30

@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.access_decode import Cause
+from models.commit_check import CommitCode
 from models.conftest import MEMORY_LINES, PARAMS, DeviceFixture, config, counts, lines
 from models.device import DeviceModel
-from models.line_packing import Mode, codes_to_lines
+from models.line_packing import codes_to_lines
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.reducers import reduce_binary, reduce_ternary
-from models.regions import Cause, CommitCode
+from models.votes import reduce_binary, reduce_ternary
 
 ONES = b"\xff" * 64
 ZEROS = bytes(64)

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.commit_check import CommitCode
 from models.conftest import MEMORY_LINES, PARAMS, DeviceFixture, config
 from models.device import DeviceModel
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig
+from models.regions import RegionConfig
 
 MODES = [Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
 

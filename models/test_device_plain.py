@@ -6,11 +6,11 @@ import struct
 import pytest
 
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
+from models.commit_check import CommitCode
 from models.conftest import PARAMS, DeviceFixture, config, lines
 from models.device import DeviceModel
-from models.line_packing import Mode
 from models.memory import MemoryLine
-from models.regions import CommitCode
+from models.modes import Mode
 
 ONES = b"\xff" * 64
 ZEROS = bytes(64)

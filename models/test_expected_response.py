@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, DevLoad, DrsOp, MetaField, NdrOp
+from models.access_decode import Access, Kind
 from models.expected_response import ExpectedResponse
-from models.regions import Access, Kind
 
 ACCESS = Access(Kind.MEMORY, False, 0, memory_line=0)
 NDR = S2MNDR(NdrOp.CMP, 7, 1)

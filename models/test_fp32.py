@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import fp32
+from models.integer_codes import to_float32
 from models.line_packing import U8
-from models.quantize import to_float32
 
 INF, NAN, SIGN = 0x7F800000, 0x7FC00000, 0x80000000
 HARD = sorted(

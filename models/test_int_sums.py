@@ -15,8 +15,9 @@ from models.int_sums import (
     sum16_lines,
     sums_of_planes,
 )
-from models.line_packing import U8, Mode, code_range, elements_per_line
-from models.reducers import reduce_binary
+from models.line_packing import U8, code_range
+from models.modes import Mode, elements_per_line
+from models.votes import reduce_binary
 
 INTS = st.sampled_from([Mode.G_INT4, Mode.G_INT8])
 SHAPES = ("random", "smallest", "largest", "alternating", "one hot")

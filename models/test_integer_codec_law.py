@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from models.int_sums import reduce_int
-from models.line_packing import F32, Mode, unpack_int
+from models.line_packing import F32, unpack_int
+from models.modes import Mode
 from neuron_fabric import codec
 from neuron_fabric.codec import Route
 

@@ -10,7 +10,7 @@ import pytest
 from cocotbext.cxl.wire.messages import S2MDRS, DrsOp, M2SReq, ReqOp
 from models.conftest import DeviceFixture, config, lines
 from models.fp32 import ordered_sum
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import RegionConfig, records, state_lines
 
 WORKERS = 3

@@ -7,11 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.line_packing import (
-    Mode,
     code_range,
     codes_to_lines,
-    elements_per_line,
-    lines_needed,
     lines_to_codes,
     pack_binary,
     pack_fp32,
@@ -22,6 +19,7 @@ from models.line_packing import (
     unpack_int,
     unpack_ternary,
 )
+from models.modes import Mode, elements_per_line, lines_needed
 
 finite = st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=600)
 patterns = st.lists(st.integers(0, 2**32 - 1), max_size=40)

@@ -8,20 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.commit_check import check_commit
-from models.line_packing import FIRST_EDITION, Mode
+from models.access_decode import Access, Cause, Kind, decode_access
+from models.commit_check import CommitCode, check_commit
+from models.modes import FIRST_EDITION, Mode
 from models.parameters import DeviceParams
-from models.regions import (
-    Access,
-    Cause,
-    CommitCode,
-    Kind,
-    RegionConfig,
-    decode_access,
-    planes_kept,
-    record_lines,
-    state_lines,
-)
+from models.regions import RegionConfig, planes_kept, record_lines, state_lines
 
 PARAMS = DeviceParams(mem_lines_log2=12)
 MEMORY = 4096

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
-from models.register_map import WORD_MASK, Counts, Field, FieldAccess, byte_mask
+from models.register_map import REG_MAP
+from models.register_types import WORD_MASK, Counts, Field, FieldAccess, byte_mask
 
 SMALL = DeviceParams(regions=3, slots=16, cnt_w=4, mem_lines_log2=12)
 

@@ -9,21 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.commit_check import check_commit
+from models.commit_check import CommitCode, check_commit
 from models.device import DeviceModel
 from models.line_packing import (
-    GATED,
-    Mode,
-    lines_needed,
     pack_tern5,
     pack_ternary,
     trits_to_lines,
     unpack_tern5,
     unpack_ternary,
 )
+from models.modes import GATED, Mode, lines_needed
 from models.parameters import DeviceParams
-from models.reducers import planes_to_counts, reduce_tern5
-from models.regions import CommitCode, RegionConfig, planes_kept, record_lines, state_lines
+from models.regions import RegionConfig, planes_kept, record_lines, state_lines
+from models.votes import planes_to_counts, reduce_tern5
 
 MEMORY = 1 << 12
 HAS_IT = DeviceParams(mem_lines_log2=12, tern5=1)

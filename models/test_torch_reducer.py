@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: see require
 
 from models.fp32 import ordered_sum  # noqa: E402
 from models.line_packing import U8, pack_fp32, unpack_binary, unpack_ternary  # noqa: E402
-from models.reducers import reduce_binary, reduce_ternary  # noqa: E402
+from models.votes import reduce_binary, reduce_ternary  # noqa: E402
 from neuron_fabric.codec import Route, elements_of_line, unpack_net  # noqa: E402
 from neuron_fabric.reducers import torch_reducer  # noqa: E402
 from neuron_fabric.reducers.interface import Outcome, Part  # noqa: E402

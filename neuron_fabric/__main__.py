@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from neuron_fabric.arguments import intermixed
 from neuron_fabric.calibration import calibrate_command
 from neuron_fabric.capacity import capacity_command, scale_command
-from neuron_fabric.command_line import intermixed
 from neuron_fabric.errors import LineError, say, settle_output
-from neuron_fabric.hook import ddp_check_command
+from neuron_fabric.hook import exact_command
 from neuron_fabric.monitor import monitor_command
 from neuron_fabric.printable import one_line
 from neuron_fabric.profile import profile_command
@@ -29,7 +29,7 @@ VERBS = {
     "monitor": monitor_command,
     "capacity": capacity_command,
     "scale": scale_command,
-    "exact": ddp_check_command,
+    "exact": exact_command,
 }
 
 

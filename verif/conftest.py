@@ -15,15 +15,17 @@ import pytest
 from numpy.typing import NDArray
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
-from models import quantize
+from models import integer_codes as oracle
+from models.commit_check import CommitCode
 from models.device import DeviceModel
 from models.fp32 import ordered_sum
 from models.int_sums import reduce_int
-from models.line_packing import F32, U8, Mode, Tie, pack_int
-from models.nf_regs import REG_MAP
+from models.line_packing import F32, U8, pack_int
+from models.modes import Mode, Tie
 from models.parameters import DeviceParams
-from models.reducers import count_planes, reduce_binary, reduce_ternary
-from models.regions import CommitCode, RegionConfig
+from models.regions import RegionConfig
+from models.register_map import REG_MAP
+from models.votes import count_planes, reduce_binary, reduce_ternary
 from neuron_fabric.capture import write_capture
 from scripts.cli import replay
 from scripts.common.errors import BuildError
@@ -279,7 +281,7 @@ def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
     if mode.bits:
         flat, u = x.reshape(len(x), x[0].size), _oracle_scales(x, mode)
         codes = [
-            [quantize.code(v, u[n // quantize.BUCKET], mode) for n, v in enumerate(own.tolist())]
+            [oracle.code(v, u[n // oracle.BUCKET], mode) for n, v in enumerate(own.tolist())]
             for own in flat
         ]
         return np.stack([pack_int(own, mode) for own in codes])
@@ -289,8 +291,8 @@ def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
 def _oracle_scales(x: F32, mode: Mode) -> list[float]:
     """Return the scale u of each bucket of float32[W, *shape], computed element by element."""
     values = np.abs(x.reshape(len(x), x[0].size)).max(axis=0).tolist()
-    firsts = range(0, len(values), quantize.BUCKET)
-    return [quantize.scale(max(values[n : n + quantize.BUCKET]), mode) for n in firsts]
+    firsts = range(0, len(values), oracle.BUCKET)
+    return [oracle.scale(max(values[n : n + oracle.BUCKET]), mode) for n in firsts]
 
 
 def expected_outputs(
@@ -320,7 +322,7 @@ def expected_outputs(
         u = _oracle_scales(x, mode)
         sums = reduce_int(lines, mode).sums.reshape(-1)[: x[0].size]
         means = [
-            quantize.mean(total, u[n // quantize.BUCKET], len(x))
+            oracle.mean(total, u[n // oracle.BUCKET], len(x))
             for n, total in enumerate(sums.tolist())
         ]
         return {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, repeat
 
 from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.link.partner import WireFlit
+from cocotbext.cxl.wire.flits import WireFlit
 from cocotbext.cxl.wire.packer import PackOptions
 
 Damage = Callable[[WireFlit], WireFlit]

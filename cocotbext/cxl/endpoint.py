@@ -18,7 +18,8 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from cocotbext.cxl import __version__
 from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.errors import CxlError, ErrorLog
-from cocotbext.cxl.link.partner import LinkPartner, WireFlit
+from cocotbext.cxl.link.partner import LinkPartner
+from cocotbext.cxl.wire.flits import WireFlit
 from cocotbext.cxl.wire.messages import Message
 
 TxT = TypeVar("TxT", bound=Message)

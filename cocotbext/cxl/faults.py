@@ -20,12 +20,12 @@ from enum import Enum
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
-from cocotbext.cxl.link.partner import HostLink, WireFlit
+from cocotbext.cxl.link.partner import HostLink
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.control import Llcrd, RetryAck, RetryFrame, RetryReq, decode_control
 from cocotbext.cxl.wire.crc import FLIT_BITS, PAYLOAD_MASK
-from cocotbext.cxl.wire.flits import Direction, ProtocolCode, is_control
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, WireFlit, is_control
 
 MAX_BURST = 14
 """Longest burst that the CRC detects at any position of the flit (spec: link spec §2)."""

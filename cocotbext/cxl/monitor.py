@@ -20,9 +20,8 @@ from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.endpoint import PinUser
 from cocotbext.cxl.errors import ErrorLog
 from cocotbext.cxl.link.flit_event import FlitEvent
-from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.link.tracker import LinkTracker
-from cocotbext.cxl.wire.flits import Direction
+from cocotbext.cxl.wire.flits import Direction, WireFlit
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 
 

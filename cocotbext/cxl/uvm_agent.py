@@ -23,8 +23,9 @@ from pyuvm import (
 from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.errors import CxlError, ErrorLog
-from cocotbext.cxl.host import CxlMemHost, Transaction
+from cocotbext.cxl.host import CxlMemHost
 from cocotbext.cxl.monitor import CxlMemMonitor
+from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp, S2MMessage
 
 

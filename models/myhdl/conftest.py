@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from models.line_packing import LINE_BITS, LINE_BYTES, U8, Mode
+from models.line_packing import LINE_BITS, LINE_BYTES, U8
+from models.modes import Mode
 from models.myhdl.convert import Twin
 from models.myhdl.stepper import Stepper
 

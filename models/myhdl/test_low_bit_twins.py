@@ -8,9 +8,10 @@ import pytest
 from numpy.random import Generator
 
 from models.int_sums import SUM8_WORKERS, reduce_int, sum8_lines, sum16_lines
-from models.line_packing import LINE_BYTES, U8, Mode, Tie
+from models.line_packing import LINE_BYTES, U8
+from models.modes import Mode, Tie
 from models.myhdl.conftest import Datapath
-from models.reducers import PLANES, reduce_binary, reduce_ternary
+from models.votes import PLANES, reduce_binary, reduce_ternary
 
 DRAWS = 6
 """Lines per mode in every change; each has several contributions to 512 counters, votes and

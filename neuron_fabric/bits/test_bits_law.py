@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuron_fabric.bits import Layer, Option, assignment, lgreco, route_errors, settle
+from neuron_fabric.bits import Assignment, Layer, Option, lgreco, lgreco_rule, route_errors, settle
 from neuron_fabric.capture import Capture
 from neuron_fabric.codec import Route
 from neuron_fabric.codec.draws import Key
-from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 
 SHIPPED = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 SHARES = {"FP32": 0.0, "G_BINARY": 0.72, "G_TERNARY": 0.55, "G_INT4": 0.31, "G_INT8": 0.018}
 """Norm of the error over that of the gradient, as in runtime.md section 6."""
 
 
-def everywhere(layers: list[Layer], route: str) -> assignment.Assignment:
+def everywhere(layers: list[Layer], route: str) -> Assignment:
     return dict.fromkeys((layer.name for layer in layers), route)
 
 
@@ -51,10 +51,10 @@ def least_cost(layers: list[Layer], allowed: float) -> float:
     for routes in itertools.product(*(layer.options for layer in layers)):
         chosen = [layer.options[route] for layer, route in zip(layers, routes, strict=True)]
         steps = sum(
-            np.ceil(one.error / allowed * assignment.ERROR_BUCKETS) if one.error > 0 else 0
+            np.ceil(one.error / allowed * lgreco_rule.ERROR_BUCKETS) if one.error > 0 else 0
             for one in chosen
         )
-        if steps <= assignment.ERROR_BUCKETS:
+        if steps <= lgreco_rule.ERROR_BUCKETS:
             cost = min(cost, sum(one.cost for one in chosen))
     return cost
 
@@ -64,10 +64,10 @@ def least_cost(layers: list[Layer], allowed: float) -> float:
 def test_lgreco_is_the_best_within_the_error(layers: list[Layer], alpha: float) -> None:
     reference = everywhere(layers, "2 bits")
     chosen = lgreco(layers, reference, alpha)
-    allowed = alpha * assignment.error_of(layers, reference)
-    best, now = least_cost(layers, allowed), assignment.cost_of(layers, reference)
-    assert assignment.cost_of(layers, chosen) == min(best, now)
-    assert chosen == reference or assignment.error_of(layers, chosen) <= allowed
+    allowed = alpha * lgreco_rule.error_of(layers, reference)
+    best, now = least_cost(layers, allowed), lgreco_rule.cost_of(layers, reference)
+    assert lgreco_rule.cost_of(layers, chosen) == min(best, now)
+    assert chosen == reference or lgreco_rule.error_of(layers, chosen) <= allowed
     assert lgreco(layers[::-1], reference, alpha).keys() == chosen.keys()
 
 
@@ -125,7 +125,7 @@ def test_errors_of_the_shipped_capture() -> None:
     for step in capture.steps:
         for name, workers in capture.load(step).items():
             for rank, x in enumerate(workers.reshape(len(workers), -1)):
-                if x.size >= LEAST:
+                if x.size >= LEAST_ELEMENTS:
                     norm += float(np.sum(x.astype(np.float64) ** 2))
                     for route, error in route_errors(x, Key(1, step, rank, name)).items():
                         lost[Route(route)] += error

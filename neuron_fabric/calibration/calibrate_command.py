@@ -16,24 +16,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from neuron_fabric.calibration.calibrating import (
-    MOST_SEEDS,
-    SEEDS,
-    Asked,
-    Bar,
-    Trainings,
-    calibrate,
-)
+from neuron_fabric.arguments import real, whole
+from neuron_fabric.calibration.calibrating import Asked, Trainings, calibrate
 from neuron_fabric.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
+from neuron_fabric.calibration.verification import MOST_SEEDS, SEEDS, Bar
 from neuron_fabric.capacity.substrate import read_substrate
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.command_line import real, whole
 from neuron_fabric.errors import say
+from neuron_fabric.launcher import run_workers
 from neuron_fabric.output import check_output
-from neuron_fabric.profile.profile_command import PROTECT, kinds_of, routes_of
+from neuron_fabric.profile.profile_arguments import PROTECT, kinds_of, routes_of
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
-from neuron_fabric.workers import run_workers
 
 HELP = "measure a training and write an operating profile for it"
 EXAMPLES = """examples:

@@ -8,18 +8,13 @@ a given function.
 from __future__ import annotations
 
 import copy
-import dataclasses
-import json
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Literal
 
 from neuron_fabric.calibration.calibration_job import (
     CalibrationError,
@@ -28,174 +23,29 @@ from neuron_fabric.calibration.calibration_job import (
     read_report,
     write_job,
 )
+from neuron_fabric.calibration.measurements import read_rows, samples_of
+from neuron_fabric.calibration.verification import SEEDS, Bar, Verification, in_fp32, verify
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import say
 from neuron_fabric.monitor import log
-from neuron_fabric.monitor.bench import readings
-from neuron_fabric.monitor.job_plan import Signal
-from neuron_fabric.monitor.signals import Reading
-from neuron_fabric.output import write_text
+from neuron_fabric.monitor.recordings import readings
+from neuron_fabric.monitor.signals import Reading, Signal
 from neuron_fabric.profile.draft_profile import draft
-from neuron_fabric.profile.model_sketch import Parameter
 from neuron_fabric.profile.profile_file import write_profile
 from neuron_fabric.profile.profile_types import (
-    FULL,
     STEADY,
-    WARMUP,
     Calibration,
     Kind,
     Phases,
     Profile,
-    Reference,
     Region,
     Rule,
-    Spread,
     Steady,
-    ValidFor,
     Warmup,
+    warmup_of,
 )
 from neuron_fabric.profile.route_rule import apply_rule, codes_that_pass
-from neuron_fabric.profile.samples import MORE, SUMS, Samples, Way, samples_path, write_samples
-from neuron_fabric.typed import typed
-
-# Measurements of a training: a header, and a row of float64 for each sample. A training that is
-# stopped or killed leaves all rows that were whole.
-
-ABOUT, ROWS = "about.json", "rows.f64"
-DECODES = ("vote", "net")
-NAMES = (*SUMS, *MORE)
-"""Statistics of a row, see `shadow_run`."""
-LEAST_WARMUP = 3
-"""First step with an effect, as in `attach`: DDP rebuilds its buckets after the first step."""
-F64 = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class About:
-    """Header of the measurements.
-
-    Attributes:
-        workers: Number of workers.
-        every: Steps between samples.
-        routes: Routes that were measured.
-        parameters: Parameters of the model.
-        steps: Steps of the whole training, if the script has announced them.
-        valid_for: Conditions of the training that are known.
-    """
-
-    workers: int
-    every: int
-    routes: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
-    steps: int | None = None
-    valid_for: ValidFor = field(default_factory=ValidFor)
-
-    @property
-    def ways(self) -> list[tuple[str, str]]:
-        """Return (route, decode) in the order of a row; integer codes have one decoding, "vote"."""
-        return [
-            (route, decode)
-            for route in self.routes
-            for decode in (("vote",) if Route(route).codes else DECODES)
-        ]
-
-    @property
-    def trained(self) -> list[Parameter]:
-        """Return the trainable parameters, in the order of a row."""
-        return [one for one in self.parameters if one.trainable]
-
-
-class RowWriter:
-    """Writer of the measurements, used on rank 0; its constructor and methods raise OSError."""
-
-    def __init__(self, folder: Path, about: About) -> None:
-        write_text(folder / ABOUT, json.dumps(dataclasses.asdict(about)))
-        self._about = about
-        self._file: BinaryIO = (folder / ROWS).open("wb", buffering=0)
-
-    def put(self, step: int, found: Mapping[tuple[str, str, str], Mapping[str, float]]) -> None:
-        """Append the row of a sample.
-
-        Args:
-            step: Training step.
-            found: Statistics (see `shadow_run`) by parameter, route and decode; 0 is written for
-                those that are missing.
-        """
-        row = [
-            found[key][name] if (key := (one.name, *way)) in found else 0.0
-            for way in self._about.ways
-            for name in NAMES
-            for one in self._about.trained
-        ]
-        self._file.write(np.array([step, *row], np.float64).tobytes())
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def read_rows(folder: Path) -> tuple[About, NDArray[np.int64], F64]:
-    """Read the measurements of a training, without a last row that was cut off.
-
-    Returns:
-        Header, steps int64[n], and sums float64[n, ways, statistics, parameters].
-
-    Raises:
-        CalibrationError: Nothing was measured, or the files are damaged.
-    """
-    todo = "does the script call attach(model) of neuron_fabric.hook, and train"
-    try:
-        about = typed(About, read_object(folder / ABOUT))
-        data = np.frombuffer((folder / ROWS).read_bytes(), np.uint8)
-    except FileNotFoundError:
-        raise CalibrationError("calibrate", "nothing was measured", todo) from None
-    except (OSError, DataError) as error:
-        raise CalibrationError(folder, f"is damaged ({error})", "calibrate again") from None
-    shape = (len(about.ways), len(NAMES), len(about.trained))
-    width = 1 + int(np.prod(shape))
-    whole = data.size // (8 * width)
-    if whole == 0:
-        raise CalibrationError("calibrate", "no sample was taken", todo)
-    rows = data[: whole * 8 * width].view(np.float64).reshape(whole, width)
-    return about, rows[:, 0].astype(np.int64), rows[:, 1:].reshape(whole, *shape)
-
-
-def warmup_of(warmup: float, steps: int | None) -> int:
-    """Return the number of warm-up steps (in FP32) of a training of ``steps``; at least 3.
-
-    ``warmup`` is a number of steps, or a share of ``steps`` if it is below 1; a share of None
-    counts as 0.
-    """
-    return max(LEAST_WARMUP, round(warmup * (steps or 0)) if warmup < 1 else round(warmup))
-
-
-def samples_of(about: About, steps: NDArray[np.int64], sums: F64, warmup: int) -> Samples:
-    """Return the samples of a training by phase; its first ``warmup`` steps are the warm-up.
-
-    Args:
-        about: Header of the measurements.
-        steps: Step of each sample, int64[n].
-        sums: Statistics float64[n, ways, statistics, parameters].
-        warmup: Number of warm-up steps.
-    """
-    phases = {WARMUP: steps < warmup, STEADY: steps >= warmup}
-    trained: Sequence[Parameter] = about.trained
-    found = {
-        Way(phase, route, decode): {
-            name: np.ascontiguousarray(sums[inside, n, k]) for k, name in enumerate(NAMES)
-        }
-        for phase, inside in phases.items()
-        if inside.any()
-        for n, (route, decode) in enumerate(about.ways)
-    }
-    return Samples(
-        about.workers,
-        tuple(one.name for one in trained),
-        tuple(one.elements for one in trained),
-        {phase: steps[inside] for phase, inside in phases.items() if inside.any()},
-        found,
-    )
-
+from neuron_fabric.profile.samples import Samples, samples_path, write_samples
 
 # Loss impact of a single region, from the end of the warm-up on.
 #
@@ -259,11 +109,6 @@ def judged(region: Region, impact: float) -> Region:
     return in_fp32(region, why) if impact > MOST else region
 
 
-def in_fp32(region: Region, why: str = "") -> Region:
-    """Return the profile region with route FP32 in all phases; ``why`` is the reason to show."""
-    return replace(region, phases={WARMUP: FULL, STEADY: replace(FULL, why=why)})
-
-
 def isolated(profile: Profile, name: str | None, warm: int) -> Profile:
     """Return the profile with only region ``name`` low-bit; all others use FP32 (None: all do).
 
@@ -308,197 +153,6 @@ def mean_loss(steps: Sequence[Reading], warm: int) -> float:
         todo = "call rt.observe(loss) after each backward"
         raise CalibrationError("--impact", "the script has observed no loss", todo)
     return statistics.fmean(losses)
-
-
-# Verification of a profile by whole trainings, and the regions that are given up on the way.
-#
-# The rule judges gradients step by step; their effect on a training, above all by its optimizer,
-# shows only in the metric. A training with the profile and one in FP32 with the same seed draw the
-# same batches and start from the same weights, so that their difference is judged and not their
-# means: the 95 % interval of the mean difference (Student's t) must lie within the tolerance
-# (non-inferiority test). A profile is thus verified by evidence that it is near FP32, not by a lack
-# of evidence that it is not.
-
-ROUNDS = 4
-"""Greatest number of regions that are given up, one a round."""
-SEEDS = 3
-T975 = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Student's t at 97.5 % for 2 to 9 degrees of freedom: `SEEDS` to `MOST_SEEDS` seeds."""
-MOST_SEEDS = SEEDS + len(T975) - 1
-Better = Literal["higher", "lower", "either"]
-
-
-@dataclass(frozen=True)
-class Paired:
-    """Differences between two groups of trainings with the same seeds, seed by seed.
-
-    Attributes:
-        mean: Mean difference.
-        half: Half the width of its 95 % interval, the smallest difference that the seeds could
-            show. Both are NaN if a value is not finite.
-        seeds: Number of seeds.
-    """
-
-    mean: float
-    half: float
-    seeds: int
-
-    @staticmethod
-    def of(full: Sequence[float], values: Sequence[float]) -> Paired:
-        """Return the statistics of the differences ``values`` - ``full``, seed by seed."""
-        off = spread([b - a for a, b in zip(full, values, strict=True)])
-        n = len(values)
-        return Paired(off.mean, T975[n - SEEDS] * off.std / math.sqrt(n), n)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Return the 95 % interval of the mean difference, (low, high)."""
-        return self.mean - self.half, self.mean + self.half
-
-    def lines(self, fp32: Spread) -> list[str]:
-        """Return the result as lines of text, with a warning if the resolution is too low.
-
-        ``fp32`` is the mean and deviation of the metric in FP32.
-        """
-        low, high = self.interval
-        share = f" ({self.half / abs(fp32.mean):.2%} of FP32's mean)" if fp32.mean else ""
-        out = [
-            f"difference by seed: mean {self.mean:+.4g}, 95 % interval {low:+.4g} to {high:+.4g}",
-            f"smallest damage that {self.seeds} seeds could have shown: {self.half:.4g}{share}",
-        ]
-        if not self.half <= SHARE * abs(fp32.mean):
-            out.append(f"warning: that is above {SHARE:.0%} of the metric; more --seeds show less")
-        return out
-
-
-SHARE = 0.01
-"""Tolerance, and resolution without a warning, as a share of the metric."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Criterion of a verification: accepted distance of a profile's metric from FP32.
-
-    Attributes:
-        within: Tolerance in units of the metric; None for 1 % of the mean of FP32.
-        better: Side of FP32 on which every difference is accepted.
-        means: Whether to judge the mean difference instead of its 95 % interval.
-    """
-
-    within: float | None = None
-    better: Better = "either"
-    means: bool = False
-
-    def band(self, fp32: Spread) -> float:
-        """Return the tolerance in units of the metric."""
-        return self.within if self.within is not None else SHARE * abs(fp32.mean)
-
-    def near(self, fp32: Spread, *offs: float) -> bool:
-        """Return whether all differences ``offs`` are within the tolerance; NaN is not."""
-        sides = {"either": 0.0, "higher": -1.0, "lower": 1.0}
-        side = sides[self.better]
-        return all((side * off if side else abs(off)) <= self.band(fp32) for off in offs)
-
-    def passed(self, fp32: Spread, found: Paired) -> bool:
-        """Return whether differences ``found`` meet the criterion of a verified profile."""
-        return self.near(fp32, *([found.mean] if self.means else found.interval))
-
-
-@dataclass(frozen=True)
-class Verification:
-    """Result of a verification.
-
-    Attributes:
-        profile: The profile, verified or not.
-        fp32: Metric of the trainings in FP32.
-        table: (name, metric by seed): of FP32, and of the trainings of each round.
-        paired: Differences of the last round.
-    """
-
-    profile: Profile
-    fp32: Spread
-    table: Sequence[tuple[str, Sequence[float]]]
-    paired: Paired
-
-
-def verify(
-    profile: Profile,
-    metric: str,
-    full: Sequence[float],
-    again: Callable[[Profile], Sequence[float]],
-    bar: Bar,
-    keep: Callable[[Profile], None],
-    tell: Callable[[str], None],
-) -> Verification:
-    """Compare trainings by the profile with those in FP32; move regions to FP32 until it passes.
-
-    After a round in which the mean difference exceeds the tolerance, the weakest low-bit region is
-    set to FP32, at most `ROUNDS` times. If only the interval exceeds it, one low-bit region less
-    would not make it narrower: the seeds are too few, and the verification ends.
-
-    Args:
-        profile: Profile made by the rule.
-        metric: Name of the metric.
-        full: Metric of the trainings in FP32, by seed.
-        again: Function that trains with a profile and the same seeds, and returns the metrics.
-        bar: Accepted distance.
-        keep: Receives every profile on the way.
-        tell: Receives a line for each region that is set to FP32.
-
-    Raises:
-        CalibrationError: The metric of FP32 is not finite.
-    """
-    fp32, table = spread(full), [("FP32", full)]
-    if math.isnan(fp32.mean):
-        what = f"{metric} of the trainings in FP32 is not finite"
-        raise CalibrationError("calibrate", what, "choose other arguments for the script")
-    profile = replace(profile, reference=Reference(metric, fp32))
-    keep(profile)
-    for number in range(ROUNDS + 1):
-        values = again(profile)
-        table.append((f"round {number + 1}", values))
-        found, paired = spread(values), Paired.of(full, values)
-        if bar.passed(fp32, paired):
-            reference = Reference(metric, fp32, found, paired.interval)
-            profile = replace(profile, verified=True, reference=reference)
-            keep(profile)
-            break
-        worst = weakest(profile)
-        if number == ROUNDS or worst is None or bar.near(fp32, paired.mean):
-            break
-        tell(f"{metric} {found.mean:.4f} against {fp32.mean:.4f} in FP32: {worst.name} in FP32")
-        why = f"verification missed, cosine {cosine_of(worst):.3f} least above its floor"
-        regions = tuple(in_fp32(one, why) if one is worst else one for one in profile.regions)
-        profile = replace(profile, regions=regions, verified=False)
-        keep(profile)
-        if weakest(profile) is None:
-            break
-    return Verification(profile, fp32, table, paired)
-
-
-def spread(values: Sequence[float]) -> Spread:
-    """Return mean and standard deviation of two or more values; NaN if one is not finite."""
-    if not all(map(math.isfinite, values)):
-        return Spread(math.nan, math.nan)
-    return Spread(statistics.fmean(values), statistics.stdev(values))
-
-
-def cosine_of(region: Region) -> float:
-    """Return the lowest cosine measured for the region's route in the steady phase."""
-    steady = region.phases[STEADY]
-    return region.measured[STEADY][steady.route.value][steady.decode]["cosine"][0]
-
-
-def weakest(profile: Profile) -> Region | None:
-    """Return the low-bit region with the least margin of its cosine above the floor of its route.
-
-    None if no region is low-bit. Floors differ, so cosines of different routes cannot be compared.
-    """
-
-    def above(region: Region) -> float:
-        return cosine_of(region) - profile.rule.floor.of(region.phases[STEADY].route)
-
-    return min((one for one in profile.regions if one.low_bit), key=above, default=None)
 
 
 @dataclass(frozen=True)

@@ -21,22 +21,23 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.calibration.calibrating import NAMES, About, RowWriter
 from neuron_fabric.calibration.calibration_job import Job, Report, write_report
+from neuron_fabric.calibration.measurements import NAMES, About, RowWriter
 from neuron_fabric.codec import Route
-from neuron_fabric.comm_hooks import ForwardHook
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.attach_checks import check_model, warn
 from neuron_fabric.hook.bucket_hook import DTYPES, BucketRouter, bucket_hook
+from neuron_fabric.hook.error_feedback import signal_of, values_of
+from neuron_fabric.hook.hook_state import ForwardHook
 from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.training_conditions import ConditionProbe, valid_for
 from neuron_fabric.hook.training_session import Controls, TrainingSession
 from neuron_fabric.monitor import StepReport
-from neuron_fabric.monitor.consensus import random_margin
+from neuron_fabric.monitor.signals import random_margin
 from neuron_fabric.profile import PhaseRoute, sketch
-from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.profile.model_sketch import head_of, last_weight
 from neuron_fabric.profile.portability import Conditions
+from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import F32, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.wrapped import bare_model
@@ -310,13 +311,13 @@ class ShadowRouter(BucketRouter):
     def _votes(self, bucket: dist.GradBucket) -> list[payload.Vote]:
         """Return one packed contribution per measured route for each large parameter in the bucket.
 
-        Large means at least `LEAST` elements.
+        Large means at least `LEAST_ELEMENTS` elements.
         """
         return self._packed(
             [
-                payload.signal_of(name, "", gradient.view(-1), how, None, shadow=True)
+                signal_of(name, "", gradient.view(-1), how, None, shadow=True)
                 for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
-                if parameter.numel() >= LEAST
+                if parameter.numel() >= LEAST_ELEMENTS
                 for name in [self.names[id(parameter)]]
                 for how in self._hows
             ]
@@ -352,7 +353,7 @@ class ShadowRouter(BucketRouter):
                 more = (vote.units, self.workers)
                 payload.decode(outcome.parts[part], route, False, first, out, s, present, *more)
                 decoded = {"vote": out}
-            m = payload.values_of(vote.view)
+            m = values_of(vote.view)
             for name, d in decoded.items():
                 key = (vote.name, route.value, name)
                 self.found[key] = shadow_sums(m, d, net, self.workers, sums[n])
@@ -366,7 +367,7 @@ def _own(votes: Sequence[payload.Vote], hows: Sequence[PhaseRoute]) -> Any:
     rows, norm = [], 0.0
     for n, vote in enumerate(votes):
         if n % len(hows) == 0:
-            values: F32 = payload.values_of(vote.view)
+            values: F32 = values_of(vote.view)
             norm = squared(values)
         rows += [norm, float(vote.packed.zeros), float(vote.packed.open_gates)]
     return np.array(rows, np.float64)

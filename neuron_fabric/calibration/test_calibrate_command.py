@@ -23,12 +23,12 @@ from neuron_fabric.capacity.cost_model import Device
 from neuron_fabric.capacity.substrate import shipped, write_substrate
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import CaptureError
+from neuron_fabric.launcher import run_workers
 from neuron_fabric.monitor import log
 from neuron_fabric.profile import PhaseRoute, read_profile
 from neuron_fabric.profile.profile_types import ValidFor
 from neuron_fabric.profile.samples import samples_path
 from neuron_fabric.tests.python_process import ROOT, run_python
-from neuron_fabric.workers import run_workers
 
 TRAINING = """
 import os, sys

@@ -19,18 +19,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: see require
 import numpy as np
 
 from neuron_fabric.calibration import calibrating
-from neuron_fabric.calibration.calibrating import (
-    Asked,
-    Bar,
-    Better,
-    Paired,
-    Trainings,
-    Verification,
-    calibrate,
-    read_rows,
-    spread,
-    verify,
-)
+from neuron_fabric.calibration.calibrating import Asked, Trainings, calibrate
 from neuron_fabric.calibration.calibration_job import (
     CalibrationError,
     Job,
@@ -41,14 +30,28 @@ from neuron_fabric.calibration.calibration_job import (
     write_job,
     write_report,
 )
+from neuron_fabric.calibration.measurements import NAMES, ROWS, About, RowWriter, read_rows
 from neuron_fabric.calibration.shadow_run import shadow_sums
+from neuron_fabric.calibration.verification import (
+    MOST_SEEDS,
+    ROUNDS,
+    SEEDS,
+    T975,
+    Bar,
+    Better,
+    Paired,
+    Verification,
+    spread,
+    verify,
+    weakest,
+)
 from neuron_fabric.codec import Route
 from neuron_fabric.data import read_object
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile, Region, read_profile
 from neuron_fabric.profile.profile_command import run as profile_verb
-from neuron_fabric.profile.profile_types import FULL, Floor, ModelId, Spread, ValidFor
+from neuron_fabric.profile.profile_types import FULL, Floor, ModelId, Spread, ValidFor, warmup_of
 from neuron_fabric.profile.route_rule import apply_rule, codes_that_pass
 from neuron_fabric.profile.samples import Samples, Way, read_samples, samples_path, write_samples
 from neuron_fabric.tests.ddp.shadow_cases import naive_statistics
@@ -74,15 +77,15 @@ def put_rows(folder: Path, steps: int, about_steps: int | None = STEPS) -> None:
     The cosines are COSINES for the vote of G_BINARY, CODES for integer codes, and 0.2 otherwise.
     """
     routes = ("G_BINARY", "G_TERNARY", *CODES)
-    about = calibrating.About(4, EVERY, routes, parameters(), about_steps, VALID)
-    rows = calibrating.RowWriter(folder, about)
+    about = About(4, EVERY, routes, parameters(), about_steps, VALID)
+    rows = RowWriter(folder, about)
     for step in range(0, steps, EVERY):
         found: dict[tuple[str, str, str], dict[str, float]] = {}
         for name, cosine in COSINES.items():
             for route, decode in about.ways:
                 least = cosine if (route, decode) == ("G_BINARY", "vote") else 0.2
                 least = CODES.get(route, least)
-                sums = dict.fromkeys(calibrating.NAMES, 1.0) | {"dot": least, "zeros": 0.0}
+                sums = dict.fromkeys(NAMES, 1.0) | {"dot": least, "zeros": 0.0}
                 if name != "tiny":
                     found[name, route, decode] = sums
         rows.put(step, found)
@@ -254,7 +257,7 @@ def test_four_regions_are_given_up_at_most(
         code, profile = calibrated(tmp_path, script, protect=())
     assert (code, profile.verified) == (1, False)
     assert "not verified: accuracy is not within 0.00902 of FP32" in capsys.readouterr().out
-    assert len(script.ran) == 3 + 3 * (calibrating.ROUNDS + 1)
+    assert len(script.ran) == 3 + 3 * (ROUNDS + 1)
     assert [len(low or ()) for _, low in script.ran[3::3]] == [7, 6, 5, 4, 3]
     given_up = [one.name for one in profile.regions if not one.low_bit]
     assert given_up == ["head", "embedding", "norm", "bias"]
@@ -295,11 +298,11 @@ def test_stopped_before_the_first_sample(tmp_path: Path) -> None:
 
 def test_a_cut_row_is_left_out(tmp_path: Path) -> None:
     put_rows(tmp_path, 12)
-    path = tmp_path / calibrating.ROWS
+    path = tmp_path / ROWS
     path.write_bytes(path.read_bytes()[:-5])
     _, steps, sums = read_rows(tmp_path)
     assert steps.tolist() == [0, 4]
-    assert sums.shape == (2, 4 + len(CODES), len(calibrating.NAMES), 4)
+    assert sums.shape == (2, 4 + len(CODES), len(NAMES), 4)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CalibrationError, match="no sample was taken"):
         read_rows(tmp_path)
@@ -342,12 +345,7 @@ def test_a_warmup_of_steps_that_the_script_does_not_tell(tmp_path: Path) -> None
         patch.setitem(globals(), "put_rows", lambda at, n, put=put_rows: put(at, n, None))
         _, profile = calibrated(tmp_path, script, verify=False, warmup=0.2)
     assert profile.phases.warmup.steps == 8
-    assert [calibrating.warmup_of(*one) for one in ((0.1, 200), (0.1, 10), (7, 10), (0, 9))] == [
-        20,
-        3,
-        7,
-        3,
-    ]
+    assert [warmup_of(*one) for one in ((0.1, 200), (0.1, 10), (7, 10), (0, 9))] == [20, 3, 7, 3]
 
 
 @pytest.mark.parametrize(("dear", "shown"), [(0.03, "3.0"), (math.inf, "inf")])
@@ -424,7 +422,7 @@ PROFILE = Profile(
 
 def test_floors_differ() -> None:
     """Check that the weakest region is the one nearest its floor: 0.56 is, by 0.01, before 0.54."""
-    first = calibrating.weakest(PROFILE)
+    first = weakest(PROFILE)
     assert first is not None
     assert first.name == "two"
 
@@ -537,8 +535,8 @@ def test_pairs_are_of_one_seed() -> None:
 
 def test_students_t() -> None:
     stats = pytest.importorskip("scipy.stats", reason="scipy comes with scikit-learn")
-    assert (calibrating.SEEDS, calibrating.MOST_SEEDS) == (3, 10)
-    for degrees, t in enumerate(calibrating.T975, 2):
+    assert (SEEDS, MOST_SEEDS) == (3, 10)
+    for degrees, t in enumerate(T975, 2):
         assert t == round(stats.t.ppf(0.975, degrees), 3)
 
 
@@ -590,9 +588,7 @@ def test_means_of_a_region() -> None:
     each = [[naive_statistics(x, "G_BINARY", "vote") for x in s.transpose(1, 0, 2)] for s in sent]
     whole = [naive_statistics(s.reshape(4, 1000), "G_BINARY", "vote") for s in sent]
     way = Way("steady", "G_BINARY", "vote")
-    sums = {
-        name: np.array([[one[name] for one in row] for row in each]) for name in calibrating.NAMES
-    }
+    sums = {name: np.array([[one[name] for one in row] for row in each]) for name in NAMES}
     samples = Samples(4, ("a", "b"), (500, 500), {"steady": np.arange(2)}, {way: sums})
     found = samples.statistics(way, [0, 1], [np.ones(2, bool)])
     for name, wanted in {

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from neuron_fabric.arguments import whole
 from neuron_fabric.capacity.cost_model import (
     Coefficients,
     Traffic,
@@ -23,7 +24,6 @@ from neuron_fabric.capacity.cost_model import (
 )
 from neuron_fabric.capacity.substrate import Substrate, read_substrate, shipped
 from neuron_fabric.codec.routes import Route, lines_of
-from neuron_fabric.command_line import whole
 from neuron_fabric.errors import say
 
 HELP = "print which buckets fit a reducer, and where low-bit is faster"

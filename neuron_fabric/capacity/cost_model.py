@@ -3,9 +3,9 @@
 
 Hard limits come first, each with its own line. The time of the low-bit path is modelled from
 measured coefficients (`capacity.substrate`); the all-reduce of the network is a line fitted to the
-times of the warm-up (`capacity.link_times`). `nf measure capacity clocks` compares the model with
-the RTL. The name "reducer-capacity checks" is that of the NEURON-Fabric papers, of which only the
-abstracts are public; model and numbers are this project's.
+times of the warm-up (`capacity.network_times`). `nf measure capacity clocks` compares the model
+with the RTL. The name "reducer-capacity checks" is that of the NEURON-Fabric papers, of which only
+the abstracts are public; model and numbers are this project's.
 """
 
 from __future__ import annotations

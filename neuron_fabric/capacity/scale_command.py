@@ -29,10 +29,9 @@ from neuron_fabric.capacity.substrate import Substrate, read_substrate, shipped
 from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.errors import InputError, say
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, sketch, traced_head
-from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.model_sketch import DEEP, Parameter
-from neuron_fabric.profile.profile_types import Phases
+from neuron_fabric.profile.profile_types import LEAST_ELEMENTS, Phases
 
 HELP = "apply a profile to a model of a billion parameters; print traffic"
 EXAMPLES = """examples:
@@ -195,18 +194,18 @@ def profile_of(
 
 
 def _is_low(one: Parameter) -> bool:
-    return one.trainable and one.kind in DEEP and one.elements >= LEAST
+    return one.trainable and one.kind in DEEP and one.elements >= LEAST_ELEMENTS
 
 
 def decided(
     model: Any, parameters: Sequence[Parameter], args: argparse.Namespace, substrate: Substrate
 ) -> Iterator[BucketDecision]:
     """Yield the decision on each bucket that DDP would form, in its order."""
-    from neuron_fabric.hook.attachment import assignment
+    from neuron_fabric.hook.ddp_buckets import bucket_assignment
 
     known = {one.name: one for one in parameters}
     named = list(model.named_parameters())
-    for bucket in assignment([one for _, one in named], int(args.cap * _MIB)):
+    for bucket in bucket_assignment([one for _, one in named], int(args.cap * _MIB)):
         members = [known[named[n][0]] for n in bucket]
         yield _verdict(members, args, substrate)
 

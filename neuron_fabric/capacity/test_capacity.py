@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from neuron_fabric.capacity import capacity_command, cost_model
 from neuron_fabric.capacity.cost_model import Coefficients, Device, Traffic
-from neuron_fabric.capacity.link_times import fit_line
+from neuron_fabric.capacity.network_times import fit_line
 from neuron_fabric.capacity.substrate import (
     Substrate,
     SubstrateError,

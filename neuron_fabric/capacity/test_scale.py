@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: see require
 
 from neuron_fabric.capacity import scale_command  # noqa: E402
 from neuron_fabric.errors import InputError  # noqa: E402
-from neuron_fabric.hook.attachment import assignment, buckets_by_region  # noqa: E402
+from neuron_fabric.hook.ddp_buckets import bucket_assignment, buckets_by_region  # noqa: E402
 
 MIB = 1 << 20
 
@@ -64,10 +64,10 @@ def test_buckets_hold_all_parameters_from_the_last_on() -> None:
     with torch.device("meta"):
         parameters = [torch.nn.Parameter(torch.empty(n * MIB // 4)) for n in (3, 1, 40, 2, 9, 0, 5)]
     parameters[1].requires_grad_(False)
-    buckets = assignment(parameters, 10 * MIB)
+    buckets = bucket_assignment(parameters, 10 * MIB)
     assert list(itertools.chain(*buckets)) == [6, 5, 4, 3, 2, 0]
     assert buckets[0] == [6]  # the first one is small
     named = list(zip("abcdefg", parameters, strict=True))
     counts = buckets_by_region(named, 10 * MIB, {"g": "low", "c": "low", "a": "low", "e": "x"})
     assert counts["low"] == len([one for one in buckets if {0, 2, 6} & {*one}])
-    assert assignment([parameters[1]], MIB) == []
+    assert bucket_assignment([parameters[1]], MIB) == []

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from neuron_fabric.codec.array_checks import check, check_apart, check_number
 from neuron_fabric.codec.engine import engine
 from neuron_fabric.codec.numpy_engine import F32, U8
-from neuron_fabric.codec.packing import Packed
+from neuron_fabric.codec.packing import MAX_WORKERS, Packed, check_lines
 from neuron_fabric.codec.routes import LINE, Route, check_route, elements_of_line, lines_of
-from neuron_fabric.codec.voting import MAX_WORKERS, check_lines
 
 BUCKET = 1024
 """Elements that share a unit."""

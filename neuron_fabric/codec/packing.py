@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of a worker's gradient to lines, with its scale, zeros and finiteness for the others."""
+"""Packing of a worker's gradient to lines, and decoding of votes and counts to gradients."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuron_fabric.codec.array_checks import check, check_apart, check_float
+from neuron_fabric.codec.array_checks import check, check_apart, check_float, check_number
 from neuron_fabric.codec.engine import engine
 from neuron_fabric.codec.numpy_engine import F32, U8
-from neuron_fabric.codec.routes import LINE, Route, lines_of
+from neuron_fabric.codec.routes import LINE, Route, check_votes, lines_of
 
+MAX_WORKERS = 255
+"""A count is a byte."""
+MAX_PLANES = MAX_WORKERS.bit_length()
 TERNARY_RATIO = 0.7
 """Gate threshold over the mean of |x|."""
 
@@ -105,3 +108,85 @@ def _fp32(values: F32, lines: U8) -> Packed:
 def _without_votes(lines: U8, zeros: int) -> Packed:
     lines[:] = 0
     return Packed(lines, np.float32(np.nan), zeros, False, 0)
+
+
+def unpack(
+    lines: U8, route: Route, elements: int, *, scale: float = 1.0, out: F32 | None = None
+) -> F32:
+    """Decode vote lines uint8[n, 64] to float32[elements]: +scale, -scale, or 0.0 (G_TERNARY).
+
+    Args:
+        lines: Vote lines.
+        route: G_BINARY or G_TERNARY.
+        elements: Number of elements.
+        scale: Magnitude of the result.
+        out: float32[elements], contiguous, to write to; None for a new array.
+
+    Raises:
+        ValueError: There are too few lines, or other arrays or routes.
+    """
+    check("lines", lines, np.uint8, "n", LINE)
+    gradient = _gradient(lines, len(lines), route, elements, out)
+    s = check_float("scale", scale)
+    codes = [s, -s] if route == Route.G_BINARY else [s * 0, s * 0, s, -s]
+    engine().unpack(np.ascontiguousarray(lines), route, np.array(codes, np.float32), gradient)
+    return gradient
+
+
+def unpack_net(
+    planes: U8,
+    route: Route,
+    elements: int,
+    workers: int,
+    *,
+    scale: float = 1.0,
+    out: F32 | None = None,
+) -> F32:
+    """Decode count planes to float32[elements]: scale * float32(plus - minus) / workers.
+
+    It is computed in float32 and in this order.
+
+    Args:
+        planes: Count planes uint8[P, n, 64].
+        route: G_BINARY or G_TERNARY.
+        elements: Number of elements.
+        workers: Number of contributors; with 0 every element is 0.0.
+        scale: Factor of the result.
+        out: float32[elements], contiguous, to write to; None for a new array.
+
+    Raises:
+        ValueError: There are too few lines, or other arrays, numbers or routes.
+    """
+    check("planes", planes, np.uint8, "P", "n", LINE)
+    check_number("count planes", len(planes), 1, MAX_PLANES)
+    workers = check_number("workers", workers, 0, MAX_WORKERS)
+    gradient = _gradient(planes, planes.shape[1], route, elements, out)
+    plus = np.arange(-256, 257) if route == Route.G_TERNARY else 2 * np.arange(256) - workers
+    net = plus.astype(np.float32)
+    values = (
+        check_float("scale", scale) * net / np.float32(workers) if workers else np.zeros_like(net)
+    )
+    engine().unpack_net(np.ascontiguousarray(planes), route, values, gradient)
+    return gradient
+
+
+def check_lines(given: int, route: Route, elements: int) -> None:
+    """Check that ``given`` lines can hold ``elements`` elements. Raise ValueError if not."""
+    if given < (need := lines_of(elements, route)):
+        raise ValueError(f"{given} lines do not hold {elements} elements, {need} would")
+
+
+def _gradient(source: U8, lines: int, route: Route, elements: int, out: F32 | None) -> F32:
+    """Return the checked ``out``, or a new float32[elements], for a decoder of ``source``.
+
+    Raises:
+        ValueError: ``lines`` lines do not hold so many elements, or ``out`` does not fit.
+    """
+    check_votes(route)
+    elements = check_number("elements", elements, 0)
+    check_lines(lines, route, elements)
+    if out is None:
+        return np.empty(elements, np.float32)
+    check("out", out, np.float32, elements, out=True)
+    check_apart("out", out, source)
+    return out

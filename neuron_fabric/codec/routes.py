@@ -54,6 +54,13 @@ def check_route(route: object) -> None:
         raise ValueError(f"route must be a Route, not {type(route).__name__}")
 
 
+def check_votes(route: Route) -> None:
+    """Check that ``route`` is one of votes. Raise ValueError if not."""
+    check_route(route)
+    if not route.votes:
+        raise ValueError(f"{route} has no votes")
+
+
 def elements_of_line(route: Route) -> int:
     """Return the number of elements in a line."""
     check_route(route)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Communication hook of DistributedDataParallel for low-bit gradients; the entry is `attach`."""
+"""Communication hooks of DistributedDataParallel, low-bit gradients and captures; see `attach`."""

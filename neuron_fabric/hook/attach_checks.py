@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from neuron_fabric.errors import AttachError, CaptureError, LineError
 from neuron_fabric.errors import warn as say_warning
 from neuron_fabric.profile import Profile
-from neuron_fabric.ranks import is_first
+from neuron_fabric.rank_agreement import is_first
 
 _DDP = "DistributedDataParallel"
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}

@@ -9,9 +9,8 @@ line is printed for all ranks, and each ends with exit code 2.
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -20,13 +19,11 @@ from typing import Any
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.calibration.calibrating import warmup_of
 from neuron_fabric.calibration.calibration_job import CALIBRATE, job_of
 from neuron_fabric.calibration.shadow_run import shadowed, told
-from neuron_fabric.capacity.cost_model import place, refusals
+from neuron_fabric.capacity.profile_costs import Vetted, vet
 from neuron_fabric.capacity.substrate import Substrate, read_substrate
 from neuron_fabric.codec import Route, lines_of
-from neuron_fabric.ddp import Hook, register
 from neuron_fabric.errors import AttachError, LineError
 from neuron_fabric.hook.attach_checks import check_model, check_momentum, end, warn
 from neuron_fabric.hook.bucket_hook import (
@@ -38,144 +35,25 @@ from neuron_fabric.hook.bucket_hook import (
     BucketRouter,
     bucket_hook,
 )
+from neuron_fabric.hook.capture_hook import Hook, register
+from neuron_fabric.hook.ddp_buckets import buckets_by_region
 from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.training_conditions import told as told_conditions
 from neuron_fabric.hook.training_conditions import watch_untold
 from neuron_fabric.hook.training_session import TrainingSession, all_reducer
 from neuron_fabric.monitor import Controller
-from neuron_fabric.monitor.job_plan import WARMUP, Cost, Phase, check_monitor, costs_of, plan_of
+from neuron_fabric.monitor.job_plan import WARMUP, check_monitor, plan_of
 from neuron_fabric.profile import Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, fit
-from neuron_fabric.profile.profile_types import FULL, Region
-from neuron_fabric.ranks import other_rank, silent_rank, together
+from neuron_fabric.profile.profile_types import Phase, steady_route, warmup_of
+from neuron_fabric.rank_agreement import other_rank, silent_rank, together
 from neuron_fabric.reducers.interface import Reducer
-from neuron_fabric.reducers.server_client import ServerReducer, most_lines
+from neuron_fabric.reducers.server_reducer import ServerReducer
 from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
+from neuron_fabric.reducers.shared_lines import most_lines
 from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TorchReducer
 from neuron_fabric.version import VERSION
 from neuron_fabric.wrapped import ddp_model, named_parameters
-
-
-def assignment(parameters: Sequence[Any], cap_bytes: int) -> list[list[int]]:
-    """Return the assignment of parameters to the buckets of DDP, computed by torch's own function.
-
-    DDP makes these buckets once it has seen a backward: from the last parameter on, with a small
-    first bucket. The order of the gradients of a model may differ a little from that.
-
-    Args:
-        parameters: parameters in the order of `named_parameters`, on any device.
-        cap_bytes: size of a bucket.
-
-    Returns:
-        Positions in ``parameters`` of the members of each bucket.
-    """
-    order = [n for n in reversed(range(len(parameters))) if parameters[n].requires_grad]
-    if not order:
-        return []
-    first = min(int(dist._DEFAULT_FIRST_BUCKET_BYTES), cap_bytes)
-    indices, _ = dist._compute_bucket_assignment_by_size(
-        [parameters[n] for n in order], [first, cap_bytes], [False] * len(order)
-    )
-    return [[order[n] for n in bucket] for bucket in indices]
-
-
-def buckets_by_region(
-    named: Iterable[tuple[str, Any]], cap_bytes: int, regions: Mapping[str, str]
-) -> Counter[str]:
-    """Return how many buckets of DDP have a parameter of each region.
-
-    Args:
-        named: (name, parameter) in the order of `named_parameters`.
-        cap_bytes: Size of a bucket.
-        regions: Profile region by name of parameter.
-    """
-    names, parameters = zip(*named, strict=True)
-    return Counter(
-        region
-        for bucket in assignment(parameters, cap_bytes)
-        for region in {regions[names[n]] for n in bucket if names[n] in regions}
-    )
-
-
-NO_SUBSTRATE = (
-    "capacity: no substrate file (NF_SUBSTRATE), so low-bit is used whether or not it pays"
-)
-
-
-@dataclass(frozen=True)
-class Vetted:
-    """Result of the capacity check of a profile.
-
-    Attributes:
-        costs: modelled cost of each admitted region.
-        refused: reason for each region that exceeds a hard limit.
-        notes: lines to print.
-    """
-
-    costs: Mapping[str, Cost] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-
-def vet(
-    profile: Profile,
-    substrate: Substrate | None,
-    workers: int,
-    *,
-    device: bool,
-    buckets: Mapping[str, int] | None = None,
-    waits: tuple[float, float] = (2.0, 0.0),
-) -> Vetted:
-    """Check a profile's regions against a reducer before a training (spec: runtime section 5).
-
-    Args:
-        profile: profile to check.
-        substrate: measured reducer and host; None: every region is admitted.
-        workers: number of workers.
-        device: the reducer is the device of the substrate. Otherwise packed gradients use the same
-            network as FP32, so only the rates of the host count, and no limit of the device.
-        buckets: number of buckets that hold each region.
-        waits: waiting times, as in `costs_of`.
-    """
-    if substrate is None:
-        return Vetted(notes=(NO_SUBSTRATE,))
-    counts = buckets or {}
-    costs = costs_of(
-        profile, substrate.coefficients, workers, device=device, buckets=counts, waits=waits
-    )
-    notes = [
-        f"capacity: region {one.name!r}: no time is modelled for packing {route}, so it is used "
-        "whether or not it pays"
-        for one in profile.regions
-        if (route := _route(one, Phase.STEADY)).codes
-    ]
-    if not device:
-        return Vetted(costs, notes=tuple(notes))
-    refused: dict[str, str] = {}
-    job = [Route.FP32]  # sidecars are FP32 lines
-    for region in profile.regions:
-        for phase in (Phase.STEADY, Phase.RECOVERY):
-            route = _route(region, phase)
-            if route == Route.FP32 or region.name in refused:
-                continue
-            elements = -(-region.elements // max(1, counts.get(region.name, 1)))
-            reasons = refusals(substrate.device, route, elements, workers, job)
-            if reasons:
-                refused[region.name] = reasons[0]
-                continue
-            job.append(route)
-            placed = place(substrate.device, route, elements, workers)
-            if placed is not None and placed.rounds > 1:
-                what = f"{elements:,} elements by {route} go in {placed.rounds} rounds"
-                notes.append(f"capacity: region {region.name!r}: {what}")
-    notes += [f"capacity: region {name!r} goes in FP32: {why}" for name, why in refused.items()]
-    kept = {name: cost for name, cost in costs.items() if name not in refused}
-    return Vetted(kept, refused, tuple(dict.fromkeys(notes)))
-
-
-def _route(region: Region, phase: Phase) -> Route:
-    return region.phases.get(phase, FULL).route
-
 
 TORCH = "torch"
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"
@@ -418,7 +296,7 @@ def _attached(
         shadows={
             region.name: region.phases[Phase.STEADY]
             for region in profile.regions
-            if _route(region, Phase.STEADY) != Route.FP32
+            if steady_route(region).route != Route.FP32
         },
     )
     unverified = asked.fit.unverified

@@ -37,15 +37,16 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.capacity.link_times import LinkTimes
+from neuron_fabric.capacity.network_times import NetworkTimes
 from neuron_fabric.codec import Route, maxima, units
-from neuron_fabric.comm_hooks import HookState
-from neuron_fabric.ddp import DdpMean
 from neuron_fabric.hook import payload
+from neuron_fabric.hook.capture_hook import DdpMean
+from neuron_fabric.hook.error_feedback import LocalSignal, Memory, signal_of, values_of
+from neuron_fabric.hook.hook_state import HookState
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
 from neuron_fabric.hook.monitor_samples import Agreements, Measured, Signs, sample_of
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer
 from neuron_fabric.wrapped import named_parameters
 
@@ -174,7 +175,7 @@ class BucketRouter(HookState):
 
         Args:
             model: DistributedDataParallel model.
-            regions: profile region by parameter; parameters with fewer than `LEAST` elements use
+            regions: profile region by parameter; those of fewer than `LEAST_ELEMENTS` elements use
                 FP32.
             reducer: reducer of packed lines, open.
             fp32: path of FP32 parameters: ring, ordered or whole.
@@ -186,21 +187,17 @@ class BucketRouter(HookState):
         self.rank = dist.get_rank(model.process_group)
         self.names = {id(p): name for name, p in named_parameters(model)}
         sizes = {name: p.numel() for name, p in named_parameters(model)}
-        self.regions = {name: region for name, region in regions.items() if sizes[name] >= LEAST}
+        self.regions = {n: region for n, region in regions.items() if sizes[n] >= LEAST_ELEMENTS}
         totals = dict.fromkeys(self.regions.values(), 0)
         for name, region in self.regions.items():
             totals[region] += sizes[name]
         self._share = {name: sizes[name] / totals[one] for name, one in self.regions.items()}
         self.reducer, self.fp32, self.nonfinite = reducer, fp32, nonfinite
-        self.memory, self.mean, self.thread = (
-            payload.Memory(),
-            DdpMean(model),
-            InOrder("nf reducer"),
-        )
+        self.memory, self.mean, self.thread = Memory(), DdpMean(model), InOrder("nf reducer")
         self.packer, self.small = InOrder("nf packer", 2 * AHEAD), SMALL
         self.routes: Mapping[str, PhaseRoute] = {}
         self.samples: frozenset[str] = frozenset()
-        self.shadows, self.link = dict(shadows or {}), LinkTimes()
+        self.shadows, self.link = dict(shadows or {}), NetworkTimes()
         self.measured, self.signs, self.step = Measured(), Signs(), -1
         self.agreements = Agreements(self.workers)
         self.release()
@@ -284,7 +281,7 @@ class BucketRouter(HookState):
     def _two_ways(
         self,
         bucket: dist.GradBucket,
-        signals: Sequence[payload.LocalSignal],
+        signals: Sequence[LocalSignal],
         full: Sequence[int],
         gradients: Sequence[torch.Tensor],
     ) -> torch.futures.Future[torch.Tensor]:
@@ -373,7 +370,7 @@ class BucketRouter(HookState):
         found = action()
         return lambda: found
 
-    def _votes_of(self, signals: Sequence[payload.LocalSignal]) -> list[payload.Vote]:
+    def _votes_of(self, signals: Sequence[LocalSignal]) -> list[payload.Vote]:
         start = time.perf_counter()
         votes = self._packed(signals)
         self.reducer.counters.seconds["pack"] += time.perf_counter() - start
@@ -394,14 +391,14 @@ class BucketRouter(HookState):
         if (residual := self.memory.flushed(name)) is not None:
             gradient += torch.from_numpy(residual).to(gradient.dtype)
 
-    def _signal(self, name: str, view: torch.Tensor) -> payload.LocalSignal | None:
+    def _signal(self, name: str, view: torch.Tensor) -> LocalSignal | None:
         region, how = self.regions.get(name, ""), self._low(name)
         sampled = region in self.samples
         if how is None:
             shadow = self.shadows.get(region)
             if not sampled or shadow is None or shadow.route == Route.FP32:
                 return None
-            return payload.signal_of(name, region, view, shadow, None, shadow=True)
+            return signal_of(name, region, view, shadow, None, shadow=True)
         sample = index = None
         if sampled:
             index = sample_of(name, view.numel(), self.step)
@@ -409,9 +406,9 @@ class BucketRouter(HookState):
             sample = view.clone() if index is None else view[torch.from_numpy(index)]
             if self.fp32 == RING:
                 sample *= 1.0 / self.workers
-        return payload.signal_of(name, region, view, how, self.memory, sample=sample, index=index)
+        return signal_of(name, region, view, how, self.memory, sample=sample, index=index)
 
-    def _packed(self, signals: Sequence[payload.LocalSignal]) -> list[payload.Vote]:
+    def _packed(self, signals: Sequence[LocalSignal]) -> list[payload.Vote]:
         """Pack the parameters: votes while the maxima for codes are reduced, then the codes.
 
         The results are in the order of ``signals``.
@@ -465,10 +462,10 @@ class BucketRouter(HookState):
         Under `WHOLE` it is read from the bucket's buffer, before the decoded votes overwrite it.
         """
         if vote.shadow:
-            return payload.values_of(vote.view)
+            return values_of(vote.view)
         if vote.sample is None or self.fp32 != WHOLE:
-            return None if vote.sample is None else payload.values_of(vote.sample)
-        mean = payload.values_of(vote.view)
+            return None if vote.sample is None else values_of(vote.sample)
+        mean = values_of(vote.view)
         return mean.copy() if vote.index is None else mean[vote.index]
 
     def _measure(

@@ -23,7 +23,7 @@ from weakref import WeakMethod
 import torch.distributed as dist
 
 from neuron_fabric.hook.attach_checks import warn
-from neuron_fabric.ranks import is_first, set_reported, wait_reported
+from neuron_fabric.rank_agreement import is_first, set_reported, wait_reported
 
 _GLOO = re.compile(r"gloo|connection (closed|reset)|broken pipe|timed? ?out", re.IGNORECASE)
 _LOOK_S = 1.0

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from neuron_fabric.codec import Packed, Route, unpack
 from neuron_fabric.codec.routes import elements_of_line
-from neuron_fabric.monitor.consensus import random_margin
+from neuron_fabric.monitor.signals import random_margin
 
 F32 = NDArray[np.float32]
 Index = NDArray[np.int64]

@@ -24,60 +24,9 @@ from neuron_fabric.codec import (
     unpack_sums,
 )
 from neuron_fabric.codec.draws import Key, draws
-from neuron_fabric.hook.monitor_samples import Index
+from neuron_fabric.hook.error_feedback import LocalSignal, values_of
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import F32, U8, Part
-
-
-class Memory:
-    """Residuals and momenta of a worker, float32[elements] by parameter, in its memory order.
-
-    Error feedback: a worker votes on gradient + residual, and keeps ``signal - s * vote`` as the
-    new residual, with the scale s that all ranks decode with. Sent + residual is thus the input,
-    within the rounding of two float32 operations. A parameter that returns to FP32 adds its
-    residual to its next gradient.
-
-    Momentum as the signal (Signum, 1-bit Adam): m = beta * m + (1 - beta) * gradient, and the
-    worker votes with m, in place of the momentum of the optimizer. Both are in units of the scaled
-    loss.
-    """
-
-    def __init__(self) -> None:
-        self.residuals: dict[str, F32] = {}
-        self.momenta: dict[str, F32] = {}
-
-    def corrected(self, name: str, gradient: F32) -> F32:
-        """Return a copy of a parameter's gradient plus residual, or of the gradient alone."""
-        held = self.residuals.get(name)
-        return gradient.copy() if held is None else gradient + held
-
-    def keep(self, name: str, signal: F32, sent: F32) -> None:
-        """Store the new residual of a parameter: ``signal`` minus what was ``sent`` of it."""
-        self.residuals[name] = signal - sent
-
-    def flushed(self, name: str) -> F32 | None:
-        """Remove and return the residual of a parameter now sent in FP32; None without one."""
-        return self.residuals.pop(name, None)
-
-    def momentum(self, name: str, gradient: F32, beta: float) -> F32:
-        """Update the momentum of a parameter with a gradient, and return a copy of it.
-
-        An update that is not finite is returned but not stored.
-        """
-        b = np.float32(beta)
-        held = self.momenta.get(name)
-        own = (np.float32(1) - b) * gradient
-        moved: F32 = own if held is None else b * held + own
-        if np.isfinite(moved).all():  # else the step is lost, not the memory
-            self.momenta[name] = moved
-        return moved.copy()
-
-    def rescale(self, factor: float) -> None:
-        """Multiply all residuals and momenta by ``factor``, the change of the loss scale."""
-        for held in (self.residuals, self.momenta):
-            for name in held:
-                held[name] = held[name] * np.float32(factor)
-
 
 # -- sidecar --------------------------------------------------------------------------------------
 # Two rows of float32, a column per tensor: the scale of the worker and 1.0, or 0.0 and 0.0 if it
@@ -102,19 +51,6 @@ def column(packed: Packed, elements: int, scale: np.float32) -> tuple[float, flo
 def sidecar(columns: Sequence[tuple[float, float]]) -> F32:
     """Return the sidecar of a bucket, float32[2, T]: a row of scales and a row of presence."""
     return np.array(columns, np.float32).reshape(-1, 2).T.copy()
-
-
-def ordered_sum(rows: F32) -> F32:
-    """Return the sum of float32[W, ...] over the first axis, added in the order of workers.
-
-    A NaN gets the bits that the device gives it, 7FC00000h.
-    """
-    total = rows[0].copy()
-    with np.errstate(over="ignore", invalid="ignore"):
-        for row in rows[1:]:
-            total += row
-    total[np.isnan(total)] = np.nan
-    return total
 
 
 # -- decoding -------------------------------------------------------------------------------------
@@ -216,34 +152,6 @@ SEED = 2606
 """Seed of the rounding of integer codes: draws depend on it, step, rank and parameter alone."""
 
 
-@dataclass(frozen=True)
-class LocalSignal:
-    """Values of one parameter that this worker packs: gradient, or momentum, plus residual.
-
-    Attributes:
-        name: Parameter.
-        region: Its profile region.
-        view: Its elements in the bucket's buffer, flat.
-        how: Its route.
-        values: Values to pack, float32[n].
-        kept: Whether a residual is stored after decoding (error feedback).
-        shadow: Whether the gradient itself is sent in FP32, and the votes are only compared with
-            it.
-        sample: FP32 gradient at the sampled elements, later overwritten by its mean over the ranks.
-        index: Which elements are sampled; None for all.
-    """
-
-    name: str
-    region: str
-    view: torch.Tensor
-    how: PhaseRoute
-    values: F32
-    kept: bool = False
-    shadow: bool = False
-    sample: torch.Tensor | None = None
-    index: Index | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Vote(LocalSignal):
     """Packed contribution of this worker for one parameter: votes or integer codes.
@@ -263,34 +171,6 @@ class Vote(LocalSignal):
     def net(self) -> bool:
         """Return whether the reducer must return counts, from which the gradient is decoded."""
         return self.how.decode == "net"
-
-
-def values_of(view: torch.Tensor) -> F32:
-    """Return the elements of a tensor as float32[n] on the host; no copy of float32 on the CPU."""
-    values: F32 = view.detach().cpu().float().numpy()
-    return values
-
-
-def signal_of(
-    name: str, region: str, view: torch.Tensor, how: PhaseRoute, memory: Memory | None, **more: Any
-) -> LocalSignal:
-    """Return the values of a parameter that this worker packs, with momentum and residual applied.
-
-    Args:
-        name: parameter.
-        region: its profile region.
-        view: its elements in the buffer of the bucket.
-        how: its route.
-        memory: residuals and momenta; None for a shadow, which changes neither.
-        more: further fields of `LocalSignal`.
-    """
-    values = values_of(view)
-    if memory is not None and how.signal == "momentum":
-        values = memory.momentum(name, values, how.beta)
-    if memory is not None and how.feedback:
-        values = memory.corrected(name, values)
-    kept = memory is not None and how.feedback
-    return LocalSignal(name, region, view, how, values, kept, **more)
 
 
 def packed_vote(one: LocalSignal) -> Vote:

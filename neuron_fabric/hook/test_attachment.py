@@ -15,16 +15,16 @@ torch = pytest.importorskip("torch", reason="torch is not installed: see require
 from torch import nn
 
 from neuron_fabric.capacity.cost_model import Device, low_seconds
-from neuron_fabric.capacity.link_times import FRESH, KEPT, LinkTimes
+from neuron_fabric.capacity.network_times import FRESH, KEPT, NetworkTimes
+from neuron_fabric.capacity.profile_costs import NO_SUBSTRATE, Cost, costs_of, vet
 from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import LINE, Route, lines_of
-from neuron_fabric.hook.attachment import NO_SUBSTRATE, vet
 from neuron_fabric.hook.training_conditions import ConditionProbe, optimizer_name, valid_for
 from neuron_fabric.monitor.bench import PHASES, small_profile, small_region
-from neuron_fabric.monitor.job_plan import Cost, Phase, costs_of, plan_of
+from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.profile import PhaseRoute, Profile
 from neuron_fabric.profile.portability import Conditions
-from neuron_fabric.profile.profile_types import ValidFor
+from neuron_fabric.profile.profile_types import Phase, ValidFor
 
 MIB = 1 << 20
 ELEMENTS = 25 * MIB // 4
@@ -52,7 +52,7 @@ def test_buckets_under_way_together_share_the_network() -> None:
     Two of 1 and 2 MiB start at once and end after 1 and 3 s: they took 1 and 2 s.
     """
     net = Network()
-    link = LinkTimes(lambda: net.now)
+    link = NetworkTimes(lambda: net.now)
     assert link.seconds() == {}
     link.watch(0, MIB, net)
     link.watch(0, 2 * MIB, net)
@@ -66,14 +66,14 @@ def test_buckets_under_way_together_share_the_network() -> None:
     assert link.seconds()["link_latency"] == pytest.approx(0.0, abs=1e-9)
 
 
-def timed(link: LinkTimes, net: Network, step: int, size: int, seconds: float) -> None:
+def timed(link: NetworkTimes, net: Network, step: int, size: int, seconds: float) -> None:
     link.watch(step, size, net)
     net.end(net.now + seconds)
 
 
 def test_a_late_rank_is_not_the_network() -> None:
     net = Network()
-    link = LinkTimes(lambda: net.now)
+    link = NetworkTimes(lambda: net.now)
     for seconds in (9.0, 0.4, 7.0, 8.0, 0.5):
         timed(link, net, 0, MIB, seconds)
     assert link.seconds()["link_mib"] == pytest.approx(0.5)  # nor is one that was quick by luck
@@ -98,7 +98,7 @@ def test_all_reduces_that_end_at_one_time_take_no_less_than_none() -> None:
             late[0].join(0.2)
         return now
 
-    link = LinkTimes(clock)
+    link = NetworkTimes(clock)
     link.ended(0, 2 * MIB, 1.0)
     late[0].join()
     assert link.seconds() == {"link_latency": pytest.approx(1.0), "link_mib": 0.0}  # 1 s each
@@ -106,7 +106,7 @@ def test_all_reduces_that_end_at_one_time_take_no_less_than_none() -> None:
 
 def test_sizes_that_are_not_seen_any_more_do_not_count() -> None:
     net = Network()
-    link = LinkTimes(lambda: net.now)
+    link = NetworkTimes(lambda: net.now)
     timed(link, net, 0, 4 * MIB, 0.04)
     timed(link, net, FRESH, MIB, 1.0)
     assert link.seconds()["link_mib"] == 0.0  # 1 s for less, 0.04 s for more: all is latency

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from neuron_fabric.comm_hooks import ForwardHook
 from neuron_fabric.errors import AttachError
 from neuron_fabric.hook.attach_checks import warn
+from neuron_fabric.hook.hook_state import ForwardHook
 from neuron_fabric.profile.portability import Conditions, outside
 from neuron_fabric.profile.profile_types import ValidFor
 

@@ -14,10 +14,10 @@ import torch
 
 from neuron_fabric.calibration.calibration_job import checked_metrics
 from neuron_fabric.codec import Route
-from neuron_fabric.ddp import CaptureState
 from neuron_fabric.errors import AttachError
 from neuron_fabric.hook.attach_checks import warn
 from neuron_fabric.hook.bucket_hook import BucketRouter
+from neuron_fabric.hook.capture_hook import CaptureState
 from neuron_fabric.monitor import ReducerCounters, StepReport
 from neuron_fabric.monitor.consensus import reduced
 from neuron_fabric.profile import PhaseRoute

@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neuron_fabric.monitor.job_plan import SHARE_BITS, Plan
-from neuron_fabric.monitor.signals import Reading, RegionReading
+from neuron_fabric.monitor.job_plan import Plan
+from neuron_fabric.monitor.signals import Reading, RegionReading, region_reading
 from neuron_fabric.monitor.step_report import StepReport
+from neuron_fabric.monitor.thresholds import SHARE_BITS
 
 Vector = npt.NDArray[np.int64]
 AllReduce = Callable[[Vector, int], Callable[[], Vector]]
@@ -201,60 +202,6 @@ def least_of(number: int) -> tuple[float | None, int]:
         return None, -1
     key = -number
     return (key >> _RANK_BITS) / (1 << _SHARE), key & ((1 << _RANK_BITS) - 1)
-
-
-def region_reading(report: StepReport, region: str, world: int) -> RegionReading:
-    """Return one rank's measurements of a profile region, in the units of the signals.
-
-    ``world`` is the number of ranks; None for signals that were not measured.
-    """
-    norm = report.norms.get(region)
-    return RegionReading(
-        cosine=_cosine(report.cosines.get(region)),
-        norm=_log2_norm(norm[0]) if norm else None,
-        reference=_log2_norm(norm[1]) if norm else None,
-        margin=_margin(report.margins.get(region), world),
-        saturation=report.saturation.get(region),
-    )
-
-
-def _cosine(sums: tuple[float, float, float] | None) -> float | None:
-    """Return the cosine <m, d> / (|m| |d|) from <m, d>, <m, m>, <d, d>.
-
-    0 for a decoded gradient d of zeros; None for a mean m of zeros, or without finite sums.
-    """
-    if sums is None or not all(map(math.isfinite, sums)) or sums[1] <= 0:
-        return None
-    dot, mean, decoded = sums
-    if decoded <= 0:
-        return 0.0
-    return min(max(dot / (math.sqrt(mean) * math.sqrt(decoded)), -1.0), 1.0)
-
-
-def _log2_norm(square: float | None) -> float | None:
-    if square is None or not math.isfinite(square) or square < 0:
-        return None
-    return math.log2(square) / 2 if square > 0 else -1024.0
-
-
-def random_margin(world: int) -> float:
-    """Return the mean of abs(2c - W) / W for random signs of W = ``world`` workers.
-
-    c is the number of + signs. It is 0.2734 for W = 8.
-    """
-    total = sum(abs(2 * c - world) * math.comb(world, c) for c in range(world + 1))
-    return total / (world << world)
-
-
-def _margin(sums: tuple[int, int] | None, world: int) -> float | None:
-    """Return the vote margin, scaled to 0 for random signs and 1 for unanimous votes.
-
-    ``sums`` are the sum of abs(plus - minus) and the number of elements; None if there are none.
-    """
-    if sums is None or sums[1] <= 0 or world < 2:
-        return None
-    least = random_margin(world)
-    return (sums[0] / (sums[1] * world) - least) / (1 - least)
 
 
 def digest_of(*values: object) -> int:

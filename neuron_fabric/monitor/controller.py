@@ -27,12 +27,12 @@ from neuron_fabric.monitor.consensus import (
     field_names,
     minority_ranks,
 )
-from neuron_fabric.monitor.job_plan import Phase, Plan, Signal, plan_of
+from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import FORMAT, VERSION, Log, Run, Step, plain
-from neuron_fabric.monitor.signals import Reading
+from neuron_fabric.monitor.signals import Reading, Signal
 from neuron_fabric.monitor.states import Decision, JobState
 from neuron_fabric.monitor.step_report import StepReport
-from neuron_fabric.profile.profile_types import PhaseRoute, Profile
+from neuron_fabric.profile.profile_types import Phase, PhaseRoute, Profile
 from neuron_fabric.typed import typed
 
 STATE_VERSION = 1

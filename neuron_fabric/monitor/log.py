@@ -34,7 +34,8 @@ from neuron_fabric.data import DataError, open_file, parse_json
 from neuron_fabric.errors import MonitorError, say
 from neuron_fabric.monitor import states
 from neuron_fabric.monitor.consensus import MOST_RANKS, Codec
-from neuron_fabric.monitor.job_plan import Plan, Signal
+from neuron_fabric.monitor.job_plan import Plan
+from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.monitor.states import Decision, JobState
 from neuron_fabric.typed import typed
 

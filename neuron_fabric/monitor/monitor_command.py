@@ -10,22 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.command_line import whole
+from neuron_fabric.arguments import whole
 from neuron_fabric.data import DataError
 from neuron_fabric.errors import MonitorError, say
 from neuron_fabric.monitor import log, page
-from neuron_fabric.monitor.bench import (
-    FAULTS,
-    RECORDED,
-    bench_lines,
-    name_of,
-    record,
-    recorded_lines,
-    recordings,
-    signal_lines,
-)
-from neuron_fabric.monitor.job_plan import Plan, Signal, plan_of, thresholds_of
+from neuron_fabric.monitor.bench import FAULTS, bench_lines, recorded_lines
+from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import Segment, replay
+from neuron_fabric.monitor.recordings import RECORDED, name_of, record, recordings, signal_lines
+from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.thresholds import thresholds_of
 from neuron_fabric.output import check_output, write_text
 from neuron_fabric.profile.profile_file import read_profile
 

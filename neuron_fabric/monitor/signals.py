@@ -3,7 +3,8 @@
 
 Every class is an immutable value; ``read`` returns the next one. Readings are the same on every
 rank, and the arithmetic is limited to +, -, *, / and square roots of float64, which IEEE 754 rounds
-correctly. Signals are therefore the same on every rank and machine.
+correctly. Signals are therefore the same on every rank and machine. `region_reading` alone computes
+values of one rank, before the ranks agree.
 """
 
 from __future__ import annotations
@@ -11,11 +12,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from neuron_fabric.monitor.job_plan import Signal, Thresholds, on_grid
+from neuron_fabric.monitor.step_report import StepReport
+from neuron_fabric.monitor.thresholds import Thresholds, on_grid
 
 _MAD = 1.4826  # MAD times this is the standard deviation of normal noise
 _FLAT = 1e-3  # share of the median: least noise that is assumed of a constant loss
+
+
+class Signal(StrEnum):
+    """Signal of the monitor, which is the reason of a decision."""
+
+    LOSS_SPIKE = "loss_spike"
+    LOSS_SLOPE = "loss_slope"
+    LOSS_DRIFT = "loss_drift"
+    NORM = "norm"
+    COSINE = "cosine"
+    MARGIN = "margin"
+    SATURATION = "saturation"
+    AGREEMENT = "agreement"
+    NONFINITE = "nonfinite"
+    REDUCER = "reducer"
+    CAPACITY = "capacity"
+    SCHEDULE = "schedule"  # a region's turn or the end of a period: no threshold
 
 
 @dataclass(frozen=True)
@@ -70,6 +90,60 @@ class Reading:
     mismatch: float = 0.0
     link_latency: float | None = None
     link_mib: float | None = None
+
+
+def region_reading(report: StepReport, region: str, world: int) -> RegionReading:
+    """Return one rank's measurements of a profile region, in the units of the signals.
+
+    ``world`` is the number of ranks; None for signals that were not measured.
+    """
+    norm = report.norms.get(region)
+    return RegionReading(
+        cosine=_cosine(report.cosines.get(region)),
+        norm=_log2_norm(norm[0]) if norm else None,
+        reference=_log2_norm(norm[1]) if norm else None,
+        margin=_scaled_margin(report.margins.get(region), world),
+        saturation=report.saturation.get(region),
+    )
+
+
+def _cosine(sums: tuple[float, float, float] | None) -> float | None:
+    """Return the cosine <m, d> / (|m| |d|) from <m, d>, <m, m>, <d, d>.
+
+    0 for a decoded gradient d of zeros; None for a mean m of zeros, or without finite sums.
+    """
+    if sums is None or not all(map(math.isfinite, sums)) or sums[1] <= 0:
+        return None
+    dot, mean, decoded = sums
+    if decoded <= 0:
+        return 0.0
+    return min(max(dot / (math.sqrt(mean) * math.sqrt(decoded)), -1.0), 1.0)
+
+
+def _log2_norm(square: float | None) -> float | None:
+    if square is None or not math.isfinite(square) or square < 0:
+        return None
+    return math.log2(square) / 2 if square > 0 else -1024.0
+
+
+def random_margin(world: int) -> float:
+    """Return the mean of abs(2c - W) / W for random signs of W = ``world`` workers.
+
+    c is the number of + signs. It is 0.2734 for W = 8.
+    """
+    total = sum(abs(2 * c - world) * math.comb(world, c) for c in range(world + 1))
+    return total / (world << world)
+
+
+def _scaled_margin(sums: tuple[int, int] | None, world: int) -> float | None:
+    """Return the vote margin, scaled to 0 for random signs and 1 for unanimous votes.
+
+    ``sums`` are the sum of abs(plus - minus) and the number of elements; None if there are none.
+    """
+    if sums is None or sums[1] <= 0 or world < 2:
+        return None
+    least = random_margin(world)
+    return (sums[0] / (sums[1] * world) - least) / (1 - least)
 
 
 @dataclass(frozen=True)

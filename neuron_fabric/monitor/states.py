@@ -15,14 +15,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from neuron_fabric.capacity.cost_model import admits
-from neuron_fabric.monitor.job_plan import Phase, Plan, Signal, Thresholds, on_grid
-from neuron_fabric.monitor.signals import (
-    Bad,
-    Gate,
-    JobSignals,
-    Reading,
-    RegionSignals,
-)
+from neuron_fabric.monitor.job_plan import Plan
+from neuron_fabric.monitor.signals import Bad, Gate, JobSignals, Reading, RegionSignals, Signal
+from neuron_fabric.monitor.thresholds import Thresholds, on_grid
+from neuron_fabric.profile.profile_types import Phase
 
 BY_MODEL = -1
 """Value of `RegionState.rejected` while the capacity model rejects the region."""

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from neuron_fabric.capacity.cost_model import low_seconds
+from neuron_fabric.capacity.profile_costs import Cost, costs_of
 from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import MonitorError
@@ -29,11 +30,11 @@ from neuron_fabric.monitor.consensus import (
     field_names,
     least_of,
     minority_ranks,
-    random_margin,
-    region_reading,
 )
-from neuron_fabric.monitor.job_plan import Cost, Signal, Thresholds, costs_of, plan_of
+from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.monitor.log import replay
+from neuron_fabric.monitor.signals import Signal, random_margin, region_reading
+from neuron_fabric.monitor.thresholds import Thresholds
 
 SIZES = {"head": 900, "body": 5000, "tail": 2000}
 PROFILE = small_profile([small_region(name, size) for name, size in SIZES.items()])

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from neuron_fabric.errors import MonitorError
 from neuron_fabric.monitor import bench, log
 from neuron_fabric.monitor import log as monitor_log
-from neuron_fabric.monitor.bench import SUFFIX, record, signal_lines
-from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.monitor.log import replay
 from neuron_fabric.monitor.page import page
+from neuron_fabric.monitor.recordings import SUFFIX, record, signal_lines
+from neuron_fabric.monitor.signals import Signal
 
 STEPS = 60
 LINES: list[str] = []

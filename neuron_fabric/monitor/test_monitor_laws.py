@@ -15,11 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from neuron_fabric.capacity.profile_costs import Cost
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.consensus import Codec, digest_of, least_of
-from neuron_fabric.monitor.job_plan import Cost, Plan, RegionPlan, Thresholds, plan_of
+from neuron_fabric.monitor.job_plan import Plan, RegionPlan, plan_of
 from neuron_fabric.monitor.log import replay
 from neuron_fabric.monitor.signals import Gate, Reading
 from neuron_fabric.monitor.states import (
@@ -31,6 +32,7 @@ from neuron_fabric.monitor.states import (
     samples_due,
     start,
 )
+from neuron_fabric.monitor.thresholds import Thresholds
 
 NAMES = ("head", "body", "tail")
 LIMITS = Thresholds(cooldown=8, cooldown_most=64, band_count=5, lock_within=400, sample_every=10)

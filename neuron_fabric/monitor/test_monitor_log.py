@@ -21,8 +21,9 @@ from neuron_fabric.monitor import Controller, StepReport, bench, monitor_command
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.monitor import page as monitor_page
 from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
-from neuron_fabric.monitor.job_plan import Plan, Signal
+from neuron_fabric.monitor.job_plan import Plan
 from neuron_fabric.monitor.log import reason, replay
+from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.monitor.states import Decision, Mode, Status
 from neuron_fabric.profile import write_profile
 from neuron_fabric.profile.profile_types import Rule

@@ -10,8 +10,8 @@ import pytest
 from neuron_fabric.data import DataError
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
-from neuron_fabric.monitor.consensus import Codec, random_margin, region_reading
-from neuron_fabric.monitor.job_plan import SHARE_BITS, Signal, Thresholds, plan_of, thresholds_of
+from neuron_fabric.monitor.consensus import Codec
+from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.monitor.signals import (
     Cosine,
     Events,
@@ -20,7 +20,11 @@ from neuron_fabric.monitor.signals import (
     Reading,
     RegionReading,
     RegionSignals,
+    Signal,
+    random_margin,
+    region_reading,
 )
+from neuron_fabric.monitor.thresholds import SHARE_BITS, Thresholds, thresholds_of
 
 LIMITS = Thresholds()
 NOISE = [0.002 * (37 * n % 101 - 50) for n in range(101)]

@@ -13,7 +13,8 @@ import pytest
 from neuron_fabric import __main__
 from neuron_fabric.errors import MonitorError
 from neuron_fabric.monitor import bench, log
-from neuron_fabric.monitor.bench import (
+from neuron_fabric.monitor.log import replay
+from neuron_fabric.monitor.recordings import (
     SUFFIX,
     decided,
     noise_of,
@@ -23,8 +24,7 @@ from neuron_fabric.monitor.bench import (
     signal_values,
     with_loss,
 )
-from neuron_fabric.monitor.job_plan import Signal
-from neuron_fabric.monitor.log import replay
+from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.monitor.test_monitor_log import command
 
 STEPS = 200

@@ -15,9 +15,6 @@ from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.model_sketch import DEEP, Parameter, sketch
 from neuron_fabric.profile.profile_types import Kind, Profile, Region
 
-LEAST = 1024
-"""Parameters with fewer elements use FP32: two lines of G_BINARY."""
-
 
 @dataclass(frozen=True)
 class Binding:

@@ -22,6 +22,10 @@ FORMAT = "neuron-fabric-profile"
 VERSION = 1
 WARMUP, STEADY, RECOVERY = "warmup", "steady", "recovery"
 FIXED = re.compile(r"fixed:([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?)")
+LEAST_ELEMENTS = 1024
+"""Parameters with fewer elements use FP32: two lines of G_BINARY."""
+LEAST_WARMUP = 3
+"""First step with an effect, as in `attach`: DDP rebuilds its buckets after the first step."""
 LEAST_F32, MOST_F32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 """Range of the scale of a vote in float32: below it every vote decodes to 0, above it to NaN."""
 
@@ -48,6 +52,14 @@ class Kind(StrEnum):
     ATTENTION = "attention"
     RECURRENT = "recurrent"
     REST = "rest"
+
+
+class Phase(StrEnum):
+    """Phase of a profile region, by which the profile names its routes."""
+
+    WARMUP = "warmup"
+    STEADY = "steady"
+    RECOVERY = "recovery"
 
 
 @dataclass(frozen=True)
@@ -143,6 +155,11 @@ class Region:
         return any(how.route != Route.FP32 for how in self.phases.values())
 
 
+def steady_route(region: Region) -> PhaseRoute:
+    """Return the route of a profile region in the steady phase; FP32 if the profile gives none."""
+    return region.phases.get(Phase.STEADY, FULL)
+
+
 @dataclass(frozen=True)
 class ModelId:
     """Identity of the calibrated model: its fingerprint and number of elements (``parameters``)."""
@@ -229,6 +246,15 @@ class Warmup:
         """Check that the length is not negative. Raise DataError if it is."""
         if self.steps < 0:
             raise DataError(f"steps {self.steps} is negative")
+
+
+def warmup_of(warmup: float, steps: int | None) -> int:
+    """Return the number of warm-up steps (in FP32) of a training of ``steps``; at least 3.
+
+    ``warmup`` is a number of steps, or a share of ``steps`` if it is below 1; a share of None
+    counts as 0.
+    """
+    return max(LEAST_WARMUP, round(warmup * (steps or 0)) if warmup < 1 else round(warmup))
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from neuron_fabric.codec.integer_codes import sum_kind
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import ProfileError
-from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.profile.profile_types import (
     FULL,
+    LEAST_ELEMENTS,
     RECOVERY,
     STEADY,
     WARMUP,
@@ -89,7 +89,8 @@ def choose(
     windows = windows_of(profile, samples.steps.get(STEADY, np.zeros(0, np.int64)))
     measured: dict[str, dict[str, dict[str, Range]]] = {}
     admitted: list[tuple[Way, dict[str, Range]]] = []
-    best = (-2.0, "nothing was measured" if members else f"no tensor of {LEAST:,} elements")
+    why = "nothing was measured" if members else f"no tensor of {LEAST_ELEMENTS:,} elements"
+    best = (-2.0, why)
     for way in samples.ways(STEADY) if members and windows else ():
         found = samples.statistics(way, members, windows)
         measured.setdefault(way.route, {})[way.decode] = found
@@ -145,7 +146,7 @@ def codes_that_pass(profile: Profile) -> list[str]:
 def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:
     """Return the numbers in ``samples`` of the parameters of each region, by name of region.
 
-    Parameters with fewer than `LEAST` elements are left out.
+    Parameters with fewer than `LEAST_ELEMENTS` elements are left out.
 
     Raises:
         ProfileError: A region has no parameter among the samples.
@@ -157,7 +158,7 @@ def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:
         if not found:
             what = f"region {region.name!r} has no samples"
             raise ProfileError(f"profile {profile.name!r}", what, "calibrate again")
-        members[region.name] = [number for number in found if samples.sizes[number] >= LEAST]
+        members[region.name] = [n for n in found if samples.sizes[n] >= LEAST_ELEMENTS]
     return members
 
 

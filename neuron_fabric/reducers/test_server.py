@@ -23,12 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route
-from neuron_fabric.reducers import server_client
+from neuron_fabric.reducers import server_session
 from neuron_fabric.reducers import server_wire as wire
 from neuron_fabric.reducers.interface import BucketLost, Part
-from neuron_fabric.reducers.server_client import (
+from neuron_fabric.reducers.server_session import ServerSession
+from neuron_fabric.reducers.shared_lines import (
     BucketShape,
-    ServerSession,
     SharedLines,
     Word,
     most_lines,
@@ -84,8 +84,8 @@ def welcomed(
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_client, "SILENCE_S", 0.4)
-    monkeypatch.setattr(server_client, "LOOK_S", 0.05)
+    monkeypatch.setattr(server_session, "SILENCE_S", 0.4)
+    monkeypatch.setattr(server_session, "LOOK_S", 0.05)
 
 
 def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
@@ -139,16 +139,16 @@ def test_who_answers_is_waited_for(tmp_path: Path) -> None:
         ticket = rank.submit(0, 0, PARTS, SIDE)
         end = time.monotonic() + 1.5
 
-        def look(session: server_client.Session, within_s: float) -> bool:
+        def look(session: server_session.Session, within_s: float) -> bool:
             if within_s:
                 wire.send(server.sock, wire.Pending(0, "at work"))
                 if time.monotonic() > end:
                     server.shared.decide(0, Word.DONE)
             return hears(session, within_s)
 
-        hears = server_client.Session._hears
+        hears = server_session.Session._hears
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(server_client.Session, "_hears", look)
+            patch.setattr(server_session.Session, "_hears", look)
             assert rank.wait(ticket).present[0] == 0  # nothing was put there
         assert time.monotonic() >= end
 
@@ -251,7 +251,7 @@ def test_an_outcome_is_written_once() -> None:
 
 GIVES_UP = """
 import sys
-from neuron_fabric.reducers.server_client import SharedLines, Word
+from neuron_fabric.reducers.shared_lines import SharedLines, Word
 rank = SharedLines(int(sys.argv[1]), 1, 1)
 print(flush=True)
 given = [rank.give_up(seq) for seq in range(60)]

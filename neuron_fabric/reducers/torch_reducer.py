@@ -22,9 +22,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from neuron_fabric.capacity.link_times import usual
+from neuron_fabric.capacity.network_times import usual
 from neuron_fabric.codec import LINE, Route, add_codes, count
-from neuron_fabric.hook.payload import ordered_sum
+from neuron_fabric.codec.fp32_sum import ordered_sum
 from neuron_fabric.reducers.interface import F32, U8, Counters, Outcome, Part
 
 OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}

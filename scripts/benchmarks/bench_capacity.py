@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import PLANE_SELECTOR
 from neuron_fabric.capacity.cost_model import TILE, Coefficients, Device

@@ -20,13 +20,13 @@ from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
-from models.line_packing import Mode
+from models.modes import Mode
 from neuron_fabric.capacity.cost_model import Coefficients, admits, place
-from neuron_fabric.capacity.link_times import fit_line, usual
+from neuron_fabric.capacity.network_times import fit_line, usual
+from neuron_fabric.capacity.profile_costs import costs_of
 from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec.routes import Route, lines_of
 from neuron_fabric.errors import say
-from neuron_fabric.monitor.job_plan import costs_of
 from neuron_fabric.profile import PhaseRoute
 from scripts.benchmarks.miss_loads import benches
 from scripts.build import registry

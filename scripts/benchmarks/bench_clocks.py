@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.capacity.cost_model import (

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from models.line_packing import Mode
+from models.modes import Mode
 from neuron_fabric.errors import say
 from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.benchmarks.miss_loads import LEAST_LINES, MissBench, benches

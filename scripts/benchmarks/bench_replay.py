@@ -23,8 +23,8 @@ from statistics import median
 
 import numpy as np
 
-from models.line_packing import Mode, elements_per_line
-from models.regions import DeviceParams
+from models.modes import Mode, elements_per_line
+from models.parameters import DeviceParams
 from neuron_fabric.capture import TensorSpec, write_capture
 from neuron_fabric.errors import say
 from scripts.benchmarks.goals import SpeedGoal, in_turn

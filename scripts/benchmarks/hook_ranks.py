@@ -23,12 +23,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.calibration.calibrating import LEAST_WARMUP
 from neuron_fabric.capacity.scale_command import peak_memory
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
-from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.profile import Profile
+from neuron_fabric.profile.profile_types import LEAST_WARMUP
 from scripts.benchmarks import rank_process
 from scripts.benchmarks.rank_process import Rank
 

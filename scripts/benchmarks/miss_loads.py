@@ -13,10 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import LINE_BYTES, Mode
-from models.nf_regs import REG_MAP
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
+from models.register_map import REG_MAP
 from neuron_fabric.capacity.cost_model import TILE
 from scripts.common.paths import BUILD
 from scripts.run.replay_simulators import Simulators

@@ -22,13 +22,13 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.calibration.calibrating import LEAST_WARMUP
 from neuron_fabric.capacity.scale_command import model_of, peak_memory, profile_of
 from neuron_fabric.codec import Route
-from neuron_fabric.hook.attachment import assignment, attach
-from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.hook.attachment import attach
+from neuron_fabric.hook.ddp_buckets import bucket_assignment
+from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.profile import sketch
-from neuron_fabric.profile.profile_types import Phases, Warmup
+from neuron_fabric.profile.profile_types import LEAST_WARMUP, Phases, Warmup
 from scripts.benchmarks.rank_process import Rank
 
 PORT = 29_514
@@ -108,7 +108,7 @@ def buckets(
     """
     draw = torch.Generator().manual_seed(1_000 * step + rank)
     drawn = SIZE * torch.randn(DRAWN, generator=draw)
-    found = assignment(parameters, cap)[: 1 if few else None]
+    found = bucket_assignment(parameters, cap)[: 1 if few else None]
     for place, numbers in enumerate(found):
         members = [parameters[n] for n in numbers]
         flat = torch.empty(sum(one.numel() for one in members))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from models.line_packing import Mode
+from models.modes import Mode
 from neuron_fabric.capacity.cost_model import Traffic, low_seconds, result_lines
 from neuron_fabric.capacity.substrate import read_substrate, shipped
 from neuron_fabric.codec.routes import Route, elements_of_line

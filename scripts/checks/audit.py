@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
-from models.nf_regs import REG_MAP
+from models.register_map import REG_MAP
 from scripts.common import data
 from scripts.plan.discover import TestCase
 from verif.coverage import register_points

@@ -7,7 +7,7 @@ import dataclasses
 
 import pytest
 
-from models.nf_regs import REG_MAP
+from models.register_map import REG_MAP
 from scripts.checks import audit
 from scripts.common.paths import ROOT
 from scripts.plan.discover import discover

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import MAX_WORKERS
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import DTYPES, MANIFEST

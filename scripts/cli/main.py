@@ -30,7 +30,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from neuron_fabric.command_line import intermixed
+from neuron_fabric.arguments import intermixed
 from neuron_fabric.errors import LineError, say, settle_output
 from neuron_fabric.printable import one_line
 from scripts.cli import completion
@@ -97,7 +97,7 @@ MODULES = {
     "train profile": "neuron_fabric.profile.profile_command",
     "train monitor": "neuron_fabric.monitor.monitor_command",
     "train check": "scripts.cli.train_check",
-    "train exact": "neuron_fabric.hook.ddp_check_command",
+    "train exact": "neuron_fabric.hook.exact_command",
     "train nodes": "scripts.cli.cluster_check",
     "measure bench": "scripts.benchmarks.command",
     "measure figures": "scripts.figures.command",

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from models.line_packing import Tie
+from models.modes import Tie
 from models.regions import MAX_WORKERS
 from neuron_fabric.errors import CaptureError, say, telling
 from neuron_fabric.printable import one_line

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from models.line_packing import Mode
+from models.modes import Mode
 from neuron_fabric.capacity import scale_command
 from neuron_fabric.capacity.scale_command import LowStep
 from neuron_fabric.capture import TensorSpec

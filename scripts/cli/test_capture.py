@@ -227,7 +227,7 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
     Their children end, too.
     """
-    monkeypatch.setattr("neuron_fabric.workers.GRACE_SECONDS", 1)
+    monkeypatch.setattr("neuron_fabric.launcher.GRACE_SECONDS", 1)
     pids = tmp_path / "pids"
     code = (
         "import os, signal, subprocess, sys, time\n"

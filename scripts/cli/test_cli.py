@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from neuron_fabric.command_line import intermixed
+from neuron_fabric.arguments import intermixed
 from scripts import report
 from scripts.cli.main import VERBS, load, main, make_parser, verb_of
 from scripts.common import cpu_time, process

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric.monitor import bench
-from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.monitor.signals import Signal
 from scripts.cli.main import main
 from scripts.common.paths import ROOT
 from scripts.report.test_browser import Page

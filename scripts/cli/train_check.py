@@ -43,7 +43,7 @@ from scripts.report.train_targets import (
 
 ALL = "all"
 FOLDER = BUILD / "train-check"
-MODULE = "examples.check_ranks"
+MODULE = "examples.train_check_ranks"
 CALIBRATED_WITH = (1001, 1002, 1003)
 """Seeds of the calibration and of its verification: none that a table shows."""
 EVERY = 5

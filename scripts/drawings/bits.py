@@ -23,16 +23,15 @@ from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD
 from models.line_packing import (
     LINE_BITS,
     TRITS_A_BYTE,
-    Mode,
-    elements_per_line,
     pack_binary,
     pack_fp32,
     pack_int,
     pack_tern5,
     pack_ternary,
 )
-from models.nf_regs import REG_MAP
-from models.register_map import FieldAccess, Register
+from models.modes import Mode, elements_per_line
+from models.register_map import REG_MAP
+from models.register_types import FieldAccess, Register
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.drawings.sheet import BLUE, INK, PALE, TINTS, Box, Sheet

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.line_packing import LINE_BITS, pack_binary
-from models.reducers import reduce_binary
+from models.votes import reduce_binary
 from neuron_fabric.capture import Capture
 from scripts.common.paths import ROOT
 from scripts.drawings.sheet import BLUE, INK, RED, Box, Sheet

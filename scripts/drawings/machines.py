@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from neuron_fabric.capacity.profile_costs import Cost
 from neuron_fabric.data import parse_toml, read_text
 from neuron_fabric.monitor import states
-from neuron_fabric.monitor.job_plan import Cost, Plan, RegionPlan, Signal, Thresholds
-from neuron_fabric.monitor.signals import Reading, RegionReading
+from neuron_fabric.monitor.job_plan import Plan, RegionPlan
+from neuron_fabric.monitor.signals import Reading, RegionReading, Signal
+from neuron_fabric.monitor.thresholds import Thresholds
 from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT

@@ -21,7 +21,8 @@ from cocotbext.cxl.wire.crc import PAYLOAD_MASK
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, NdrOp, ReqOp, RwdOp
 from models.device import DeviceModel
 from models.fp32 import ordered_sum
-from models.line_packing import Mode, pack_fp32
+from models.line_packing import pack_fp32
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from scripts.common.errors import NfError

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from models.line_packing import Mode
-from neuron_fabric.monitor.job_plan import Signal
+from models.modes import Mode
+from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.monitor.states import Mode as Job
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT

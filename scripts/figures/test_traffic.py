@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.line_packing import Mode, lines_needed
+from models.modes import Mode, lines_needed
 from models.parameters import DeviceParams
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.reducers.server_client import BucketShape
 from neuron_fabric.reducers.server_wire import PartShape, Submit
+from neuron_fabric.reducers.shared_lines import BucketShape
 from scripts.build import bulk_build
 from scripts.cli.main import make_parser
 from scripts.figures import result_file, traffic_figure

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import SUM16_SELECTOR, RegionConfig
+from models.register_map import REG_MAP
 from neuron_fabric.errors import telling
 from scripts.benchmarks.miss_loads import commit, read_block, run_block, write_block
 from scripts.build import bulk_build, registry

@@ -13,9 +13,10 @@ from enum import StrEnum
 from math import prod
 from pathlib import Path
 
-from models.line_packing import LINE_BYTES, Mode, elements_per_line
+from models.integer_codes import buckets
+from models.line_packing import LINE_BYTES
+from models.modes import Mode, elements_per_line
 from models.parameters import DeviceParams
-from models.quantize import buckets
 from models.regions import RegionConfig, planes_kept, sum_selectors
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec
 from neuron_fabric.data import read_text

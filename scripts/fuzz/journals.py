@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from models.line_packing import Mode, Tie
+from models.modes import Mode, Tie
 from neuron_fabric.capture import Capture, write_capture
 from neuron_fabric.capture.layout import MANIFEST
 from neuron_fabric.capture.safetensors_io import open_tensors

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from neuron_fabric.arguments import intermixed
 from neuron_fabric.capture import write_capture
-from neuron_fabric.command_line import intermixed
 from scripts.checks import tree
 from scripts.cli.main import VERBS, OneLineParser, make_parser, verb_of
 from scripts.common.paths import ROOT
@@ -118,7 +118,7 @@ def test_every_hint_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
     hints = sorted(_printed(_HINT))
     assert ("scripts/plan/discover.py", "nf list") in hints
-    assert ("neuron_fabric/reducers/server_client.py", "nf serve --socket {}") in hints
+    assert ("neuron_fabric/reducers/server_session.py", "nf serve --socket {}") in hints
     monkeypatch.setattr(OneLineParser, "error", refuse)
     for file, hint in hints:
         words = shlex.split(hint.replace("{}", "1"))[1:]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes (workers, ranks of a training) that do not outlive the process that started them.
 
-The launcher is `neuron_fabric.workers`. Signals that would end this process end the workers first,
+`neuron_fabric.launcher` starts them. Signals that would end this process end the workers first,
 and the orphan guard (`scripts.common.orphan_guard`) ends them after a SIGKILL of this process.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric import workers as launcher
+from neuron_fabric import launcher
 from neuron_fabric.data import read_object
 from scripts.common import orphan_guard, process
 from scripts.common.errors import NfError
@@ -26,7 +26,7 @@ from scripts.run.node_network import Nodes
 def run_workers(
     command: Sequence[str], workers: int, env: Mapping[str, str] = os.environ
 ) -> str | None:
-    """Run one command in every worker process, guarded; see `neuron_fabric.workers.run_workers`."""
+    """Run one command in every worker process, guarded; see `neuron_fabric.launcher`."""
     with _ended_by_signals():
         return launcher.run_workers(command, workers, env, orphan_guard.watch)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from models.access_decode import Cause, Kind
 from models.aggregated_line import AggregatedLine
 from models.expected_response import ExpectedResponse
-from models.line_packing import Mode
-from models.regions import Cause, Kind, RegionConfig
+from models.modes import Mode
+from models.regions import RegionConfig
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.coverage_plan import Judged
 from verif.coverage.engine_points import (

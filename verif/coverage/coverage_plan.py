@@ -15,10 +15,12 @@ import msgspec
 
 from cocotbext.cxl.faults import CAMPAIGN
 from cocotbext.cxl.wire.messages import ReqOp, RwdOp
+from models.access_decode import Cause, Kind
 from models.aggregated_line import AggregatedLine
-from models.nf_regs import REG_MAP
-from models.regions import Cause, CommitCode, Kind, RegionConfig
-from models.register_map import Counts
+from models.commit_check import CommitCode
+from models.regions import RegionConfig
+from models.register_map import REG_MAP
+from models.register_types import Counts
 from verif.coverage.cover_model import CoverModel, CoverPoint
 from verif.scoreboard.operations import Op
 

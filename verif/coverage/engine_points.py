@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
-from models.aggregated_line import AggregatedLine, illegal_codes
+from models.access_decode import Cause, Kind
+from models.aggregated_line import AggregatedLine
+from models.commit_check import CommitCode
 from models.fp32 import U32, add_bits, canonical
-from models.line_packing import TERN5_CODES, Mode, code_range, elements_per_line, unpack_int
-from models.nf_regs import REG_MAP
-from models.reducers import LowBitResult
-from models.regions import SUM8_SELECTOR, SUM16_SELECTOR, Cause, CommitCode, Kind, RegionConfig
+from models.line_packing import TERN5_CODES, code_range, illegal_codes, unpack_int
+from models.modes import Mode, elements_per_line
+from models.regions import SUM8_SELECTOR, SUM16_SELECTOR, RegionConfig
+from models.register_map import REG_MAP
+from models.votes import LowBitResult
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.coverage_plan import Judged, Points, class_of, codes, entries
 from verif.coverage.transaction_points import be_kind, threshold_class, workers_class

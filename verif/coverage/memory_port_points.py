@@ -5,8 +5,8 @@ faults.
 
 from __future__ import annotations
 
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
+from models.modes import Mode
+from models.register_map import REG_MAP
 from verif.axi import Resp
 from verif.coverage.coverage_plan import Points, class_of, codes
 from verif.mem.memory_config import FULL_STROBE, MemBeat

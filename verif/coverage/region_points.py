@@ -6,9 +6,11 @@ FALLBACK.
 from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import DevLoad, M2SRwD
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
-from models.regions import STATUS_SELECTOR, Cause, CommitCode, Kind, RegionConfig
+from models.access_decode import Cause, Kind
+from models.commit_check import CommitCode
+from models.modes import Mode
+from models.regions import STATUS_SELECTOR, RegionConfig
+from models.register_map import REG_MAP
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.coverage_plan import Judged, Points, class_of, codes
 from verif.coverage.transaction_points import LOW_BIT, own_points, threshold_class

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.nf_regs import REG_MAP
-from models.register_map import FieldAccess, Register
+from models.register_map import REG_MAP
+from models.register_types import FieldAccess, Register
 from verif.coverage.cover_model import BETWEEN, CoverModel
 from verif.coverage.coverage_plan import shown_by
 

@@ -9,7 +9,7 @@ import pytest
 
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
-from models.line_packing import FIRST_EDITION, Mode
+from models.modes import FIRST_EDITION, Mode
 from models.regions import RegionConfig
 from verif.coverage import coverage_plan
 from verif.coverage.cover_model import CoverModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.nf_regs import REG_MAP
+from models.register_map import REG_MAP
 from verif.coverage import register_points
 from verif.coverage.cover_points import NfCoverage
 from verif.coverage.register_points import SHOWN_BY

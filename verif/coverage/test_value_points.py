@@ -10,9 +10,9 @@ import struct
 import numpy as np
 import pytest
 
-from models.line_packing import Mode, Tie
-from models.reducers import reduce_binary, reduce_ternary
+from models.modes import Mode, Tie
 from models.regions import RegionConfig
+from models.votes import reduce_binary, reduce_ternary
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.coverage_plan import class_of, codes
 from verif.coverage.engine_points import OPERANDS, CountPoints, Fp32Points

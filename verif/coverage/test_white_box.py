@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from models.nf_regs import REG_MAP
+from models.register_map import REG_MAP
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.white_box import PlannedPoint, WhiteBox, WhiteBoxPoints
 

@@ -7,19 +7,13 @@ import functools
 from collections.abc import Iterable, Sequence
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD, RwdOp
+from models.access_decode import Cause, Kind, is_partial
+from models.commit_check import CommitCode
 from models.control_window import REGION_LINE, ControlWindow, written_words
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import (
-    MAX_WORKERS,
-    Cause,
-    CommitCode,
-    Kind,
-    RegionConfig,
-    is_partial,
-    state_lines,
-)
+from models.regions import MAX_WORKERS, RegionConfig, state_lines
+from models.register_map import REG_MAP
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.coverage_plan import Points, codes
 from verif.scoreboard.operations import Op

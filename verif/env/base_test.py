@@ -22,7 +22,7 @@ from pyuvm import ConfigDB, uvm_root, uvm_test
 
 from cocotbext.cxl.errors import CxlError
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import VIEW_SELECTORS
 from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 from verif.env.config import CLOCK_NS, EnvConfig, Profile

@@ -17,8 +17,8 @@ from cocotb.triggers import Event
 
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.errors import CxlError
-from cocotbext.cxl.host import Transaction
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemSequence
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 from cocotbext.cxl.wire.packer import PackOptions

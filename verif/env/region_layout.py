@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from models.control_window import CONTROL_LINES
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import SELECTOR_BITS, RegionConfig, record_lines, state_lines
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.regions import CommitCode, RegionConfig
+from models.commit_check import CommitCode
+from models.regions import RegionConfig
 from verif.axi import Resp
 from verif.regs.axil import FULL_STROBE
 from verif.regs.axil_agent import AxiLiteAccess, AxiLiteSequence

@@ -10,8 +10,8 @@ from typing import Any
 import pyslang
 import pytest
 
-from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
+from models.register_map import REG_MAP
 from verif.env.ram_sizes import ROWS_OF_INJECT, constant, parameter, rams, structure
 
 ROOT = Path(__file__).resolve().parents[2]

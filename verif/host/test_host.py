@@ -19,9 +19,10 @@ import pytest
 
 from cocotbext.cxl.link.device_stub import DeviceStub, PlainMemory
 from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.link.partner import DeviceLink, WireFlit
+from cocotbext.cxl.link.partner import DeviceLink
 from cocotbext.cxl.wire.control import InitParam, Llcrd, RetryFrame, encode_control
 from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.flits import WireFlit
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, S2MMessage
 from cocotbext.cxl.wire.packer import PackOptions
 from models.line_packing import LINE_BYTES

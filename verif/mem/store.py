@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from models.register_map import byte_mask
+from models.register_types import byte_mask
 from verif.mem.memory_config import FULL_STROBE, LINE_BITS, Background
 
 _ALL_ONES = (1 << LINE_BITS) - 1

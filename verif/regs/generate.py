@@ -26,7 +26,7 @@ from systemrdl.node import AddrmapNode, FieldNode, RegfileNode, RegNode
 from systemrdl.rdltypes import OnWriteType
 
 from models.parameters import DeviceParams
-from models.register_map import Counts, Field, FieldAccess, Register, RegMap
+from models.register_types import Counts, Field, FieldAccess, Register, RegMap
 from neuron_fabric.errors import LineError, say
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -216,7 +216,7 @@ def outputs(source: Source) -> dict[str, str]:
     """Return the text of every generated file, by its path relative to the repository.
 
     They are the SystemVerilog package, the map as JSON (for the default parameters, read by
-    `models.nf_regs`) and the documentation.
+    `models.register_map`) and the documentation.
     """
     return {
         path: _TEMPLATES.get_template(f"{Path(path).name}.j2").render(

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
+from models.access_decode import Cause
+from models.commit_check import CommitCode
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import Cause, CommitCode
-from models.register_map import FieldAccess
+from models.register_map import REG_MAP
+from models.register_types import FieldAccess
 from verif.regs import generate
 from verif.regs.generate import ROOT, RdlError, load, main
 from verif.tests.packed_structs import layout

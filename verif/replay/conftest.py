@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 
-from models.line_packing import Mode
+from models.modes import Mode
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.data import parse_json

@@ -18,8 +18,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import F32, U8, Mode, elements_per_line
-from models.quantize import BUCKET, buckets
+from models.integer_codes import BUCKET, buckets
+from models.line_packing import F32, U8
+from models.modes import Mode, elements_per_line
 from neuron_fabric import codec
 from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile

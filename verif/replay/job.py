@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
-from models.line_packing import Mode, lines_needed
+from models.modes import Mode, lines_needed
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
 from verif.replay.epoch import EpochLines, Key

@@ -13,20 +13,13 @@ from numpy.typing import NDArray
 
 from models.fp32 import ordered_sum
 from models.int_sums import reduce_int, sum8_lines
-from models.line_packing import (
-    LINE_BYTES,
-    U8,
-    Mode,
-    Tie,
-    elements_per_line,
-    lines_to_codes,
-    unpack_binary,
-    unpack_int,
-)
-from models.nf_regs import REG_MAP
-from models.reducers import planes_to_counts, reduce_binary, reduce_ternary
-from models.regions import DeviceParams, planes_kept
-from models.register_map import Counts
+from models.line_packing import LINE_BYTES, U8, lines_to_codes, unpack_binary, unpack_int
+from models.modes import Mode, Tie, elements_per_line
+from models.parameters import DeviceParams
+from models.regions import planes_kept
+from models.register_map import REG_MAP
+from models.register_types import Counts
+from models.votes import planes_to_counts, reduce_binary, reduce_ternary
 from neuron_fabric import codec
 from verif.replay.epoch import EpochLines
 from verif.replay.plan import Lines, RegionUse

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from models.line_packing import Tie
+from models.modes import Tie
 from models.parameters import DeviceParams
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import MAX_STEP

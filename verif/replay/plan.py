@@ -24,18 +24,17 @@ from typing import Literal
 
 import numpy as np
 
-from models.commit_check import check_commit
-from models.line_packing import LINE_BYTES, U8, Mode, Tie, elements_per_line, lines_needed
-from models.parameters import DeviceParams
+from models.commit_check import CommitCode, check_commit
+from models.line_packing import LINE_BYTES, U8
+from models.modes import Mode, Tie, elements_per_line, lines_needed
+from models.parameters import LINE_ADDRESS_BITS, DeviceParams
 from models.regions import (
-    LINE_ADDRESS_BITS,
     MAX_WORKERS,
     PLANE_COUNT,
     PLANE_SELECTOR,
     SELECTOR_BITS,
     SUM8_SELECTOR,
     SUM16_SELECTOR,
-    CommitCode,
     RegionConfig,
     planes_kept,
     state_lines,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.integer_codes import BUCKET
 from models.line_packing import LINE_BYTES
-from models.quantize import BUCKET
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFileWriter, dtype_name
 from neuron_fabric.errors import CaptureError

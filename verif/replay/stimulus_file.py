@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from cocotbext.cxl.wire.messages import ADDR_BITS
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import RegionConfig
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import CaptureError

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.int_sums import I32, sums_of_planes, sums_of_views
+from models.integer_codes import BUCKET, buckets
 from models.line_packing import (
     F32,
     LINE_BYTES,
     U8,
-    Mode,
-    elements_per_line,
-    lines_needed,
     pack_binary,
     pack_fp32,
     pack_ternary,
@@ -28,8 +26,8 @@ from models.line_packing import (
     unpack_fp32,
     unpack_ternary,
 )
-from models.quantize import BUCKET, buckets
-from models.reducers import planes_to_counts
+from models.modes import Mode, elements_per_line, lines_needed
+from models.votes import planes_to_counts
 from neuron_fabric import codec
 from verif.replay.plan import Lines
 

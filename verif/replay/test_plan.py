@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.commit_check import check_commit
+from models.commit_check import CommitCode, check_commit
 from models.device import DeviceModel
-from models.line_packing import Mode, Tie, lines_needed
+from models.modes import Mode, Tie, lines_needed
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig, state_lines
+from models.regions import RegionConfig, state_lines
 from neuron_fabric.capture import CaptureError, TensorSpec
 from verif.replay.plan import Plan, RegionUse, plan_step
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from models.line_packing import Mode
+from models.modes import Mode
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec, write_capture
 from verif.replay.conftest import SHIPPED
 from verif.replay.gradient_source import CaptureSource, route_warnings

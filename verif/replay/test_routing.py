@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.line_packing import Mode
+from models.modes import Mode
 from neuron_fabric.capture import Capture, CaptureError, ModuleSpec, TensorSpec, write_capture
 from verif.replay.gradient_source import CaptureSource
 from verif.replay.plan import (

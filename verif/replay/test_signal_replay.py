@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.line_packing import Tie
+from models.modes import Tie
 from neuron_fabric.capture import write_capture
 from neuron_fabric.data import read_object
 from scripts.common.records import FailureKind, RunRecord

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.line_packing import Mode
+from models.modes import Mode
 from verif.conftest import expected_outputs
 from verif.replay.tensor_lines import (
     outputs_from_lines,

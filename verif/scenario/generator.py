@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from cocotbext.cxl.wire.messages import ReqOp
-from models.commit_check import check_commit
-from models.line_packing import GATED, Mode
+from models.commit_check import CommitCode, check_commit
+from models.modes import GATED, Mode
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
 from models.regions import (
     INFO_SELECTOR,
@@ -26,7 +26,6 @@ from models.regions import (
     SELECTOR_BITS,
     SELECTORS,
     VIEW_SELECTORS,
-    CommitCode,
     RegionConfig,
     planes_kept,
     record_lines,

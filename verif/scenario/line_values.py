@@ -12,16 +12,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import (
-    GATED,
-    TERN5_CODES,
-    Mode,
-    code_range,
-    codes_to_lines,
-    elements_per_line,
-    pack_int,
-    trits_to_lines,
-)
+from models.line_packing import TERN5_CODES, code_range, codes_to_lines, pack_int, trits_to_lines
+from models.modes import GATED, Mode, elements_per_line
 from models.regions import RegionConfig
 from verif.sequences.line_data import FP32_CORNERS
 

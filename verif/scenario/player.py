@@ -14,9 +14,9 @@ import cocotb
 
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.commit_check import check_commit
-from models.line_packing import Mode
-from models.regions import CommitCode, RegionConfig, state_lines
+from models.commit_check import CommitCode, check_commit
+from models.modes import Mode
+from models.regions import RegionConfig, state_lines
 from verif.env.config import EnvConfig
 from verif.mem.memory_config import Background, MemConfig
 from verif.scenario.scenario_data import Do, Link, Memory, Operation, Region, Scenario

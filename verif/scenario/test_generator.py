@@ -10,10 +10,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from models.commit_check import check_commit
-from models.line_packing import Mode
+from models.commit_check import CommitCode, check_commit
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig
+from models.regions import RegionConfig
 from neuron_fabric.data import DataError
 from verif.scenario import weights
 from verif.scenario.generator import generate

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from models.access_decode import Kind
 from models.control_window import ControlWindow
 from models.device import DeviceModel
-from models.regions import Kind
 from verif.scoreboard.linearize import Failure
 from verif.scoreboard.operations import Op
 

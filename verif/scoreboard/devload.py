@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 
 from cocotbext.cxl.wire.messages import DevLoad
-from models.nf_regs import REG_MAP
+from models.register_map import REG_MAP
 from verif.scoreboard.operations import Op
 
 _REGISTER = REG_MAP.expand()["DEVLOAD_THRESHOLD"]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from models.access_decode import Cause
 from models.expected_response import AccessError
-from models.regions import Cause
 from verif.scoreboard.operations import Op
 
 NOTHING = AccessError(Cause.NONE, False, 0, 0, 0, 0)

@@ -14,11 +14,11 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from models.access_decode import Kind
 from models.aggregated_line import AggregatedLine
 from models.device import DeviceModel, Snapshot
 from models.device_state import COUNTERS
 from models.expected_response import Difference, ExpectedResponse
-from models.regions import Kind
 from verif.scoreboard.operations import Op
 
 Counts = tuple[int, ...]

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
 from cocotbext.cxl.wire.control import RetryAck, RetryReq
 from cocotbext.cxl.wire.flits import Direction
-from models.nf_regs import REG_MAP
-from models.register_map import Counts
+from models.register_map import REG_MAP
+from models.register_types import Counts
 from verif.scoreboard.ranges import Recent, Span, total
 
 LINK_COUNTERS = REG_MAP.counters(Counts.LINK)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from models.device import MEMORY_KEY, DeviceModel
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import RegionConfig, planes_kept, records, state_lines
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.quiescence import Quiescence

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, S2MMessage
+from models.access_decode import Kind
 from models.control_window import ControlWindow
-from models.regions import Kind, RegionConfig
+from models.regions import RegionConfig
 
 WINDOW_SHIFT = 8 + 6
 """A region's window holds 2^8 lines of 2^6 bytes for each of its lines."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from models.device import DeviceModel
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import RegionConfig
 from verif.scoreboard.linearize import ZERO, Linearizer, OverBudget, Reached, State
 from verif.scoreboard.operations import Op

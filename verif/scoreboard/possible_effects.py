@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import Completion, M2SRwD, completion_of
-from models.aggregated_line import illegal_codes
-from models.line_packing import GATED, Mode
-from models.regions import READ_KINDS, Cause, Kind
+from models.access_decode import READ_KINDS, Cause, Kind
+from models.line_packing import illegal_codes
+from models.modes import GATED, Mode
 from verif.scoreboard.operations import Op
 
 _REFUSALS = {Cause.UNSUPPORTED: "UNSUPPORTED", Cause.UNMAPPED: "UNMAPPED"}

@@ -15,8 +15,8 @@ from models.aggregated_line import AggregatedLine
 from models.device import MEMORY_KEY, DeviceModel
 from models.device_state import COUNTERS
 from models.expected_response import ExpectedResponse
-from models.line_packing import Mode
 from models.memory import UNKNOWN_LINE, MemoryLine
+from models.modes import Mode
 from models.regions import RegionConfig, state_lines
 from verif.scoreboard import linearize
 from verif.scoreboard.control_requests import either

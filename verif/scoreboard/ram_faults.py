@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
+from models.register_map import REG_MAP
 from verif.scoreboard.ranges import Span
 
 NONE, PARITY, SECDED = range(3)

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cocotbext.cxl.wire.messages import S2MDRS
+from models.access_decode import Kind
 from models.aggregated_line import AggregatedLine
 from models.commit_check import check_commit
 from models.device import DeviceModel
-from models.line_packing import GATED, Mode
-from models.regions import MAX_WORKERS, STATUS_SELECTOR, WORKER_LINES_SELECTOR, Kind, RegionConfig
-from models.views import WORKERS_A_LINE, StatusView, unpack_words
+from models.info_status_lines import WORKERS_A_LINE, StatusView, unpack_words
+from models.modes import GATED, Mode
+from models.regions import MAX_WORKERS, STATUS_SELECTOR, WORKER_LINES_SELECTOR, RegionConfig
 from verif.scoreboard.operations import Op, describe
 from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ranges import Before, Cleared, Span, either, exactly

@@ -16,12 +16,14 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD
-from models.commit_check import check_move
+from models.access_decode import is_partial
+from models.commit_check import CommitCode, check_move
 from models.control_window import LINE_OF_BYTES, OUT_OF_BAND, ControlWindow, written_words
-from models.nf_regs import REG_MAP
+from models.info_status_lines import unpack_words
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig, is_partial
-from models.register_map import (
+from models.regions import RegionConfig
+from models.register_map import REG_MAP
+from models.register_types import (
     WORD_BYTES,
     WORD_MASK,
     Counts,
@@ -30,7 +32,6 @@ from models.register_map import (
     Register,
     byte_mask,
 )
-from models.views import unpack_words
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.link_state import LinkState

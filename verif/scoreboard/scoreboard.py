@@ -15,10 +15,11 @@ from functools import partial
 from typing import Any
 
 from cocotbext.cxl.wire import messages
+from models.access_decode import READ_KINDS, Access, Kind
 from models.device import DeviceModel
 from models.device_state import COUNTERS
-from models.nf_regs import REG_MAP
-from models.regions import READ_KINDS, Access, Kind, RegionConfig
+from models.regions import RegionConfig
+from models.register_map import REG_MAP
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.capacity_check import CapacityCheck
 from verif.scoreboard.checkers_off import switched_off

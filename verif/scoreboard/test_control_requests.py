@@ -10,12 +10,13 @@ from dataclasses import replace
 import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, DrsOp, M2SReq, M2SRwD, NdrOp, ReqOp, RwdOp
+from models.commit_check import CommitCode
 from models.control_window import REGION_LINE, pack_line
 from models.device import DeviceModel
-from models.line_packing import Mode
+from models.info_status_lines import LineInfo, pack_words
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig
-from models.views import LineInfo, pack_words
+from models.regions import RegionConfig
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.register_bench import RegisterBench
 from verif.scoreboard.scoreboard import Scoreboard

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from verif.axi import Resp

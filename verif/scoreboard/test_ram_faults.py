@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
+from models.register_map import REG_MAP
 from verif.scoreboard.ram_faults import RamFaults
 from verif.scoreboard.ranges import Span
 

@@ -9,7 +9,7 @@ import dataclasses
 
 import pytest
 
-from models.line_packing import Mode
+from models.modes import Mode
 from verif.scoreboard.ranges import Span
 from verif.scoreboard.test_scoreboard import BINARY, FP32, Bench, read, write
 

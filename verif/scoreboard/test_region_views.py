@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SMessage, S2MMessage
-from models.line_packing import Mode
+from models.info_status_lines import LineInfo, StatusView, pack_words, unpack_words
+from models.modes import Mode
 from models.regions import RegionConfig
-from models.views import LineInfo, StatusView, pack_words, unpack_words
 from verif.scoreboard.test_scoreboard import BINARY, FP32, IDENTITY, Bench, read, write, wrong
 
 STRICT = replace(BINARY, strict=True)

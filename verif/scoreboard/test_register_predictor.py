@@ -9,9 +9,9 @@ import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from models.device import DeviceModel
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.register_map import Counts
+from models.register_types import Counts
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.regs.axil_agent import AxiLiteAccess

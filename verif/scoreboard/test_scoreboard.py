@@ -21,7 +21,7 @@ from cocotbext.cxl.wire.messages import (
     S2MMessage,
 )
 from models.device import DeviceModel
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import STATUS_SELECTOR, RegionConfig
 from verif.mem.memory_config import MemBeat

@@ -10,8 +10,10 @@ from itertools import product
 
 import numpy as np
 
-from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
-from models.regions import RAW_SELECTOR, CommitCode, RegionConfig, state_lines
+from models.commit_check import CommitCode
+from models.line_packing import LINE_BYTES
+from models.modes import FIRST_EDITION, Mode
+from models.regions import RAW_SELECTOR, RegionConfig, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import AGGREGATING, ILLEGAL, byte_enables, line_for
 from verif.sequences.memory_faults import RecordSequence

@@ -19,13 +19,13 @@ from cocotbext.cxl.wire.messages import (
     RwdOp,
     S2MMessage,
 )
-from models.line_packing import Mode
+from models.commit_check import CommitCode
+from models.modes import Mode
 from models.regions import (
     INFO_SELECTOR,
     PLANE_COUNT,
     PLANE_SELECTOR,
     RAW_SELECTOR,
-    CommitCode,
     RegionConfig,
     records,
     sum_selectors,

@@ -13,6 +13,8 @@ from typing import ClassVar
 import cocotb
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.access_decode import Cause
+from models.commit_check import CommitCode
 from models.control_window import (
     CONTROL_LINES,
     LINE_OF_BYTES,
@@ -20,10 +22,10 @@ from models.control_window import (
     ControlWindow,
     pack_line,
 )
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
-from models.regions import INFO_SELECTOR, Cause, CommitCode, RegionConfig
-from models.register_map import WORD_BYTES
+from models.modes import Mode
+from models.regions import INFO_SELECTOR, RegionConfig
+from models.register_map import REG_MAP
+from models.register_types import WORD_BYTES
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import ILLEGAL
 

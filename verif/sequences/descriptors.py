@@ -8,17 +8,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL
-from models.commit_check import check_commit
-from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
+from models.commit_check import CommitCode, check_commit
+from models.line_packing import LINE_BYTES
+from models.modes import FIRST_EDITION, Mode
 from models.parameters import LINE_ADDRESS_BITS
-from models.regions import (
-    MAX_WORKERS,
-    SELECTOR_BITS,
-    CommitCode,
-    RegionConfig,
-    record_lines,
-    state_lines,
-)
+from models.regions import MAX_WORKERS, SELECTOR_BITS, RegionConfig, record_lines, state_lines
 from verif.env.config import Profile
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import line_for

@@ -13,8 +13,10 @@ from itertools import product
 
 import cocotb
 
-from models.line_packing import LINE_BYTES, Mode
-from models.regions import INFO_SELECTOR, STATUS_SELECTOR, CommitCode, RegionConfig, record_lines
+from models.commit_check import CommitCode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
+from models.regions import INFO_SELECTOR, STATUS_SELECTOR, RegionConfig, record_lines
 from verif.sequences.base import ANY, NfSequence
 from verif.sequences.line_data import AGGREGATING, ILLEGAL, LOW_BIT
 

@@ -7,7 +7,8 @@ from itertools import product
 
 import cocotb
 
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import INFO_SELECTOR, MAX_WORKERS, VIEW_SELECTORS, RegionConfig, state_lines
 from verif.mem.memory_config import MemBeat
 from verif.sequences.base import ANY, RACE_LIMIT, NfSequence

@@ -10,22 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from models.commit_check import CommitCode
 from models.int_sums import sums_of_planes
-from models.line_packing import (
-    LINE_BYTES,
-    TERN5_CODES,
-    Mode,
-    code_range,
-    elements_per_line,
-    pack_int,
-    trits_to_lines,
-)
+from models.line_packing import LINE_BYTES, TERN5_CODES, code_range, pack_int, trits_to_lines
+from models.modes import Mode, elements_per_line
 from models.regions import (
     MAX_WORKERS,
     PLANE_SELECTOR,
     SUM8_SELECTOR,
     SUM16_SELECTOR,
-    CommitCode,
     RegionConfig,
     planes_kept,
     sum_selectors,

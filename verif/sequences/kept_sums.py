@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import cocotb
 
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import RAW_SELECTOR, RegionConfig
 from verif.mem.memory_config import LINE_BITS, MemBeat
 from verif.sequences.base import ANY, NfSequence

@@ -6,7 +6,8 @@ from __future__ import annotations
 import random
 import struct
 
-from models.line_packing import LINE_BYTES, TERN5_CODES, Mode
+from models.line_packing import LINE_BYTES, TERN5_CODES
+from models.modes import Mode
 
 ZEROS = bytes(LINE_BYTES)
 ONES = b"\xff" * LINE_BYTES

@@ -16,7 +16,8 @@ from itertools import product
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import INFO_SELECTOR, RegionConfig, planes_kept, records
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, random_line

@@ -6,7 +6,8 @@ from __future__ import annotations
 from itertools import product
 
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import RegionConfig
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line

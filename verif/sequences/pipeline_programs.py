@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from itertools import product
 
 from cocotbext.cxl.wire.messages import M2SMessage
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import INFO_SELECTOR, VIEW_SELECTORS, RegionConfig
 from verif.axi import Resp
 from verif.sequences.line_data import AGGREGATING, ILLEGAL, LOW_BIT, ZEROS, line_for

@@ -11,7 +11,8 @@ from typing import Any
 import cocotb
 
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
-from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import FIRST_EDITION, Mode
 from models.regions import INFO_SELECTOR, RAW_SELECTOR, SUM16_SELECTOR, RegionConfig
 from verif.parameters import build_parameters
 from verif.sequences.base import ANY, NfSequence

@@ -8,13 +8,14 @@ from itertools import product
 from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
+from models.access_decode import Cause
+from models.line_packing import LINE_BYTES
+from models.modes import FIRST_EDITION, Mode
 from models.regions import (
     INFO_SELECTOR,
     SELECTOR_BITS,
     STATUS_SELECTOR,
     VIEW_SELECTORS,
-    Cause,
     RegionConfig,
     state_lines,
 )

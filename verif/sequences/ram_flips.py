@@ -9,9 +9,11 @@ from typing import Any
 import cocotb
 
 from cocotbext.cxl.wire.messages import S2MDRS
-from models.line_packing import LINE_BYTES, Mode
-from models.nf_regs import REG_MAP
-from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, Kind, RegionConfig
+from models.access_decode import Kind
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
+from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, RegionConfig
+from models.register_map import REG_MAP
 from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, Ram, parameter, rams
 from verif.scoreboard.operations import Op
 from verif.scoreboard.quiescence import Quiescence

@@ -7,9 +7,11 @@ from dataclasses import replace
 from itertools import product
 
 from cocotbext.cxl.wire.messages import RwdOp
-from models.line_packing import LINE_BYTES, Mode
-from models.nf_regs import REG_MAP
-from models.regions import VIEW_SELECTORS, CommitCode, RegionConfig
+from models.commit_check import CommitCode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
+from models.regions import VIEW_SELECTORS, RegionConfig
+from models.register_map import REG_MAP
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import AGGREGATING, byte_enables, line_for, random_line
 

@@ -9,8 +9,9 @@ from itertools import product
 import cocotb
 
 from cocotbext.cxl.wire.messages import S2MDRS
-from models.line_packing import LINE_BYTES, Mode
-from models.nf_regs import REG_MAP
+from models.info_status_lines import LineInfo, StatusView, unpack_words
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import (
     INFO_SELECTOR,
@@ -21,7 +22,7 @@ from models.regions import (
     RegionConfig,
     sum_selectors,
 )
-from models.views import LineInfo, StatusView, unpack_words
+from models.register_map import REG_MAP
 from verif.sequences.base import ANY, NfSequence
 from verif.sequences.line_data import ZEROS, byte_enables, line_for
 from verif.sequences.pipeline_programs import ParkedBase

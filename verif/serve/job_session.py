@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from models.line_packing import Mode
-from neuron_fabric.reducers.server_client import IN_TURN, WORDS, SharedLines, Word, bytes_of
+from models.modes import Mode
 from neuron_fabric.reducers.server_wire import (
     Ask,
     Done,
@@ -24,6 +23,7 @@ from neuron_fabric.reducers.server_wire import (
     Submit,
     Welcome,
 )
+from neuron_fabric.reducers.shared_lines import IN_TURN, WORDS, SharedLines, Word, bytes_of
 from verif.serve.served_bucket import (
     OF_VOTES,
     Refusal,

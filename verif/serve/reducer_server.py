@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric.lock import Busy, Lock
-from neuron_fabric.reducers.server_client import Word
 from neuron_fabric.reducers.server_wire import (
     Ask,
     Bye,
@@ -48,6 +47,7 @@ from neuron_fabric.reducers.server_wire import (
     receive,
     send,
 )
+from neuron_fabric.reducers.shared_lines import Word
 from verif.serve.job_session import JobSession, RefusedOne
 from verif.serve.served_bucket import MODES, Counts, Refusal, ServedBucket
 from verif.serve.served_device import DeviceError, DeviceLost, ServedDevice

@@ -19,10 +19,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import LINE_BYTES, U8, Mode, Tie, elements_per_line
-from models.nf_regs import REG_MAP
+from models.line_packing import LINE_BYTES, U8
+from models.modes import Mode, Tie, elements_per_line
 from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig
+from models.register_map import REG_MAP
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel

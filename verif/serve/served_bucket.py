@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import U8, Mode
+from models.line_packing import U8
+from models.modes import Mode
 from neuron_fabric.capacity.cost_model import MOST_ROUTES
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.reducers.server_client import BucketShape, row_of
 from neuron_fabric.reducers.server_wire import Submit
+from neuron_fabric.reducers.shared_lines import BucketShape, row_of
 
 MODES = {
     Route.G_BINARY: Mode.G_BINARY,

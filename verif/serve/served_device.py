@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import Mode
+from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.codec import Route, sum_kind

@@ -28,8 +28,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route
-from neuron_fabric.reducers import server_client, server_wire
-from neuron_fabric.reducers.server_client import ServerSession, SharedLines, Word
+from neuron_fabric.reducers import server_wire, shared_lines
+from neuron_fabric.reducers.server_session import ServerSession
 from neuron_fabric.reducers.server_wire import (
     Hello,
     ServerError,
@@ -43,6 +43,7 @@ from neuron_fabric.reducers.server_wire import (
     readable,
     send,
 )
+from neuron_fabric.reducers.shared_lines import SharedLines, Word, bytes_of
 from scripts.cli import serve
 from scripts.cli.main import main as nf
 from verif.serve import reducer_server
@@ -231,7 +232,7 @@ def test_a_rank_that_holds_the_lock() -> None:
 
 
 def test_a_rank_does_not_wait_for_the_lock_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_client, "LOCK_S", 0.2)
+    monkeypatch.setattr(shared_lines, "LOCK_S", 0.2)
     with closing(SharedLines.create(1, 1)) as shared:
         with held(shared.file):
             with pytest.raises(ServerError, match=r"another process has held its lock for 0\.2 s"):
@@ -408,7 +409,7 @@ def test_memory_that_its_sender_could_change_is_not_mapped(tmp_path: Path, what:
         rank.join()
         sock, _ = listener.accept()
         with sock, closing(rank):
-            size = server_client.bytes_of(1, 20)
+            size = bytes_of(1, 20)
             if what == "a file":
                 file = os.open(tmp_path / "f", os.O_RDWR | os.O_CREAT)
                 os.ftruncate(file, size)

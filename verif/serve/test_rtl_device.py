@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.line_packing import Mode
+from models.modes import Mode
 from scripts.common import process
 from scripts.plan import mutants
 from scripts.run.replay_simulators import Simulators

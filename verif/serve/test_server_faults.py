@@ -20,7 +20,7 @@ from models.parameters import DeviceParams
 from neuron_fabric.codec import Route
 from neuron_fabric.reducers import server_wire
 from neuron_fabric.reducers.interface import Part
-from neuron_fabric.reducers.server_client import ServerSession
+from neuron_fabric.reducers.server_session import ServerSession
 from neuron_fabric.reducers.server_wire import (
     ServerError,
     address,

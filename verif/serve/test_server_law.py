@@ -16,7 +16,7 @@ import pytest
 
 from neuron_fabric.codec import Route
 from neuron_fabric.reducers.interface import Outcome
-from neuron_fabric.reducers.server_client import ServerSession
+from neuron_fabric.reducers.server_session import ServerSession
 from neuron_fabric.reducers.server_wire import send
 from scripts.run.replay_simulators import Simulators
 from verif.serve import rtl_device

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from neuron_fabric.codec import Route
-from neuron_fabric.reducers.server_client import WORDS, Word
 from neuron_fabric.reducers.server_wire import Ask, Done, Hello, PartShape, Submit, Welcome
+from neuron_fabric.reducers.shared_lines import WORDS, Word
 from verif.serve.job_session import JobSession
 from verif.serve.served_bucket import ServedBucket
 

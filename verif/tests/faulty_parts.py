@@ -8,10 +8,11 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from cocotbext.cxl.wire.messages import S2MNDR, S2MMessage
+from models.commit_check import CommitCode
 from models.device import DeviceModel
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig
-from models.register_map import Register
+from models.regions import RegionConfig
+from models.register_types import Register
 from verif.mem.memory_config import MemBeat
 from verif.mem.responder import MemResponder
 from verif.mem.store import MemStore

@@ -10,9 +10,9 @@ import os
 import random
 from collections.abc import Callable, Sequence
 
-from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire import control, flits, messages
 from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.flits import WireFlit
 
 PID = flits.ProtocolCode.CACHEMEM.word
 FRAMES: list[control.ControlFlit] = [control.RetryFrame()] * 5

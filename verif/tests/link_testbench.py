@@ -25,14 +25,15 @@ from cocotb.regression import TestGenerator
 from cocotb.triggers import RisingEdge, Timer
 
 from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.link.partner import HostLink, WireFlit
+from cocotbext.cxl.link.partner import HostLink
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire import control, flits
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
+from cocotbext.cxl.wire.flits import WireFlit
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
 from cocotbext.cxl.wire.packer import Credits
-from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
+from models.register_map import REG_MAP
 from verif.parameters import build_parameters
 from verif.tests import link_messages
 from verif.tests.link_coverage import LinkObserver, link_test

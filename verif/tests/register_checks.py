@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 
-from models.register_map import WORD_BYTES, WORD_MASK, FieldAccess, Register, byte_mask
+from models.register_types import WORD_BYTES, WORD_MASK, FieldAccess, Register, byte_mask
 from verif.axi import Resp
 from verif.regs.axil import AxiLitePort
 

@@ -13,8 +13,8 @@ from cocotb.regression import TestGenerator
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 from cocotb.utils import get_sim_time
 
-from models.nf_regs import REG_MAP
-from models.register_map import Register
+from models.register_map import REG_MAP
+from models.register_types import Register
 from verif.axi import Resp
 from verif.parameters import device_params
 from verif.regs.axil import AxiLitePort

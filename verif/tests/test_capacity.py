@@ -8,8 +8,8 @@ from typing import Any
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.monitor import ObservedResponse
 from cocotbext.cxl.wire.messages import S2MNDR, DevLoad
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
+from models.modes import Mode
+from models.register_map import REG_MAP
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig, Profile
 from verif.sequences.base import RACE_LIMIT, NfSequence

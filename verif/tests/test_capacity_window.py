@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
 from cocotbext.cxl.wire.messages import DevLoad
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
+from models.modes import Mode
 from models.regions import RegionConfig
+from models.register_map import REG_MAP
 from verif.env.base_test import NfBaseTest
 from verif.env.config import Profile
 from verif.scoreboard.devload import level

@@ -7,7 +7,7 @@ Verilator only: with 64 workers on each line Icarus takes minutes, cell by cell;
 
 from __future__ import annotations
 
-from models.line_packing import Mode
+from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences.aggregate import CountSequence, ThresholdSequence
 from verif.sequences.int_codes import IntCodesSequence, Tern5CodesSequence

@@ -13,7 +13,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import RegionConfig
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import struct
 
-from models.line_packing import Mode
+from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences.base import NfSequence
 from verif.tests.decorator import ALL, nf_test

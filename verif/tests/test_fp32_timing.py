@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import RegionConfig
 from verif.env.base_test import NfBaseTest
 from verif.sequences.base import NfSequence

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.wire.crc import seal
-from models.line_packing import LINE_BYTES, Mode
-from models.nf_regs import REG_MAP
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import INFO_SELECTOR, RegionConfig
+from models.register_map import REG_MAP
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.sequences.control_lines import ClearsSequence

@@ -10,13 +10,12 @@ from typing import Any, ClassVar
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.faults import FaultKind, FaultRule
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
-from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire import control as wire_control
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK
-from cocotbext.cxl.wire.flits import Direction, ProtocolCode, chunks_of_line
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, WireFlit, chunks_of_line
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
-from models.nf_regs import REG_MAP
+from models.register_map import REG_MAP
 from verif.tests.decorator import nf_test
 from verif.tests.link_base_test import HandMadeTest, LinkTest, control
 from verif.tests.link_messages import data_flit, slots_flit

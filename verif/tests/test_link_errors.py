@@ -9,11 +9,10 @@ import cocotb
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.faults import FaultKind, FaultRule, random_flips
-from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.crc import crc_ok, seal
-from cocotbext.cxl.wire.flits import Direction, chunks_of_line
+from cocotbext.cxl.wire.flits import Direction, WireFlit, chunks_of_line
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.nf_regs import REG_MAP
+from models.register_map import REG_MAP
 from verif.env.base_test import run_negative
 from verif.env.config import EnvConfig
 from verif.tests.decorator import nf_test

@@ -16,8 +16,8 @@ import cocotb
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.faults import CAMPAIGN, LOST_KINDS, FaultKind, FaultRule
 from cocotbext.cxl.wire.flits import Direction
-from models.nf_regs import REG_MAP
 from models.regions import RegionConfig
+from models.register_map import REG_MAP
 from verif.coverage.link_points import PROFILES
 from verif.env.base_test import run_uvm
 from verif.env.config import EnvConfig

@@ -11,8 +11,8 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryReq
+from cocotbext.cxl.wire.flits import WireFlit
 from verif.tests.link_coverage import link_test
 from verif.tests.link_messages import random_drs, random_ndr, random_req
 from verif.tests.link_testbench import RetryTestbench

@@ -12,9 +12,8 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryIdle, RetryReq
-from cocotbext.cxl.wire.flits import chunks_of_line
+from cocotbext.cxl.wire.flits import WireFlit, chunks_of_line
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.tests import link_messages, link_testbench
 from verif.tests.link_coverage import link_test

@@ -16,7 +16,7 @@ import cocotb
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc16, crc_ok
 from cocotbext.cxl.wire.messages import S2MDRS
-from models.nf_regs import REG_MAP
+from models.register_map import REG_MAP
 from verif.env.ram_sizes import rams
 from verif.parameters import device_params
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SRwD
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
+from models.modes import Mode
+from models.register_map import REG_MAP
 from verif.env.base_test import NfBaseTest
 from verif.sequences.base import NfSequence
 from verif.tests.decorator import ALL, nf_test

@@ -12,10 +12,10 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire import control, flits
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
+from cocotbext.cxl.wire.flits import WireFlit
 from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
 from verif.tests import link_testbench

@@ -12,10 +12,9 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire import control
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
-from cocotbext.cxl.wire.flits import is_control
+from cocotbext.cxl.wire.flits import WireFlit, is_control
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.tests.link_coverage import link_test
 from verif.tests.link_messages import (

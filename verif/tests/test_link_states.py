@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import cocotb
 
-from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import (
     ControlFlit,
     InitParam,
@@ -24,7 +23,7 @@ from cocotbext.cxl.wire.control import (
     encode_control,
 )
 from cocotbext.cxl.wire.crc import seal
-from cocotbext.cxl.wire.flits import ProtocolCode, decode_protocol_id
+from cocotbext.cxl.wire.flits import ProtocolCode, WireFlit, decode_protocol_id
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.coverage.link_points import ERRORS
 from verif.tests.link_coverage import link_test

@@ -14,7 +14,7 @@ from typing import Any
 import cocotb
 from pyuvm import uvm_factory
 
-from models.line_packing import Mode
+from models.modes import Mode
 from verif.env.base_test import NfBaseTest, run_negative
 from verif.env.config import EnvConfig, Parts
 from verif.mem.responder import MemResponder

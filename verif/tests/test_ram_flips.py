@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import cocotb
 
-from models.line_packing import Mode
+from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED

@@ -12,7 +12,8 @@ from dataclasses import replace
 import cocotb
 from cocotb.utils import get_sim_time
 
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
 from models.regions import RegionConfig, record_lines
 from verif.env.base_test import NfBaseTest
 from verif.env.config import CLOCK_NS

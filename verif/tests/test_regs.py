@@ -14,11 +14,12 @@ from typing import Any
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
+from models.commit_check import CommitCode
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig
-from models.register_map import FieldAccess, Register
+from models.regions import RegionConfig
+from models.register_map import REG_MAP
+from models.register_types import FieldAccess, Register
 from verif.axi import Resp
 from verif.env.base_test import NfBaseTest
 from verif.parameters import device_params

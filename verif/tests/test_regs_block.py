@@ -12,10 +12,11 @@ from typing import Any
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, with_timeout
 
-from models.line_packing import Mode
-from models.nf_regs import REG_MAP
-from models.regions import CommitCode, RegionConfig
-from models.register_map import FieldAccess, byte_mask
+from models.commit_check import CommitCode
+from models.modes import Mode
+from models.regions import RegionConfig
+from models.register_map import REG_MAP
+from models.register_types import FieldAccess, byte_mask
 from verif.axi import Resp
 from verif.tests.packed_structs import pack, unpack
 from verif.tests.register_checks import RegisterChecks

@@ -10,7 +10,7 @@ import functools
 
 from cocotb.triggers import ClockCycles
 
-from models.nf_regs import REG_MAP
+from models.register_map import REG_MAP
 from verif.tests.packed_structs import pack
 from verif.tests.regs_testbench import COUNTED, EVENTS, RegsBench, regs_test
 

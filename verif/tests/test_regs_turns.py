@@ -6,7 +6,7 @@ from __future__ import annotations
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer, with_timeout
 
-from models.regions import CommitCode
+from models.commit_check import CommitCode
 from verif.axi import Resp
 from verif.tests.packed_structs import pack
 from verif.tests.regs_testbench import RegsBench, regs_test

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import cocotb
 
-from models.line_packing import Mode
+from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences.control_lines import CutCommitSequence, HeldStateSequence
 from verif.sequences.mixed import MixedRegionsSequence

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from models.line_packing import Mode
+from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences.aggregate import AggregateSequence
 from verif.tests.decorator import ALL, nf_test

@@ -12,7 +12,7 @@ from typing import Any
 
 import cocotb
 
-from models.line_packing import Mode
+from models.modes import Mode
 from models.regions import RegionConfig
 from verif.env.base_test import NfBaseTest
 from verif.sequences.base import NfSequence

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from cocotbext.cxl.config import CxlConfig
+from models.info_status_lines import LineInfo
 from models.regions import INFO_SELECTOR
-from models.views import LineInfo
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.sequences import round_views

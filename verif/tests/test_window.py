@@ -9,7 +9,7 @@ from typing import Any
 import cocotb
 
 from models.control_window import ControlWindow
-from models.register_map import Register
+from models.register_types import Register
 from verif.env.base_test import NfBaseTest, run_negative
 from verif.scoreboard.operations import Op
 from verif.scoreboard.register_predictor import RegisterPredictor, RegisterWrite

@@ -8,10 +8,10 @@ from dataclasses import replace
 from enum import Enum
 
 from cocotbext.cxl.link.device_stub import DeviceStub
-from cocotbext.cxl.link.partner import DeviceLink, WireFlit
+from cocotbext.cxl.link.partner import DeviceLink
 from cocotbext.cxl.wire.control import RetryReq, decode_control
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc_ok
-from cocotbext.cxl.wire.flits import is_control
+from cocotbext.cxl.wire.flits import WireFlit, is_control
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, NdrOp, S2MMessage
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.flit_event import FlitKind
 from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.link.partner import DeviceLink, HostLink, WireFlit
+from cocotbext.cxl.link.partner import DeviceLink, HostLink
 from cocotbext.cxl.link.tracker import LinkTracker
-from cocotbext.cxl.wire.flits import Direction
+from cocotbext.cxl.wire.flits import Direction, WireFlit
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 from cocotbext.cxl.wire.packer import PackOptions
 

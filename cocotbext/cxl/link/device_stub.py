@@ -11,7 +11,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cocotbext.cxl.link.partner import DeviceLink, WireFlit
+from cocotbext.cxl.link.partner import DeviceLink
+from cocotbext.cxl.wire.flits import WireFlit
 from cocotbext.cxl.wire.messages import (
     BE_ALL,
     LINE_BYTES,

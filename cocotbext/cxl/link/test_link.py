@@ -8,7 +8,7 @@ from itertools import takewhile
 import pytest
 
 from cocotbext.cxl.link.conftest import LinkBench
-from cocotbext.cxl.link.partner import HostLink, WireFlit
+from cocotbext.cxl.link.partner import HostLink
 from cocotbext.cxl.link.retry import Lrsm, RetryBuffer
 from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.control import (
@@ -22,7 +22,7 @@ from cocotbext.cxl.wire.control import (
     encode_control,
 )
 from cocotbext.cxl.wire.crc import seal
-from cocotbext.cxl.wire.flits import Direction, ProtocolCode, is_control
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, WireFlit, is_control
 from cocotbext.cxl.wire.messages import (
     BE_ALL,
     S2MDRS,

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from cocotbext.cxl.link.conftest import Change, LinkBench
-from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.link.tracker import FlitKind, LinkTracker
 from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.control import (
@@ -21,7 +20,7 @@ from cocotbext.cxl.wire.control import (
     encode_control,
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
-from cocotbext.cxl.wire.flits import Direction, ProtocolCode
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, WireFlit
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SRwD, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind, Way
-from cocotbext.cxl.link.pairing import Key, channel, key_of, stray
+from cocotbext.cxl.link.response_key import Key, channel, key_of, stray
 from cocotbext.cxl.link.retry import FRAMES
 from cocotbext.cxl.wire.control import (
     ControlFlit,

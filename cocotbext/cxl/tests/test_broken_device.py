@@ -12,13 +12,14 @@ import pytest
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.errors import CxlError, CxlTimeout, ErrorLog
-from cocotbext.cxl.host import Outstanding, Watchdog
 from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
 from cocotbext.cxl.link.conftest import LinkBench
 from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import DeviceLink
 from cocotbext.cxl.link.tracker import LinkTracker
+from cocotbext.cxl.transactions import Outstanding
+from cocotbext.cxl.watchdog import Watchdog
 from cocotbext.cxl.wire.flits import Direction
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 

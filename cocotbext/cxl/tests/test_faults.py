@@ -24,11 +24,11 @@ from cocotbext.cxl.faults import (
 from cocotbext.cxl.link.conftest import LinkBench
 from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.link.partner import DeviceLink, HostLink, WireFlit
+from cocotbext.cxl.link.partner import DeviceLink, HostLink
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.crc import crc_ok, seal
-from cocotbext.cxl.wire.flits import Direction, ProtocolCode, decode_protocol_id
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, WireFlit, decode_protocol_id
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from cocotbext.cxl.wire.packer import PackOptions
 

@@ -31,7 +31,8 @@ from cocotbext.cxl import (
 from cocotbext.cxl.conftest import RunCocotb
 from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
 from cocotbext.cxl.link.device_stub import DeviceStub
-from cocotbext.cxl.link.partner import DeviceLink, WireFlit
+from cocotbext.cxl.link.partner import DeviceLink
+from cocotbext.cxl.wire.flits import WireFlit
 from cocotbext.cxl.wire.messages import (
     S2MDRS,
     M2SMessage,

@@ -15,6 +15,8 @@ from typing import Final
 
 from cocotbext.cxl.wire.messages import FLAG, Fields
 
+WireFlit = tuple[int, int]
+"""Protocol ID and 528-bit flit."""
 H_BITS: Final = 96
 G_BITS: Final = 128
 H_MASK: Final = (1 << H_BITS) - 1

@@ -18,23 +18,16 @@ import torch.distributed as dist
 
 from neuron_fabric.codec import BUCKET, LINE, Route, lines_of, units
 from neuron_fabric.codec.draws import Key, draws
-from neuron_fabric.hook import bucket_hook, payload
+from neuron_fabric.hook import bucket_hook, error_feedback, payload
 from neuron_fabric.hook.bucket_hook import BucketRouter
-from neuron_fabric.hook.payload import (
-    SEED,
-    Memory,
-    column,
-    common_scale,
-    decode,
-    packed_vote,
-    values_of,
-)
+from neuron_fabric.hook.error_feedback import Memory, values_of
+from neuron_fabric.hook.payload import SEED, column, common_scale, decode, packed_vote
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import BucketLost, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
-from neuron_fabric.tests.ddp import law_ranks
-from neuron_fabric.tests.ddp.law_ranks import Job, Ranks, Routes, Values, law, patched
+from neuron_fabric.tests.ddp import law_testbench
+from neuron_fabric.tests.ddp.law_testbench import Job, Ranks, Routes, Values, law, patched
 from neuron_fabric.tests.ddp.shadow_cases import naive_mean
 
 FULL = PhaseRoute(Route.FP32)
@@ -359,11 +352,12 @@ def not_finite(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool
     def zeros(view: torch.Tensor) -> Any:
         return np.nan_to_num(values_of(view), posinf=0.0, neginf=0.0)
 
+    place: Any = payload
     name, blind = "column", lambda *a: tuple(np.nan_to_num(column(*a)))
     if routes is CODES:
-        name, blind = "values_of", zeros  # type: ignore[assignment]
+        place, name, blind = error_feedback, "values_of", zeros  # type: ignore[assignment]
     wanted = {"b.weight", "c.weight", "head.bias"}
-    with patched(payload, name, blind if wrong else getattr(payload, name)):
+    with patched(place, name, blind if wrong else getattr(place, name)):
         for dtype in (torch.float32, torch.bfloat16):
             for how in (None, routes.mixed):
                 job = Job(ranks, workers, how, dtype=dtype, lr=0)
@@ -547,14 +541,14 @@ def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 
 @law("small parameters stay in FP32", 2)
 def small(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """Check that a parameter below `LEAST` elements stays in FP32 though its region is low-bit.
+    """Check that a parameter below `LEAST_ELEMENTS` stays in FP32 though its region is low-bit.
 
     It has 216 elements; the twin sets the limit to 1.
     """
-    regions = {**law_ranks.REGIONS, "head.weight": "c"}
+    regions = {**law_testbench.REGIONS, "head.weight": "c"}
     with (
-        patched(law_ranks, "REGIONS", regions),
-        patched(bucket_hook, "LEAST", 1 if wrong else LEAST),
+        patched(law_testbench, "REGIONS", regions),
+        patched(bucket_hook, "LEAST_ELEMENTS", 1 if wrong else LEAST_ELEMENTS),
     ):
         plain, mixed = (
             _gradients(ranks, workers, how, "head.weight") for how in (None, VOTES.mixed)

@@ -19,14 +19,15 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import attach
-from neuron_fabric.calibration.calibrating import NAMES, Asked, Trained, profile_by_rule, read_rows
+from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rule
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, read_report, write_job
+from neuron_fabric.calibration.measurements import NAMES, read_rows
 from neuron_fabric.calibration.shadow_run import ShadowRouter
 from neuron_fabric.codec.draws import Key, draws
 from neuron_fabric.hook.payload import SEED
 from neuron_fabric.profile import read_profile, write_profile
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
-from neuron_fabric.tests.ddp.law_ranks import Ranks, Values, law, patched
+from neuron_fabric.tests.ddp.law_testbench import Ranks, Values, law, patched
 
 STEPS, EVERY, CLASSES = 7, 2, 20
 BITS = {"G_INT4": 4, "G_INT8": 8}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the hook over real gloo processes, each with a twin that must fail; see `law_ranks`.
+"""Laws of the hook over real gloo processes, each with a twin that must fail; see `law_testbench`.
 
 `python -m neuron_fabric.tests.ddp.test_runtime_laws FOLDER [CASE ...]` runs cases on four ranks:
 one process imports torch and forks the ranks, which run the named cases (all). Each rank writes
@@ -23,11 +23,11 @@ import torch
 import torch._dynamo  # imported before the fork: DDP imports it in every rank
 from torch import distributed as dist
 
-from neuron_fabric.tests.ddp import attach_cases, law_cases, shadow_cases
-from neuron_fabric.tests.ddp.law_ranks import CASES, TWIN, WORLD, LawError, Ranks
+from neuron_fabric.tests.ddp import attach_cases, capture_cases, law_cases, shadow_cases
+from neuron_fabric.tests.ddp.law_testbench import CASES, TWIN, WORLD, LawError, Ranks
 from neuron_fabric.tests.python_process import run_python
 
-assert all((attach_cases, law_cases, shadow_cases)), "they register their cases"
+assert all((attach_cases, capture_cases, law_cases, shadow_cases)), "they register their cases"
 
 
 def rank_of(rank: int, folder: str, names: Collection[str]) -> None:

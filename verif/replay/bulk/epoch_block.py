@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.commit_check import CommitCode
 from models.line_packing import LINE_BYTES, U8
-from models.nf_regs import REG_MAP
-from models.regions import CommitCode, RegionConfig
+from models.regions import RegionConfig
+from models.register_map import REG_MAP
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops
 from verif.replay.epoch import EpochLines
 from verif.replay.line_check import COST, COUNTERS, counter_problems, region_problems

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cocotbext.cxl.wire.messages import M2SRwD
-from models.line_packing import Tie
+from models.modes import Tie
 from neuron_fabric.capture import write_capture
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from models.line_packing import U8, Mode, lines_to_codes
-from models.regions import DeviceParams
+from models.line_packing import U8, lines_to_codes
+from models.modes import Mode
+from models.parameters import DeviceParams
 from scripts.build import registry
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit

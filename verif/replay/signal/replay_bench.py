@@ -17,7 +17,7 @@ import cocotb
 import numpy as np
 from numpy.typing import NDArray
 
-from cocotbext.cxl.host import Transaction
+from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.uvm_agent import CxlMemSequence
 from cocotbext.cxl.wire.messages import (
     S2MDRS,
@@ -28,8 +28,8 @@ from cocotbext.cxl.wire.messages import (
     ReqOp,
     RwdOp,
 )
+from models.commit_check import CommitCode
 from models.line_packing import LINE_BYTES
-from models.regions import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.host.c_interface import Kind

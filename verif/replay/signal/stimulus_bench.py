@@ -12,10 +12,10 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.host import Transaction
+from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.uvm_agent import CxlMemSequence
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.regions import CommitCode
+from models.commit_check import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.env.env import NfEnv

@@ -32,10 +32,10 @@ from neuron_fabric.capture.layout import MANIFEST, MAX_STEP, ModuleSpec, TensorS
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
 from neuron_fabric.capture.selection import FOLDER, Selection, selects
 from neuron_fabric.capture.writer import CaptureFolder, check_shared, check_tensors, worker_writer
-from neuron_fabric.comm_hooks import HookState
 from neuron_fabric.errors import CaptureError, warn
 from neuron_fabric.hook.attach_checks import check_model
-from neuron_fabric.ranks import is_first, other_rank, silent_rank, together
+from neuron_fabric.hook.hook_state import HookState
+from neuron_fabric.rank_agreement import is_first, other_rank, silent_rank, together
 from neuron_fabric.wrapped import bare_model, clean_name, ddp_model, named_modules, named_parameters
 
 Hook = Callable[[Any, dist.GradBucket], torch.futures.Future[torch.Tensor]]

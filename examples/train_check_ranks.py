@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m examples.check_ranks FOLDER`: the trainings that `nf train check` compares.
+"""`python -m examples.train_check_ranks FOLDER`: the trainings that `nf train check` compares.
 
 One process imports torch and forks the workers, which run all trainings one after the other: real
 gloo processes that are started once. FOLDER/plan.json says what to train; each training adds a line
@@ -25,20 +25,13 @@ import torch._dynamo  # here and not in every rank: DDP imports it
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from examples.check_variants import profile_of, spike
+from examples.train_check_variants import profile_of, spike
 from examples.workloads import WORKLOADS, Data, Workload
 from neuron_fabric import attach
-from neuron_fabric.calibration.calibrating import (
-    SEEDS,
-    Asked,
-    Bar,
-    Trained,
-    Verification,
-    profile_by_rule,
-    verify,
-)
+from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rule
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
 from neuron_fabric.calibration.shadow_run import weights_of
+from neuron_fabric.calibration.verification import SEEDS, Bar, Verification, verify
 from neuron_fabric.data import read_object
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
 from neuron_fabric.profile.profile_types import Rule

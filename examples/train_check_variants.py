@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from neuron_fabric.codec import Route
-from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.profile_types import FULL, Phases, Warmup

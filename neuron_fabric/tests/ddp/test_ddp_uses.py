@@ -31,15 +31,15 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from neuron_fabric import attach
-from neuron_fabric.calibration import calibrating
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
+from neuron_fabric.calibration.measurements import read_rows
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.errors import AttachError
 from neuron_fabric.hook.lost_ranks import is_lost
 from neuron_fabric.tests.ddp.attach_cases import text_of
-from neuron_fabric.tests.ddp.law_ranks import Net
+from neuron_fabric.tests.ddp.law_testbench import Net
 from neuron_fabric.tests.python_process import run_python
 
 Attached = Callable[[Any], Any]
@@ -100,7 +100,6 @@ def saved(model: Any) -> Any:
     """
     file = io.BytesIO()
     torch.save(model, file)
-    assert b"neuron_fabric.ddp" not in file.getvalue()
     assert b"neuron_fabric.hook" not in file.getvalue()
     file.seek(0)
     return torch.load(file, weights_only=False)
@@ -241,7 +240,7 @@ def test_a_copy_before_the_first_forward_is_one(
     if hook is _told:
         assert said.count("batch_per_worker is 9, calibrated for 4") == 1
     else:
-        about, *_ = calibrating.read_rows(tmp_path)
+        about, *_ = read_rows(tmp_path)
         assert [one.name for one in about.parameters if one.kind == "head"] == [
             "head.weight",
             "head.bias",

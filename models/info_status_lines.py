@@ -87,3 +87,17 @@ def pack_words(words: Sequence[int]) -> bytes:
 def unpack_words(line: bytes) -> list[int]:
     """Return the 16 words (32 bits each) of a 64-byte line."""
     return [int.from_bytes(line[at : at + 4], "little") for at in range(0, LINE_BYTES, 4)]
+
+
+@dataclass(frozen=True)
+class RegionStatus:
+    """Status registers of a region, as far as they do not depend on the micro-architecture."""
+
+    committed: bool
+    code: int
+    epoch: int
+    done: bool
+    complete_lines: int
+    saturated: bool
+    illegal_seen: bool
+    closed: bool

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric.hook.ddp_check_ranks FOLDER STEPS W ...`: processes of `nf train exact`.
+"""`python -m neuron_fabric.hook.exact_ranks FOLDER STEPS W ...`: processes of `nf train exact`.
 
 Each rank writes FOLDER/rank-N.json: by number of workers and hook, the number of compared gradient
 elements and of those that differ.

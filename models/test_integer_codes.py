@@ -10,8 +10,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from models import quantize
-from models.line_packing import Mode, unpack_int
+from models import integer_codes
+from models.line_packing import unpack_int
+from models.modes import Mode
 from neuron_fabric import codec
 from neuron_fabric.codec import Route
 
@@ -30,17 +31,17 @@ def test_a_code_is_a_neighbour_and_nearest_within_half_a_scale(
 
     Checked in exact arithmetic, with subnormals and the largest numbers.
     """
-    u = quantize.scale(max(map(abs, values)), mode)
+    u = integer_codes.scale(max(map(abs, values)), mode)
     r, reach = (0.5, Fraction(1, 2)) if draw is None else (draw, 1 + Fraction(1, 2**45))
     for value in values:
-        code = quantize.code(value, u, mode, r)
+        code = integer_codes.code(value, u, mode, r)
         assert abs(code) <= (7 if mode == Mode.G_INT4 else 127)
         assert abs(Fraction(value) - code * Fraction(u)) <= reach * Fraction(u)
 
 
 @given(finite, INTS)
 def test_a_scale_is_the_least_float32_that_reaches(largest: float, mode: Mode) -> None:
-    u, top = quantize.scale(abs(largest), mode), 2 ** (mode.bits - 1) - 1
+    u, top = integer_codes.scale(abs(largest), mode), 2 ** (mode.bits - 1) - 1
     assert float(np.float32(u)) == u
     assert Fraction(u) * top >= Fraction(abs(largest))
     if u:
@@ -50,18 +51,18 @@ def test_a_scale_is_the_least_float32_that_reaches(largest: float, mode: Mode) -
 
 def test_numbers_of_the_specification() -> None:
     """Check scales, codes and means against hand-computed values."""
-    assert quantize.scale(7.0, Mode.G_INT4) == quantize.scale(127.0, Mode.G_INT8) == 1.0
-    assert [quantize.code(x, 1.0, Mode.G_INT4) for x in (0.49, 0.5, -0.5, -0.51, 7)] == [
+    assert integer_codes.scale(7.0, Mode.G_INT4) == integer_codes.scale(127.0, Mode.G_INT8) == 1.0
+    assert [integer_codes.code(x, 1.0, Mode.G_INT4) for x in (0.49, 0.5, -0.5, -0.51, 7)] == [
         *(0, 1, 0, -1, 7)
     ]
-    assert quantize.code(0.0, 0.0, Mode.G_INT8) == 0
-    assert quantize.scale(LEAST, Mode.G_INT8) == LEAST
-    assert (quantize.mean(14, 0.5, 7), quantize.mean(-7, 0.5, 7)) == (1, -0.5)
-    assert quantize.mean(0, 0.5, 0) == 0
-    assert quantize.mean(1, 1.0, 3) == float(np.float32(1 / 3))
-    assert quantize.mean(1, LEAST, 2) == 0.0  # ties to even
-    assert quantize.mean(3, LEAST, 2) == 2 * LEAST
-    assert quantize.buckets(1025) == 2
+    assert integer_codes.code(0.0, 0.0, Mode.G_INT8) == 0
+    assert integer_codes.scale(LEAST, Mode.G_INT8) == LEAST
+    assert (integer_codes.mean(14, 0.5, 7), integer_codes.mean(-7, 0.5, 7)) == (1, -0.5)
+    assert integer_codes.mean(0, 0.5, 0) == 0
+    assert integer_codes.mean(1, 1.0, 3) == float(np.float32(1 / 3))
+    assert integer_codes.mean(1, LEAST, 2) == 0.0  # ties to even
+    assert integer_codes.mean(3, LEAST, 2) == 2 * LEAST
+    assert integer_codes.buckets(1025) == 2
 
 
 @given(
@@ -87,9 +88,9 @@ def test_the_codec_is_the_oracle(
     if drawn is not None:
         every[start:] = drawn[: len(values)]
     u = codec.units(codec.maxima(x), route)
-    firsts = range(0, x.size, quantize.BUCKET)
+    firsts = range(0, x.size, integer_codes.BUCKET)
     want = [
-        quantize.scale(max(abs(v) for v in x[n : n + quantize.BUCKET].tolist()), mode)
+        integer_codes.scale(max(abs(v) for v in x[n : n + integer_codes.BUCKET].tolist()), mode)
         for n in firsts
     ]
     assert u.tolist() == want
@@ -100,9 +101,9 @@ def test_the_codec_is_the_oracle(
         back = codec.unpack_codes(packed.lines, route, u, x.size).tolist()
     assert not any(codes[:start])
     for n in range(start, x.size):
-        r, unit = 0.5 if drawn is None else float(every[n]), want[n // quantize.BUCKET]
-        assert codes[n] == quantize.code(float(x[n]), unit, mode, r), (n, x[n], unit, r)
-        assert back[n] == quantize.mean(codes[n], unit, 1), (n, codes[n], unit)
+        r, unit = 0.5 if drawn is None else float(every[n]), want[n // integer_codes.BUCKET]
+        assert codes[n] == integer_codes.code(float(x[n]), unit, mode, r), (n, x[n], unit, r)
+        assert back[n] == integer_codes.mean(codes[n], unit, 1), (n, codes[n], unit)
 
 
 @given(
@@ -126,5 +127,5 @@ def test_means_of_the_codec_are_the_oracle(
     got = np.empty(per_line, np.float32)
     with np.errstate(over="ignore"):
         codec.unpack_sums(lines, route, u, workers, present, got)
-    want = [quantize.mean(total, float(u[0]), present) for total in sums.tolist()]
+    want = [integer_codes.mean(total, float(u[0]), present) for total in sums.tolist()]
     assert got.tolist() == want

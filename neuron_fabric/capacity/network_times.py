@@ -82,7 +82,7 @@ class _Size:
     times: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
 
 
-class LinkTimes:
+class NetworkTimes:
     """Times of one rank's all-reduces by their bytes; callbacks may come from other threads."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:

@@ -18,9 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route, count, maxima, pack, pack_codes, units, unpack
+from neuron_fabric.codec.fp32_sum import ordered_sum
 from neuron_fabric.hook import monitor_samples, payload
 from neuron_fabric.hook.bucket_hook import InOrder
-from neuron_fabric.monitor.consensus import random_margin
+from neuron_fabric.hook.error_feedback import Memory
+from neuron_fabric.monitor.signals import random_margin
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import F32
 
@@ -45,7 +47,7 @@ def test_sent_and_kept_is_what_came_in(seed: int, route: Route, size: int) -> No
 
     Two roundings a step: at most 2 ulp of the largest of gradient, signal, vote and residual.
     """
-    rng, memory = np.random.default_rng(seed), payload.Memory()
+    rng, memory = np.random.default_rng(seed), Memory()
     came = np.zeros(size)
     sent_in_all = np.zeros(size)
     most = np.zeros(size, np.float32)
@@ -65,7 +67,7 @@ def test_sent_and_kept_is_what_came_in(seed: int, route: Route, size: int) -> No
 
 
 def test_a_residual_goes_once_and_follows_the_loss_scale() -> None:
-    memory = payload.Memory()
+    memory = Memory()
     one = f32(1.0, -2.0)
     memory.keep("p", one, f32(0.5, -0.5))
     memory.rescale(2.0)
@@ -78,7 +80,7 @@ def test_a_residual_goes_once_and_follows_the_loss_scale() -> None:
 
 
 def test_momentum_forgets_a_gradient_that_is_not_finite() -> None:
-    memory = payload.Memory()
+    memory = Memory()
     one = np.ones(3, np.float32)
     first = memory.momentum("p", one, 0.75)
     assert not np.isfinite(memory.momentum("p", f32(1, np.nan, 1), 0.75)).all()
@@ -90,7 +92,7 @@ def test_momentum_is_the_formula() -> None:
 
     The old momentum is then doubled too.
     """
-    memory, gradient, b = payload.Memory(), f32(1, -2, 3), np.float32(0.9)
+    memory, gradient, b = Memory(), f32(1, -2, 3), np.float32(0.9)
     first = memory.momentum("p", gradient, 0.9)
     assert (first == (1 - b) * gradient).all()
     memory.rescale(2.0)
@@ -110,7 +112,7 @@ def test_decoding_is_the_formula(seed: int, route: Route, workers: int, net: boo
         payload.column(p, 600, payload.own_scale(v, p, how)) for p, v in zip(packed, x, strict=True)
     ]
     rows = np.stack([payload.sidecar([one]) for one in columns])
-    total, present = payload.ordered_sum(rows)[:, 0]
+    total, present = ordered_sum(rows)[:, 0]
     s = payload.common_scale(total, present, how)
     here = np.array([[bool(one[1])] * len(packed[0].lines) for one in columns])
     lines, planes = count(np.stack([p.lines for p in packed]), route, present=here)

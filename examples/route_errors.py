@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cosine and error of each route with respect to the true mean, on the gradients of a capture.
 
-    python -m examples.quantizers captures/digits-resnet-8x
+    python -m examples.route_errors captures/digits-resnet-8x
 
 The reference models reduce every tensor that the default routes send by a low-bit mode. A vote and
 a count say nothing about magnitudes: each is scaled by the number that fits that tensor best, which
@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.int_sums import reduce_int, sum8_lines, sum16_lines
-from models.line_packing import F32, Mode, unpack_binary, unpack_ternary
+from models.line_packing import F32, unpack_binary, unpack_ternary
+from models.modes import Mode
 from models.parameters import DeviceParams
-from models.reducers import reduce_binary, reduce_ternary
 from models.regions import planes_kept
+from models.votes import reduce_binary, reduce_ternary
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError, say, settle_output
 from scripts.common.arguments import positive
@@ -210,7 +211,7 @@ def table(path: str, seed: int) -> list[str]:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="quantizers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="route_errors", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("capture", metavar="CAPTURE", help="folder that holds capture.json")
     parser.add_argument("--seed", type=positive, default=1, help="of stochastic rounding (1)")
@@ -219,7 +220,7 @@ def main(words: list[str] | None = None) -> int:
         say(*table(args.capture, args.seed))
         sys.stdout.flush()
     except CaptureError as error:
-        say(f"quantizers: {error}", file=sys.stderr)
+        say(f"route_errors: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # `.. | head`
         settle_output()

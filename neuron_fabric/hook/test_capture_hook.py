@@ -20,13 +20,13 @@ from neuron_fabric.errors import CaptureError
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-from torch import distributed as dist  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook  # noqa: E402
-from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+from torch import distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric import attach  # noqa: E402
-from neuron_fabric.ddp import CaptureState, capture_hook, modules_of, sparse_tensors  # noqa: E402
+from neuron_fabric import attach
+from neuron_fabric.hook.capture_hook import CaptureState, capture_hook, modules_of, sparse_tensors
 
 
 @pytest.fixture(scope="module", autouse=True)

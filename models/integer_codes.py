@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from models.line_packing import Mode
+from models.modes import Mode
 
 BUCKET = 1024
 """Elements that share a scale."""

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.line_packing import U8, Mode, Tie, elements_per_line
-from models.reducers import (
+from models.line_packing import U8
+from models.modes import Mode, Tie, elements_per_line
+from models.votes import (
     LowBitResult,
     count_planes,
     planes_to_counts,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assignment of routes to layers from measured errors and modelled costs.
+"""L-GreCo: assignment of routes to layers from measured errors and modelled costs.
 
 Every function is deterministic, so ranks with the same reduced errors choose the same routes. A
 route that the reducer lacks is left out of the options of a layer.

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         raise AttachError(_WHERE, "torch is not installed", "pip install torch")
     with tempfile.TemporaryDirectory(prefix="nf-ddp-check-") as folder:
         words = [folder, str(args.steps), *map(str, args.workers)]
-        command = [sys.executable, "-m", "neuron_fabric.hook.ddp_check_ranks", *words]
+        command = [sys.executable, "-m", "neuron_fabric.hook.exact_ranks", *words]
         try:
             done = subprocess.run(
                 command,

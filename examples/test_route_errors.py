@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the table of quantizers: the shipped capture gives another program's values."""
+"""Tests of the table of route errors: the shipped capture gives another program's values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.quantizers import METHODS, judge, main, step_of
+from examples.route_errors import METHODS, judge, main, step_of
 from neuron_fabric.capture import write_capture
 
 SHIPPED = Path(__file__).parent.parent / "captures" / "digits-resnet-8x"

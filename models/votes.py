@@ -19,12 +19,11 @@ from models.line_packing import (
     TERN5_CODES,
     TRITS_A_BYTE,
     U8,
-    Mode,
-    Tie,
     contributions,
     trits_to_lines,
     unpack_tern5,
 )
+from models.modes import Mode, Tie
 
 PLANES = 8
 U16 = NDArray[np.uint16]

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.commit_check import CommitCode
 from models.conftest import PARAMS, DeviceFixture, config
 from models.device import DeviceModel
-from models.line_packing import Mode
-from models.regions import CommitCode
-from models.views import LineInfo, StatusView, unpack_words
+from models.info_status_lines import LineInfo, StatusView, unpack_words
+from models.modes import Mode
 
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 
