@@ -18,7 +18,7 @@ from cocotbext.cxl.wire.messages import DevLoad
 from models.regions import PLANE_SELECTOR, SUM16_SELECTOR
 from neuron_fabric.output import write_text
 from verif.coverage.cover_model import FUNCTIONAL, CoverModel
-from verif.coverage.cover_points import NfCoverage
+from verif.coverage.device_coverage import NfCoverage
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
 from verif.replay.bulk.bisect import bisect, epoch_operations
