@@ -21,7 +21,8 @@ from models.nf_regs import REG_MAP
 from models.reducers import LowBitResult
 from models.regions import SUM8_SELECTOR, SUM16_SELECTOR, Cause, CommitCode, Kind, RegionConfig
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import Judged, Points, class_of, codes, entries
+from verif.coverage.coverage_plan import class_of, codes, entries
+from verif.coverage.points import Judged, Points
 from verif.coverage.transaction_points import be_kind, threshold_class, workers_class
 from verif.scoreboard.operations import Op
 

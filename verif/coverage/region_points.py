@@ -10,7 +10,8 @@ from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import STATUS_SELECTOR, Cause, CommitCode, Kind, RegionConfig
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import Judged, Points, class_of, codes
+from verif.coverage.coverage_plan import class_of, codes
+from verif.coverage.points import Judged, Points
 from verif.coverage.transaction_points import LOW_BIT, own_points, threshold_class
 from verif.scoreboard.operations import Op
 

@@ -21,7 +21,8 @@ from models.regions import (
     state_lines,
 )
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import Points, codes
+from verif.coverage.coverage_plan import codes
+from verif.coverage.points import Points
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
 
