@@ -26,13 +26,13 @@ from verif.scoreboard.control_requests import ControlRequests
 from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.finding import APART, Finding
+from verif.scoreboard.line_judge import LineJudge
 from verif.scoreboard.linearize import Failure
 from verif.scoreboard.memory_port import COUNTED, MemoryPort
 from verif.scoreboard.observer import Observer
 from verif.scoreboard.operations import Op, describe, describe_near, window_of
 from verif.scoreboard.pending import Commit
 from verif.scoreboard.possible_effects import potential
-from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ram_faults import RamFaults
 from verif.scoreboard.ranges import Cleared, Span
 from verif.scoreboard.region_status import RegionStatusRanges, RegionViews
@@ -54,15 +54,15 @@ class CommitRaces:
     read of EPOCH or of STATUS.CLOSED shows it (spec: controller, second edition, section 9).
     """
 
-    def __init__(self, quiescence: Quiescence, settled: Callable[[Commit, Commit], None]) -> None:
+    def __init__(self, judge: LineJudge, settled: Callable[[Commit, Commit], None]) -> None:
         """Start without races.
 
         Args:
-            quiescence: Holder of the unsettled commits of each region.
+            judge: Holder of the unsettled commits of each region.
             settled: Called with the first and the last of two racing commits once a read has shown
                 their order.
         """
-        self.quiescence = quiescence
+        self.judge = judge
         self.settled = settled
 
     def begun(
@@ -81,7 +81,7 @@ class CommitRaces:
         Returns:
             Text of a finding if no read could show the order of the commits, else None.
         """
-        pending = self.quiescence.pending(region)
+        pending = self.judge.pending(region)
         rivals = [
             one
             for one in pending
@@ -134,7 +134,7 @@ class CommitRaces:
 
     def _decided(self, region: int, since: int) -> list[Commit]:
         """Return the two racing commits of a region if both were answered by `since`, else []."""
-        pair = [one for one in self.quiescence.pending(region) if one.rival is not None]
+        pair = [one for one in self.judge.pending(region) if one.rival is not None]
         return [] if any(one.end < 0 or one.end > since for one in pair) else pair
 
     def _settle(self, region: int, first: Commit, last: Commit) -> None:
@@ -142,7 +142,7 @@ class CommitRaces:
 
         A commit by AXI4-Lite gets the descriptor that the write through the window left for it.
         """
-        pending = self.quiescence.pending(region)
+        pending = self.judge.pending(region)
         places = [at for at, one in enumerate(pending) if one in (first, last)]
         window, axil = (first, last) if first.in_band else (last, first)
         if not axil.closes:  # it writes EPOCH alone: the descriptor is what it finds
@@ -152,7 +152,7 @@ class CommitRaces:
         for at, one in zip(places, (first, last), strict=True):
             pending[at], one.rival = one, None
         self.settled(first, last)
-        self.quiescence.resolve(region)
+        self.judge.resolve(region)
 
     def unsettled(self) -> list[int]:
         """Return the numbers of the regions with two racing commits whose order no read has
@@ -160,8 +160,8 @@ class CommitRaces:
         """
         return [
             region
-            for region in range(self.quiescence.model.params.regions)
-            if any(one.rival is not None for one in self.quiescence.pending(region))
+            for region in range(self.judge.model.params.regions)
+            if any(one.rival is not None for one in self.judge.pending(region))
         ]
 
 
@@ -182,7 +182,7 @@ class Scoreboard:
     test. Findings are kept in `errors` (MAX_ERRORS at most) and passed to `on_error`.
     """
 
-    quiescence_type: type[Quiescence] = Quiescence
+    judge_type: type[LineJudge] = LineJudge
     """A negative twin puts a subclass with a fault here."""
 
     def __init__(
@@ -215,21 +215,21 @@ class Scoreboard:
         self.observer = observer or Observer()
         self.memory_busy = memory_busy
         self.devload = DevLoadRule()
-        self.quiescence = self.quiescence_type(
+        self.judge = self.judge_type(
             model, budget, self._mismatch, self._committed, self._doubted, self.observer.judged
         )
         self.configs: list[RegionConfig | None] = [None] * regions
-        self.memory = MemoryPort(model, self.quiescence, self.configs, self.clock, self.may_poison)
+        self.memory = MemoryPort(model, self.judge, self.configs, self.clock, self.may_poison)
         self.capture = ErrorCapture()
         self.control = ControlRequests(model)
-        self.races = CommitRaces(self.quiescence, self.observer.raced)
+        self.races = CommitRaces(self.judge, self.observer.raced)
         self.ram = RamFaults(model.params)
         self.capacity = CapacityCheck(regions, *RESET_CAPACITY)
-        self.status = RegionStatusRanges(model, self.quiescence, self.configs)
+        self.status = RegionStatusRanges(model, self.judge, self.configs)
         self.fallback = [Cleared(partial(self._times_fallen, one)) for one in range(regions)]
         """FALLBACK of each region since software cleared it."""
         self.views = RegionViews(
-            model, self.quiescence, self.status, self.fallback, self.observer.status_read
+            model, self.judge, self.status, self.fallback, self.observer.status_read
         )
         self.counters = {
             name: Cleared(partial(self.events, name))
@@ -269,8 +269,8 @@ class Scoreboard:
         testbench: only device memory outlives a reset, and what it then holds is unknown. The
         device model and the pending lines are not changed.
         """
-        waiting = sum(1 for _ in self.quiescence.ops())
-        commits = sorted({*self.codes, *filter(self.quiescence.pending, range(len(self.configs)))})
+        waiting = sum(1 for _ in self.judge.ops())
+        commits = sorted({*self.codes, *filter(self.judge.pending, range(len(self.configs)))})
         if self.busy or waiting or commits:
             self.error(
                 f"bench: rst_n fell with {waiting} requests in flight and commits of regions "
@@ -337,7 +337,7 @@ class Scoreboard:
         key = (completion is messages.Completion.NDR, msg.tag, msg.ldid)
         self._waiting.setdefault(key, deque()).append(op)
         self.devload.request(self.now)
-        self.quiescence.add(op)
+        self.judge.add(op)
         if op.access.region is not None:
             self.status.request(op.access.region)
         self.views.request(op)
@@ -376,7 +376,7 @@ class Scoreboard:
         if not self._waiting:
             self.capacity.idle()
         self.views.raced(op)
-        self.quiescence.done(op)
+        self.judge.done(op)
         if op.access.region is not None:
             self.status.judged(op.access.region)
         self.views.response(op, self.error)
@@ -425,7 +425,7 @@ class Scoreboard:
         """
         self.now += 1
         self._commit_traffic[region] = (len(self._waiting), self.requests)
-        commit = self.quiescence.commit_begin(region, config, epoch, self.now)
+        commit = self.judge.commit_begin(region, config, epoch, self.now)
         self.status.commit_begin(region)
         return commit
 
@@ -439,7 +439,7 @@ class Scoreboard:
                 region.
         """
         self.now += 1
-        self.quiescence.commit_end(region, self.now, strict, commit)
+        self.judge.commit_end(region, self.now, strict, commit)
 
     def close_begin(self, region: int) -> Commit | None:
         """Record the start of a write of 1 to CTRL.CLOSE, which ends the round of a region.
@@ -453,7 +453,7 @@ class Scoreboard:
         """
         self.now += 1
         self._close_traffic[region] = bool(self._waiting)
-        commit = self.quiescence.close_begin(region, self.epochs.get(region, 0), self.now)
+        commit = self.judge.close_begin(region, self.epochs.get(region, 0), self.now)
         if commit is not None:
             self.status.commit_begin(region)
         return commit
@@ -549,14 +549,14 @@ class Scoreboard:
             return self.memory.fills.span()
         if name in self.ram.counters:
             return self.ram.counters[name]()
-        quiescence = self.quiescence
+        judge = self.judge
         value = self.model.counters[name]
-        more = sum(potential(op, quiescence.mode_of(op)).get(name, 0) for op in quiescence.ops())
-        return Span(value - quiescence.below[name], value + quiescence.above[name] + more)
+        more = sum(potential(op, judge.mode_of(op)).get(name, 0) for op in judge.ops())
+        return Span(value - judge.below[name], value + judge.above[name] + more)
 
     def busy_regions(self) -> set[int]:
         """Return the numbers of the regions with requests that are not judged yet."""
-        ops = self.quiescence.ops()
+        ops = self.judge.ops()
         return {op.access.region for op in ops if op.access.region is not None}
 
     def _times_fallen(self, region: int) -> Span:
@@ -659,15 +659,15 @@ class Scoreboard:
         if self.requests == 0 or self.responses == 0:
             seen = f"{self.requests} requests, {self.responses} responses"
             self.error(f"zero transactions: nothing was checked: {seen}")
-        total = self.quiescence.judged + self.quiescence.unjudged
-        if self.quiescence.unjudged > UNJUDGED_SHARE * total:
-            self.error(f"{self.quiescence.unjudged} of {total} operations could not be judged")
+        total = self.judge.judged + self.judge.unjudged
+        if self.judge.unjudged > UNJUDGED_SHARE * total:
+            self.error(f"{self.judge.unjudged} of {total} operations could not be judged")
 
     def summary(self) -> str:
         """Return the number of requests, responses, judged and unjudged operations as one line of
         text.
         """
-        lines = self.quiescence
+        lines = self.judge
         return (
             f"{self.requests} requests, {self.responses} responses, {lines.judged} judged "
             f"({lines.raced} in races), {lines.unjudged} unjudged, {self.engine_ops} engine ops"

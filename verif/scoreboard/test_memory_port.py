@@ -149,7 +149,7 @@ def test_a_loss_decides_what_was_open() -> None:
         bench.do(write(BINARY.address(2, 1)))
         bench.do(read(BINARY.address(8, 1)))
         assert bool(bench.errors) != lost
-        assert bench.scoreboard.quiescence.unjudged == 0
+        assert bench.scoreboard.judge.unjudged == 0
 
 
 def test_poison_meets_every_state_that_a_line_can_be_in() -> None:
@@ -158,7 +158,7 @@ def test_poison_meets_every_state_that_a_line_can_be_in() -> None:
         both = [bench.begin(write(0x40, bytes([k] * 64))) for k in range(2)]
         for msg in reversed(both):  # either may have been the last
             bench.answer(msg)
-        bench.scoreboard.quiescence.poison(1)
+        bench.scoreboard.judge.poison(1)
         if poisoned:
             bench.device.poison_line(1)
         bench.do(read(0x40))
@@ -321,7 +321,7 @@ def test_a_loss_among_racing_requests() -> None:
             bench.answer(msg)
         if moment == 2:
             bench.device.lose_line(0, 1)
-        assert bench.scoreboard.quiescence.unjudged == 0
+        assert bench.scoreboard.judge.unjudged == 0
         bench.do(read(BINARY.address(8, 1)))
         assert bench.errors == []
         bench.answer(bench.begin(read(BINARY.address(8, 1))), wrong(poison=False))

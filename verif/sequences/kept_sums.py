@@ -232,7 +232,7 @@ class KeptFaultSequence(KeptSequence):
         for line in lines:
             place = self.data_line(config, self.randrange(config.workers), line)
             self.env.mem.store.poison(place)
-            self.env.scoreboard.quiescence.poison(place)
+            self.env.scoreboard.judge.poison(place)
 
 
 class RefusedStoreSequence(KeptSequence):

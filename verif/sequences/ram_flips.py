@@ -13,8 +13,8 @@ from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, Kind, RegionConfig
 from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, Ram, parameter, rams
+from verif.scoreboard.line_judge import LineJudge
 from verif.scoreboard.operations import Op
-from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ram_faults import NONE, SECDED
 from verif.scoreboard.scoreboard import REGISTERS, Scoreboard
 from verif.sequences.base import ANY, NfSequence
@@ -606,7 +606,7 @@ class LostSlotSequence(FlipSequence):
             for ram, bits in places:
                 await self.flip(ram, line, bits)
             if self.outcome(flips)[0]:
-                self.env.scoreboard.quiescence.lose(self.region, line)
+                self.env.scoreboard.judge.lose(self.region, line)
             ways = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
             what = self.choice(ways[1:] if reads else ways)
             waits = cocotb.start_soon(self.drains()) if stores and commits else None
@@ -651,7 +651,7 @@ class SlotFlipSequence(FlipSequence):
             line: index of the line, which is also the row.
             double: flip two bits.
             place: first bit; None draws it.
-            written: for `Quiescence.lose`: a request in flight may see the line before its loss.
+            written: for `LineJudge.lose`: a request in flight may see the line before its loss.
 
         Returns:
             The rise of (RAM_PARITY, RAM_CORRECTED) that the next use of the slot must cause.
@@ -660,7 +660,7 @@ class SlotFlipSequence(FlipSequence):
         await self.flip(ram, line, places)
         bad, corrected = self.outcome(len(places))
         if bad:
-            self.env.scoreboard.quiescence.lose(0, line, written=written)
+            self.env.scoreboard.judge.lose(0, line, written=written)
         return bad, corrected
 
 
@@ -713,7 +713,7 @@ class ForwardedSequence(SlotFlipSequence):
             await self.expect((0, 0), "forwarded state")
             wanted = self.outcome(len(places))
             if wanted[0]:
-                self.env.scoreboard.quiescence.lose(0, line)
+                self.env.scoreboard.judge.lose(0, line)
             await self.fill_lines(config, line, 1)
             await self.expect(wanted, f"flips at {places}")
             await self.read_lines(config, line, INFO_SELECTOR)
@@ -777,8 +777,8 @@ def owns_up(op: Op) -> bool:
     return bool(response.poison)
 
 
-class LenientQuiescence(Quiescence):
-    """Quiescence that accepts a response marked as untrusted, and counts it in `losses`.
+class LenientJudge(LineJudge):
+    """Line judge that accepts a response marked as untrusted, and counts it in `losses`.
 
     Every other response must be that of a device without a fault.
     """
@@ -801,7 +801,7 @@ class LenientScoreboard(Scoreboard):
     findings are only counted, in `wrong`.
     """
 
-    quiescence_type = LenientQuiescence
+    judge_type = LenientJudge
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -812,8 +812,8 @@ class LenientScoreboard(Scoreboard):
 
     def take_losses(self) -> int:
         """Return the number of responses marked as untrusted since the last call."""
-        assert isinstance(self.quiescence, LenientQuiescence)
-        losses, self.quiescence.losses = self.quiescence.losses, 0
+        assert isinstance(self.judge, LenientJudge)
+        losses, self.judge.losses = self.judge.losses, 0
         return losses
 
     def error(self, text: str, key: str = "", data: str = "", checker: str = "scoreboard") -> None:
