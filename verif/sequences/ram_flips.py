@@ -12,7 +12,8 @@ from cocotbext.cxl.wire.messages import S2MDRS
 from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, Kind, RegionConfig
-from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, Ram, parameter, rams
+from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, Ram, rams
+from verif.env.rtl_packages import parameter
 from verif.scoreboard.line_judge import LineJudge
 from verif.scoreboard.operations import Op
 from verif.scoreboard.ram_faults import NONE, SECDED
