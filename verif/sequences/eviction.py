@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evictions (more lines in use than slots), the tables of evicted lines, and forged records."""
+"""Evictions (more lines in use than slots), and the tables of evicted lines."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from itertools import product
 
 import cocotb
 
-from models.line_packing import LINE_BYTES, Mode
-from models.regions import INFO_SELECTOR, MAX_WORKERS, VIEW_SELECTORS, RegionConfig, state_lines
+from models.line_packing import Mode
+from models.regions import INFO_SELECTOR, MAX_WORKERS, VIEW_SELECTORS, RegionConfig
 from verif.mem.memory_config import MemBeat
 from verif.sequences.base import ANY, RACE_LIMIT, NfSequence
-from verif.sequences.line_data import ONES, ZEROS, byte_enables, random_line
+from verif.sequences.line_data import byte_enables
 from verif.sequences.pipeline_programs import APART, ParkedBase
 
 
@@ -167,45 +167,6 @@ class FetchedPlanesSequence(NfSequence):
     def beat(self, beat: MemBeat) -> None:
         """Count read beats on the memory port; the test connects it to the memory monitor."""
         self.read_beats += not beat.write
-
-
-class GarbageSequence(NfSequence):
-    """Garbage and forged records in a state area before its commit, which must not become state."""
-
-    mode: Mode = Mode.G_BINARY
-
-    async def body(self) -> None:
-        config = self.layout.region(self.mode, 2, 5)
-        await self.forge(config)
-        await self.commit(0, config)
-        await self.use(config)
-        # The same area again: the forgeries are true records of the last epoch.
-        await self.start_region(0, self.mode, 2, 5)
-        await self.forge(config, keep=0.7)
-        await self.commit(0, config)
-        await self.use(config)
-
-    async def forge(self, config: RegionConfig, keep: float = 0.0) -> None:
-        """Write garbage to the first 64 lines of a state area while it is ordinary memory.
-
-        `keep` is the share of lines that are left as they are.
-        """
-        size = state_lines(config, self.hw.cnt_w)
-        for line in range(min(size, 64)):
-            if self.random() < keep:
-                continue
-            data = self.choice((ZEROS, ONES, random_line(self.rng), b"\x01" + ZEROS[1:]))
-            await self.write(config.state_base + line * LINE_BYTES, data)
-        await self.drain()
-
-    async def use(self, config: RegionConfig) -> None:
-        """Read all lines, send 80 % of the contributions, and read again."""
-        await self.read_lines(config, None, (0, self.part_selector(config)))
-        for worker, line in product(range(config.workers), range(config.lines)):
-            if self.random() < 0.8:
-                await self.contribute(config, worker, line)
-        await self.drain()
-        await self.read_lines(config)
 
 
 MISS_DEPTH, BUFFER = 64, 4
