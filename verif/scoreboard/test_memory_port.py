@@ -17,8 +17,8 @@ from models.regions import RegionConfig
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID, Initialiser
+from verif.scoreboard.predictor_bench import PredictorBench
 from verif.scoreboard.ranges import SETTLE_CLOCKS, Span
-from verif.scoreboard.register_bench import RegisterBench
 from verif.scoreboard.scoreboard import Scoreboard
 from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write, wrong
 
@@ -190,7 +190,7 @@ def test_the_device_must_not_poison_its_own_state() -> None:
 def test_counters_and_interrupts_follow_the_port() -> None:
     bench = Bench(BINARY)
     scoreboard: Scoreboard = bench.scoreboard
-    bus = RegisterBench(scoreboard, DeviceParams())
+    bus = PredictorBench(scoreboard, DeviceParams())
     status = bus.predictor.by_name["IRQ_STATUS"]
 
     def irq(value: int) -> bool:
