@@ -29,7 +29,7 @@ hdl/engine/nf_answer.sv
 hdl/engine/nf_line_codes.sv
 hdl/engine/nf_line_rules.sv
 hdl/engine/nf_capacity.sv
-hdl/engine/nf_early.sv
+hdl/engine/nf_early_store.sv
 hdl/engine/nf_engine.sv
 hdl/engine/nf_evict.sv
 hdl/engine/nf_fill.sv
