@@ -226,7 +226,7 @@ module nf_lookup
   assign do_head   = !stored_valid && !do_fill && !do_keep && head_goes && !reads_ahead;
   assign head_kept = |(head & kept);
 
-  nf_slot_turn #(.SLOTS(SLOTS)) u_turn (
+  nf_parked_arb #(.SLOTS(SLOTS)) u_turn (
     .clk, .rst_n, .ready_to, .can_go, .take (do_head), .goes (head_goes), .head,
     .head_slot (parked_slot)
   );
