@@ -29,7 +29,7 @@ from models.votes import reduce_binary, reduce_ternary
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError, say, settle_output
 from scripts.common.arguments import positive
-from verif.replay.plan import default_routes
+from verif.replay.routing import default_routes
 from verif.replay.tensor_lines import (
     mean_of_sums,
     pack_shared,

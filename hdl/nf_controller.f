@@ -29,7 +29,7 @@ hdl/engine/nf_answer.sv
 hdl/engine/nf_line_codes.sv
 hdl/engine/nf_line_rules.sv
 hdl/engine/nf_capacity.sv
-hdl/engine/nf_early.sv
+hdl/engine/nf_early_store.sv
 hdl/engine/nf_engine.sv
 hdl/engine/nf_evict.sv
 hdl/engine/nf_fill.sv
@@ -37,10 +37,10 @@ hdl/engine/nf_info_view.sv
 hdl/engine/nf_leaving.sv
 hdl/engine/nf_lookup.sv
 hdl/engine/nf_park.sv
+hdl/engine/nf_parked_arb.sv
 hdl/engine/nf_record_init.sv
 hdl/engine/nf_slot_count.sv
 hdl/engine/nf_slot_table.sv
-hdl/engine/nf_slot_turn.sv
 hdl/engine/nf_state_ram.sv
 hdl/engine/nf_vote_steps.sv
 hdl/engine/nf_vote.sv

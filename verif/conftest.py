@@ -36,7 +36,7 @@ from verif.host.bulk_device import BulkModel as BulkModelProtocol
 from verif.host.c_interface import ANSWERED, Block, Figures, Kind
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 from verif.replay.epoch import EpochLines
-from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
+from verif.replay.signal.job_file import JOB, SignalJob, steps_of, write_raw
 from verif.replay.tensor_lines import (
     TERNARY_RATIO,
     outputs_from_lines,
@@ -99,12 +99,12 @@ class SignalModel(_Modelled):
 
     def simulate(self, sim: str, bench: str, **how: Any) -> RunRecord:
         self.runs.append(how)
-        session = Session.read(Path(dict(how["env"])[SESSION]))
-        model = DeviceModel(session.options.device)
-        for works in steps_of(session.prepare(), session.keys):
+        job = SignalJob.read(Path(dict(how["env"])[JOB]))
+        model = DeviceModel(job.options.device)
+        for works in steps_of(job.prepare(), job.keys):
             result = StepResult(works, drive(model, works), [])
             if self.spoil(sim, result) is not False:
-                write_raw(session.folder, result.works, result.figures, result.problems)
+                write_raw(job.folder, result.works, result.figures, result.problems)
         return record(sim, self.passed)
 
 

@@ -8,7 +8,7 @@
 // count at the maximum of the planes below must not be added to.
 
 `default_nettype none
-`include "nf_still.svh"
+`include "nf_operand_isolation.svh"
 
 module nf_ecp5_accumulate
   import nf_pkg::*;
@@ -38,7 +38,7 @@ module nf_ecp5_accumulate
   logic [LINE_W-1:0]       lost;
   logic [CNT_W*LINE_W-1:0] planes, counted;
 
-  assign planes = `NF_STILL(en) ? planes_in : '0;
+  assign planes = `NF_ISOLATE(en) ? planes_in : '0;
 
   for (genvar e = 0; e < LINE_W; e++) begin : g_column
     localparam int GATE = e | 1;  // of the element
@@ -80,7 +80,7 @@ module nf_ecp5_accumulate
     end
   end
 
-  assign planes_out = `NF_STILL(en) ? counted : planes_in;
+  assign planes_out = `NF_ISOLATE(en) ? counted : planes_in;
   assign saturated  = |lost;
 endmodule
 

@@ -15,7 +15,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
-`include "nf_still.svh"
+`include "nf_operand_isolation.svh"
 
 module nf_ecp5_vote
   import nf_pkg::*;
@@ -110,7 +110,7 @@ module nf_ecp5_vote
   logic [COUNTED-1:0]          digits2_q;
   logic                        nets2_q, shown_q;
 
-  assign counts = `NF_STILL(en_q) ? planes[COUNTED*LINE_W-1:0] : '0;
+  assign counts = `NF_ISOLATE(en_q) ? planes[COUNTED*LINE_W-1:0] : '0;
 
   for (genvar e = 0; e < ELEMENTS; e++) begin : g_even
     logic [FIRST_W-1:0] plus, other, sum;

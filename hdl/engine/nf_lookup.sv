@@ -210,7 +210,7 @@ module nf_lookup
                       && !closed[32'(lk_region) % REGIONS];
   assign do_late    = do_fill && fill_landed;
 
-  nf_early #(.SLOTS(SLOTS)) u_early (
+  nf_early_store #(.SLOTS(SLOTS)) u_early (
     .clk, .rst_n, .alloc (do_miss), .alloc_early (miss_early), .victim_slot, .stored_valid,
     .stored_slot (stored.slot[SLOT_W-1:0]), .stored_err, .lands, .filled (do_fill), .fill_slot,
     .fill_early, .fill_landed, .fill_err, .ready
@@ -226,7 +226,7 @@ module nf_lookup
   assign do_head   = !stored_valid && !do_fill && !do_keep && head_goes && !reads_ahead;
   assign head_kept = |(head & kept);
 
-  nf_slot_turn #(.SLOTS(SLOTS)) u_turn (
+  nf_parked_arb #(.SLOTS(SLOTS)) u_turn (
     .clk, .rst_n, .ready_to, .can_go, .take (do_head), .goes (head_goes), .head,
     .head_slot (parked_slot)
   );

@@ -10,7 +10,7 @@
 // negative.
 
 `default_nettype none
-`include "nf_still.svh"
+`include "nf_operand_isolation.svh"
 
 module nf_sum
   import nf_pkg::*;
@@ -68,7 +68,7 @@ module nf_sum
     picked = '0;
     codes  = '0;
     added  = '0;
-    if (`NF_STILL(en)) begin
+    if (`NF_ISOLATE(en)) begin
       for (int p = 0; p < CNT_W; p++) begin
         picked[p*HALF_W +: HALF_W] = second ? planes[p*LINE_W + HALF_W +: HALF_W]
                                             : planes[p*LINE_W +: HALF_W];

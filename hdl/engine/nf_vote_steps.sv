@@ -10,7 +10,7 @@
 // `en` no output is valid.
 
 `default_nettype none
-`include "nf_still.svh"
+`include "nf_operand_isolation.svh"
 
 module nf_vote_steps
   import nf_pkg::*;
@@ -38,7 +38,7 @@ module nf_vote_steps
     value = '0;
     found = '0;
     owed  = '0;
-    if (`NF_STILL(en)) begin
+    if (`NF_ISOLATE(en)) begin
       found = below_in;
       owed  = borrow_in;
       for (int p = 0; p < PLANES; p++) begin

@@ -2,7 +2,7 @@
 // nf_link_retry_buffer (link spec §9), for any depth of the host's acknowledgements and any place
 // that it asks for: a replay offers the flits from that place on, in order, each once, unchanged,
 // and no flit is overwritten before it is acknowledged. One flit, which `mark` chooses, is
-// followed. RAMs keep what they hold (`ram_flip` is fv_ram_code's concern).
+// followed. No bit of the RAM flips (`ram_flip` is 0): test_link_ram_flips flips them.
 
 `default_nettype none
 `include "nf_assert.svh"

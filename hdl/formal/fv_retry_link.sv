@@ -28,7 +28,7 @@ module fv_retry_link
   `NF_FORMAL_RESET
 
   for (genvar e = 0; e < 2; e++) begin : g_end
-    fv_retry_end #(.DEPTH(DEPTH), .RETRY_TIMEOUT(RETRY_TIMEOUT)) u_end (
+    fv_retry_peer #(.DEPTH(DEPTH), .RETRY_TIMEOUT(RETRY_TIMEOUT)) u_end (
       .clk, .rst_n, .phy_up(1'b1), .send(send[e]), .rx_valid(valid[1-e]), .rx_bad(damage[e]),
       .rx_control(control[1-e]), .rx_slot(slot[1-e]), .rx_payload(payload[1-e]),
       .tx_valid(valid[e]), .tx_control(control[e]), .tx_slot(slot[e]), .tx_payload(payload[e]),

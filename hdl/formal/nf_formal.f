@@ -27,8 +27,8 @@ hdl/formal/fv_plain.sv
 hdl/formal/fv_req_queue.sv
 hdl/formal/fv_respond.sv
 hdl/formal/fv_retry_buffer.sv
-hdl/formal/fv_retry_end.sv
 hdl/formal/fv_retry_link.sv
+hdl/formal/fv_retry_peer.sv
 hdl/formal/fv_retry_seq.sv
 hdl/formal/fv_round_robin.sv
 hdl/formal/fv_secded.sv

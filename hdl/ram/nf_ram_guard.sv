@@ -14,7 +14,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
-`include "nf_still.svh"
+`include "nf_operand_isolation.svh"
 
 module nf_ram_guard
   import nf_ram_pkg::*;
@@ -122,8 +122,8 @@ module nf_ram_guard
 
   always_comb begin
     stored = {rd_check, rd_word};
-    if (`NF_STILL(here0)) stored = stored ^ bit_of(here0, place0_q);
-    if (`NF_STILL(here1)) stored = stored ^ bit_of(here1, place1_q);
+    if (`NF_ISOLATE(here0)) stored = stored ^ bit_of(here0, place0_q);
+    if (`NF_ISOLATE(here1)) stored = stored ^ bit_of(here1, place1_q);
   end
 
   // ---- check ------------------------------------------------------------------------------------

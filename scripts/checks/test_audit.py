@@ -12,7 +12,7 @@ from scripts.checks import audit
 from scripts.common.paths import ROOT
 from scripts.plan.discover import discover
 from verif.coverage import register_points
-from verif.coverage.cover_points import NfCoverage
+from verif.coverage.device_coverage import NfCoverage
 
 ENTRIES = audit.read(ROOT)
 NAME = "register:LATE.VALUE"

@@ -34,8 +34,8 @@ from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
 from scripts.run.workers import run_workers
-from verif.replay.gradient_source import ZeroTensors, route_warnings
-from verif.replay.plan import assign_routes, tied_tensors
+from verif.replay.gradient_source import ZeroTensors
+from verif.replay.routing import assign_routes, route_warnings, tied_tensors
 
 EXAMPLE_SCRIPTS = ROOT / "examples"
 CAPTURES = BUILD / "captures"

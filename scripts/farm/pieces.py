@@ -4,7 +4,7 @@
 A piece is some epochs of the replay, and a run like any other. On this machine it runs in a fork of
 this process, which has capture and model in memory. A worker of a farm receives the lines
 (synthetic ones are drawn there) and the build. In both cases only this process adds the results to
-the replay (`worker_process.adopt`). A piece whose process or worker dies is driven once more. A
+the replay (`piece_result.adopt`). A piece whose process or worker dies is driven once more. A
 wrong piece ends the replay; of several, the first in the order of the pieces is reported, whatever
 the number of jobs.
 """
@@ -34,7 +34,7 @@ from scripts.farm.work import PieceRun, piece_record
 from scripts.run import evidence, forkserver, simulate, zygote
 from scripts.run.forkserver import Server, ServerError
 from verif.replay.bulk.bulk_transport import BulkTransport
-from verif.replay.bulk.worker_process import adopt, drive_piece, read_result, shipped
+from verif.replay.bulk.piece_result import adopt, drive_piece, read_result, shipped
 from verif.replay.job import Piece
 from verif.replay.runner import Came, OnLines, Transport, in_turn
 

@@ -22,7 +22,7 @@ from scripts.run import evidence, simulate
 
 if TYPE_CHECKING:
     from scripts.prove.proof import Proof
-    from verif.replay.bulk.worker_process import Result
+    from verif.replay.bulk.piece_result import Result
     from verif.replay.job import Piece, Replay
 
 
@@ -71,7 +71,7 @@ class PieceRun:
         """Drive the piece, and write lines, figures and faults to the run folder."""
         from scripts.build import bulk_build
         from verif.replay.bulk.bulk_transport import BulkTransport
-        from verif.replay.bulk.worker_process import drive_piece, read_result
+        from verif.replay.bulk.piece_result import drive_piece, read_result
 
         folder = run_folders.folder(RUNS) / spec.id
         evidence.empty(folder)

@@ -26,7 +26,7 @@ from scripts.common.arguments import up_to
 from scripts.common.paths import ROOT
 from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up
 from verif.replay.gradient_source import resnet18
-from verif.replay.plan import layer_of
+from verif.replay.routing import layer_of
 
 # Networks as tables of tensor shapes, with the role of each tensor: head, embedding, norm, bias.
 
@@ -87,7 +87,7 @@ def of_capture(capture: Capture) -> Network:
 
 
 def _roles(tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -> dict[str, Role]:
-    """Return the role of each tensor by name, as `verif.replay.plan.default_routes` assigns them.
+    """Return the role of each tensor by name, as `verif.replay.routing.default_routes` does.
 
     Modules determine it if known; otherwise the last layer is the head, and a tensor of one
     dimension is a norm or a bias.

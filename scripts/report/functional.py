@@ -111,7 +111,7 @@ def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
 
 def planned() -> CoverModel:
     """Return the cover points of the controller, without hits."""
-    from verif.coverage.cover_points import (
+    from verif.coverage.device_coverage import (
         NfCoverage,  # brings the models in: only when needed
     )
 

@@ -2,7 +2,7 @@
 """Reduction of the stimulus of a failed scenario run to few operations.
 
 The test runs again with smaller scenarios as long as they fail for the same cause and time is left
-(`verif/scenario/reductions.py`).
+(`verif/scenario/delta_debugging.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec
 from scripts.record.cause_key import key_of
 from scripts.run import evidence, simulate
+from verif.scenario.delta_debugging import OutOfTime, reduce
 from verif.scenario.listing import listing
-from verif.scenario.reductions import OutOfTime, reduce
 from verif.scenario.scenario_data import Scenario, parse
 
 LIMIT_S = 60.0

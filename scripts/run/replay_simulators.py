@@ -23,7 +23,7 @@ from scripts.run.simulate import run as run_simulation
 from verif.host.bulk_device import BulkModel
 from verif.replay.epoch import Key
 from verif.replay.runner import Driven, Transport
-from verif.replay.signal.session import SESSION, Session, read_raw, steps_of
+from verif.replay.signal.job_file import JOB, SignalJob, read_raw, steps_of
 
 FILES = BUILD / "replay" / "runs"
 STIMULUS_BENCH = "verif.replay.signal.stimulus_bench"
@@ -156,7 +156,7 @@ class SignalTransport(Transport):
         # The bench runs in another working directory.
         absolute = replace(options, capture=str(Path(options.capture).resolve()))
         job = self.folder / f"session-{number}.json"
-        Session(absolute, keys, self.folder, self.replay.content).write(job)
+        SignalJob(absolute, keys, self.folder, self.replay.content).write(job)
         plans = [self.replay.step(step).plan for step in dict.fromkeys(key[0] for key in keys)]
         lines = sum(plan.writes + plan.reads for plan in plans)
         record = self.simulate(
@@ -167,7 +167,7 @@ class SignalTransport(Transport):
             waves=self.waves,
             seed=options.seed,
             timeout_s=self.timeout_s or timeout_of(lines),
-            env=((SESSION, str(job)),),
+            env=((JOB, str(job)),),
             rerun=self.rerun,
         )
         self.records.append(record)

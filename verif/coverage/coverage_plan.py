@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -15,14 +14,11 @@ import msgspec
 
 from cocotbext.cxl.faults import CAMPAIGN
 from cocotbext.cxl.wire.messages import ReqOp, RwdOp
-from models.access_decode import Cause, Kind
-from models.aggregated_line import AggregatedLine
+from models.access_decode import Cause
 from models.commit_check import CommitCode
-from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from models.register_types import Counts
 from verif.coverage.cover_model import CoverModel, CoverPoint
-from verif.scoreboard.operations import Op
 
 _PATTERN = re.compile(r"\{(?:(\d+)\.\.(\d+)|(\w+))\}")
 Axes = Mapping[str, list[str]]
@@ -85,7 +81,7 @@ def entries() -> dict[str, PlanEntry]:
 
 def shown_by() -> dict[str, tuple[str, ...]]:
     """Return the register fields that each test must see change, by name of the test."""
-    return {test: tuple(_values(fields)) for test, fields in _plan().shown_by.items()}
+    return {test: tuple(values_of(fields)) for test, fields in _plan().shown_by.items()}
 
 
 def codes(name: str) -> tuple[str, ...]:
@@ -121,7 +117,7 @@ def _names(text: str) -> Iterable[str]:
         yield "".join(a + b for a, b in zip(fixed, (*values, ""), strict=True))
 
 
-def _values(given: str | list[str]) -> list[str]:
+def values_of(given: str | list[str]) -> list[str]:
     """Return the names that an entry of `plan.toml` stands for.
 
     Args:
@@ -143,50 +139,7 @@ def add_point(model: CoverModel, name: str, plan: PlanEntry, axes: Axes) -> Cove
     """
     common: dict[str, Any] = {"test": plan.test, "at_least": plan.at_least}
     if axes:
-        never = [{axis: _values(some) for axis, some in one.items()} for one in plan.never]
+        never = [{axis: values_of(some) for axis, some in one.items()} for one in plan.never]
         return model.cross(name, plan.reason, axes, never=never, **common)
-    illegal = _values(plan.illegal)
-    return model.point(name, plan.reason, _values(plan.bins), illegal=illegal, **common)
-
-
-@dataclass(slots=True)
-class Judged:
-    """Operation on a line of a region that the scoreboard found correct.
-
-    Attributes:
-        op: Request with its response.
-        config: Descriptor of the region.
-        before: Line before the operation.
-        after: Line after the operation.
-        closed: Whether the round of the region is closed.
-        done: Whether the operation has completed the region.
-    """
-
-    op: Op
-    config: RegionConfig
-    before: AggregatedLine
-    after: AggregatedLine
-    closed: bool
-    done: bool
-
-    @property
-    def mode(self) -> str:
-        """Return the name of the mode of the region."""
-        return self.config.mode.name
-
-    @property
-    def writes(self) -> bool:
-        """Return True for a contribution, False for a read."""
-        return self.op.access.kind is Kind.CONTRIBUTION
-
-
-class Points:
-    """Base of the classes that sample planned points.
-
-    The first one of a model adds all planned points to it.
-    """
-
-    def __init__(self, model: CoverModel) -> None:
-        self.hit = model.hit
-        for name, plan in entries().items() if entries().keys() - model.points else ():
-            add_point(model, name, plan, {axis: _values(one) for axis, one in plan.axes.items()})
+    illegal = values_of(plan.illegal)
+    return model.point(name, plan.reason, values_of(plan.bins), illegal=illegal, **common)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from models.modes import Mode
 from models.register_map import REG_MAP
 from verif.axi import Resp
-from verif.coverage.coverage_plan import Points, class_of, codes
+from verif.coverage.coverage_plan import class_of, codes
+from verif.coverage.points import Points
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.memory_port import Record
 

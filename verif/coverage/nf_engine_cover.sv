@@ -3,7 +3,7 @@
 //
 // Bound into nf_engine under Verilator (white_box.toml names the bins).
 // Each array of counters is a point; its index is the concatenation of the codes of its axes, in
-// the order in which the Python file lists them. A reset clears all counters, so that each test
+// the order in which white_box.toml lists them. A reset clears all counters, so that each test
 // starts at 0. The module drives nothing.
 
 `default_nettype none

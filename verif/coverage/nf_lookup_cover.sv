@@ -2,8 +2,8 @@
 // White-box functional coverage of S0: FP32 lines in their slots (kept sums, and stores that go
 // early), and deferred operations.
 //
-// Bound into nf_lookup under Verilator (kept_points.py reads the counters and names the bins, in
-// the order of the codes here). The module drives nothing.
+// Bound into nf_lookup under Verilator (white_box.toml names the bins, in the order of the codes
+// here). The module drives nothing.
 
 `default_nettype none
 `include "nf_cover.svh"

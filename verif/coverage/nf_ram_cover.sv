@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // White-box functional coverage of the protected RAMs: when a damaged word is found, and where.
 //
-// Bound into nf_controller under Verilator (ram_points.py reads the counters and names the bins);
-// conventions as in nf_engine_cover.sv.
+// Bound into nf_controller under Verilator (white_box.toml names the bins); conventions as in
+// nf_engine_cover.sv.
 
 `default_nettype none
 `include "nf_cover.svh"

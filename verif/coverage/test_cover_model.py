@@ -13,7 +13,7 @@ from models.modes import FIRST_EDITION, Mode
 from models.regions import RegionConfig
 from verif.coverage import coverage_plan
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.cover_points import NfCoverage
+from verif.coverage.device_coverage import NfCoverage
 from verif.coverage.white_box import WhiteBoxPoints
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.scoreboard import Scoreboard

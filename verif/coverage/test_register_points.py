@@ -7,7 +7,7 @@ import pytest
 
 from models.register_map import REG_MAP
 from verif.coverage import register_points
-from verif.coverage.cover_points import NfCoverage
+from verif.coverage.device_coverage import NfCoverage
 from verif.coverage.register_points import SHOWN_BY
 from verif.regs.generate import ROOT
 

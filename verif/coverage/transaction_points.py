@@ -15,7 +15,8 @@ from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig, state_lines
 from models.register_map import REG_MAP
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import Points, codes
+from verif.coverage.coverage_plan import codes
+from verif.coverage.points import Points
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
 

@@ -246,7 +246,7 @@ class NfBaseTest(uvm_test):
         scoreboard = self.env.scoreboard
         figures = {f"{label}.{name}": value for name, value in self.metrics.items()}
         figures[f"{label}.requests"] = scoreboard.requests
-        figures[f"{label}.judged"] = scoreboard.quiescence.judged
+        figures[f"{label}.judged"] = scoreboard.judge.judged
         figures[f"{label}.cycles"] = round((get_sim_time("ns") - self.began_ns) / CLOCK_NS)
         leave(model, figures)
 

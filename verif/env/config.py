@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration of one run of the environment: hardware parameters, traffic profile, memory."""
+"""Configuration of one run: parameters of the device, traffic profile, memory, link."""
 
 from __future__ import annotations
 
 import enum
 import os
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.config import CxlConfig, ReadyPattern
+from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.wire.packer import PackOptions
 from models.device import DeviceModel
 from models.parameters import DeviceParams
 from verif.mem.memory_config import MemConfig
@@ -88,3 +91,27 @@ class EnvConfig:
     def count(self, transactions: int) -> int:
         """Return a number of transactions multiplied by `scale`, at least 1."""
         return max(1, round(transactions * self.scale))
+
+
+def cxl_config(cfg: EnvConfig) -> CxlConfig:
+    """Return the settings of the host side of the link for a traffic profile, with link-level
+    retry.
+    """
+    seed = cfg.seed * 2 + 1
+    if cfg.profile is Profile.STREAMING:
+        config = CxlConfig.dense(seed)
+    elif cfg.profile is Profile.IDLE:
+        config = CxlConfig.sparse(seed)
+        config.idle_rate = max(config.idle_rate, 0.3)
+    else:
+        rng = random.Random(seed)
+        link = LinkConfig(
+            rng=rng,
+            pack=PackOptions(dense=rng.random() < 0.5, rng=rng),
+            grant_plain=8,
+            grant_data=4,
+            return_delay=(0, 20),
+        )
+        config = CxlConfig(link=link, rng=rng, ready=ReadyPattern(0.5, hold=(1, 8)))
+    config.link.retry = True
+    return config

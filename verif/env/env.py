@@ -18,9 +18,9 @@ from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
 from cocotbext.cxl.uvm_agent import CxlMemAgent
 from models.memory import MemoryLine
 from verif.axi import AXI4, bind_port
-from verif.coverage.cover_points import NfCoverage
-from verif.env.config import CLOCK_NS, EnvConfig
-from verif.env.host_facade import Host, cxl_config
+from verif.coverage.device_coverage import NfCoverage
+from verif.env.config import CLOCK_NS, EnvConfig, cxl_config
+from verif.env.host_facade import Host
 from verif.env.region_layout import RegionLayout
 from verif.env.registers import Registers
 from verif.mem.memory_agent import MemAgent

@@ -7,7 +7,6 @@ Checking is not done here: the scoreboard has its own view, from the monitor.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
@@ -15,38 +14,10 @@ from typing import Any
 import cocotb
 from cocotb.triggers import Event
 
-from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.errors import CxlError
-from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemSequence
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
-from cocotbext.cxl.wire.packer import PackOptions
-from verif.env.config import EnvConfig, Profile
-
-
-def cxl_config(cfg: EnvConfig) -> CxlConfig:
-    """Return the settings of the host side of the link for a traffic profile, with link-level
-    retry.
-    """
-    seed = cfg.seed * 2 + 1
-    if cfg.profile is Profile.STREAMING:
-        config = CxlConfig.dense(seed)
-    elif cfg.profile is Profile.IDLE:
-        config = CxlConfig.sparse(seed)
-        config.idle_rate = max(config.idle_rate, 0.3)
-    else:
-        rng = random.Random(seed)
-        link = LinkConfig(
-            rng=rng,
-            pack=PackOptions(dense=rng.random() < 0.5, rng=rng),
-            grant_plain=8,
-            grant_data=4,
-            return_delay=(0, 20),
-        )
-        config = CxlConfig(link=link, rng=rng, ready=ReadyPattern(0.5, hold=(1, 8)))
-    config.link.retry = True
-    return config
 
 
 class Host:

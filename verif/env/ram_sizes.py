@@ -7,62 +7,13 @@ depth that changes there so cannot leave flips without effect.
 
 from __future__ import annotations
 
-import functools
 import random
-import re
-from pathlib import Path
 from typing import NamedTuple
-
-import pyslang
 
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK
 from models.parameters import DeviceParams
-from verif.parameters import build_parameters
+from verif.env.rtl_packages import constant, parameter, structure
 
-# Constants and types of the packages in hdl/pkg, as slang reads them.
-
-FOLDER = Path(__file__).resolve().parents[2] / "hdl/pkg"
-PACKAGES = ("nf_pkg", "nf_core_pkg", "nf_fp32_pkg", "nf_ram_pkg")
-
-
-@functools.cache
-def _compiled() -> pyslang.ast.Compilation:
-    compilation = pyslang.ast.Compilation()
-    for package in PACKAGES:
-        tree = pyslang.syntax.SyntaxTree.fromFile(str(FOLDER / f"{package}.sv"))
-        compilation.addSyntaxTree(tree)
-    return compilation
-
-
-@functools.cache
-def structure(name: str) -> pyslang.ast.Type:
-    """Return a packed structure of the packages in hdl/pkg, as slang reads it.
-
-    Raises:
-        KeyError: No package has this structure.
-    """
-    for package in PACKAGES:
-        found = _compiled().getPackage(package).find(name)
-        if isinstance(found, pyslang.ast.TypeAliasType):
-            return found.canonicalType
-    raise KeyError(f"no package has a structure {name}")
-
-
-@functools.cache
-def constant(name: str) -> int:
-    """Return the value of a localparam of the packages in hdl/pkg.
-
-    Raises:
-        KeyError: No package has this constant.
-    """
-    for package in PACKAGES:
-        found = _compiled().getPackage(package).find(name)
-        if isinstance(found, pyslang.ast.ParameterSymbol):
-            return int(str(found.value))
-    raise KeyError(f"no package has a constant {name}")
-
-
-TOP = Path(__file__).resolve().parents[2] / "hdl/nf_controller.sv"
 ROWS_OF_INJECT = 256
 """RAS_INJECT.ROW reaches no further."""
 MARKS_OF_A_ROW = 32
@@ -93,20 +44,6 @@ class Ram(NamedTuple):
         bits = [*range(64 * word, min(64 * word + 64, self.data))]
         bits += range(self.data + 8 * word, self.data + 8 * word + 8)
         return rng.choice([one for one in bits if one != place])
-
-
-def parameter(name: str) -> int:
-    """Return an RTL parameter of the build, or its default in the top module.
-
-    Raises:
-        KeyError: The top module has no such parameter.
-    """
-    if name in (built := build_parameters()):
-        return built[name]
-    found = re.search(rf"parameter int {name}\s*=\s*(\d+)", TOP.read_text(encoding="utf-8"))
-    if found is None:
-        raise KeyError(f"{TOP.name} has no parameter {name}")
-    return int(found[1])
 
 
 def rams(hw: DeviceParams) -> dict[str, Ram]:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +25,7 @@ from neuron_fabric.capture.safetensors_io import TensorFile
 from neuron_fabric.data import open_file
 from neuron_fabric.errors import CaptureError
 from verif.replay.options import Rounding
-from verif.replay.plan import Extent, RegionUse, RoutePattern, layer_of
+from verif.replay.plan import Extent, RegionUse
 from verif.replay.tensor_lines import (
     SUM_PIECE,
     absolute_sum,
@@ -36,54 +34,9 @@ from verif.replay.tensor_lines import (
     threshold_of,
 )
 
-# -- route warnings: guessed routes, tensors of zeros, several projections in one tensor -----------
+# -- warnings: tensors of zeros, several projections in one tensor ---------------------------------
 
 F64 = NDArray[np.float64]
-# Match the last word of the layer in lower case.
-_EMBEDDING = re.compile(r"embed[^.]*$|(^|\.)(wte|wpe|tok|pos)$")
-_HEAD = re.compile(r"head$|(^|\.)(classifier|logits|output|fc_out)$")
-
-
-def route_warnings(
-    capture: Capture, routes: Mapping[str, Mode], patterns: Sequence[RoutePattern] = ()
-) -> list[str]:
-    """Return warnings about default routes that were guessed, one line each.
-
-    If a capture does not name its modules, the last layer is taken for the head. A warning is given
-    for each kind of low-bit tensor whose name contradicts that, unless a pattern chose its route.
-
-    Args:
-        capture: Open capture.
-        routes: Route of each tensor by name.
-        patterns: Globs with routes that the user gave.
-    """
-    if capture.modules:
-        return []
-    guessed = [
-        spec
-        for spec in capture.tensors
-        if routes[spec.name].low_bit
-        and not any(fnmatchcase(spec.name, glob) for glob, _ in patterns)
-    ]
-    if not guessed:
-        return []
-    out = []
-    whole = [s for s in capture.tensors if len(s.shape) > 1 and routes[s.name] == Mode.FP32]
-    if not whole:
-        last = layer_of(capture.tensors[-1].name)
-        out.append(
-            f"the capture does not name its head, and its last layer {last!r} has no weight "
-            "matrix: no matrix is sent as FP32"
-        )
-    for word, looks_like in (("an embedding", _EMBEDDING), ("a head", _HEAD)):
-        like = [spec.name for spec in guessed if looks_like.search(layer_of(spec.name).lower())]
-        if like:
-            more = f" (and {len(like) - 1} more)" if len(like) > 1 else ""
-            out.append(
-                f"tensor {like[0]!r}{more} is named like {word} and takes "
-                f"{routes[like[0]].name}; if it is one: --route '{like[0]}=FP32'"
-            )
-    return out
 
 
 @dataclass
@@ -652,12 +605,3 @@ def resnet18() -> tuple[TensorSpec, ...]:
 
 
 NETWORKS = {"resnet18": resnet18}
-
-
-def route_lines(tensors: Sequence[TensorSpec], routes: Mapping[str, Mode]) -> dict[Mode, int]:
-    """Return the number of lines per worker by route; routes without a tensor are left out."""
-    out: dict[Mode, int] = {}
-    for spec in tensors:
-        mode = routes[spec.name]
-        out[mode] = out.get(mode, 0) - (-spec.elements // elements_per_line(mode))
-    return out

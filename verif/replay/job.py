@@ -19,10 +19,10 @@ from verif.replay.gradient_source import (
     CodeRounding,
     LineSource,
     SyntheticSource,
-    route_warnings,
 )
 from verif.replay.options import ReplayOptions, any_steps, parse_steps
-from verif.replay.plan import Plan, RegionUse, assign_routes, parse_routes, plan_step
+from verif.replay.plan import Plan, RegionUse, plan_step
+from verif.replay.routing import assign_routes, parse_routes, route_warnings
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan of a step of a replay: routes, regions, and epochs that carry each line of each tensor once.
+"""Plan of a step of a replay: regions, and epochs that carry each line of each tensor once.
 
 spec: controller §2, second edition §7; capture spec, "From tensors to lines". Each route has one
 region. Its tensors, each from a new line, form one row of lines, which is cut into epochs. An epoch
@@ -15,10 +15,8 @@ If the regions of all routes do not fit into the device together, the routes tak
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from itertools import accumulate, product
 from typing import Literal
 
@@ -40,7 +38,7 @@ from models.regions import (
     state_lines,
     sum_selectors,
 )
-from neuron_fabric.capture import ModuleSpec, TensorSpec
+from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 
 # -- reads of a line, and returned lines ----------------------------------------------------------
@@ -635,104 +633,3 @@ def one_size(
     for mode in modes:
         placement.check(TensorSpec(mode.name, (elements_per_line(mode),)), mode, 1)
     return None
-
-
-# -- routes of tensors ----------------------------------------------------------------------------
-# Patterns are ``name-glob=route``; the first match is used, then the layer-aware default.
-
-
-ROUTES = {mode.name: mode for mode in Mode if mode != Mode.IDENTITY and not mode.optional}
-
-
-RoutePattern = tuple[str, Mode]
-"""Glob (case-sensitive fnmatch), and the mode of tensors that match it."""
-
-
-def parse_route(text: str) -> RoutePattern:
-    """Return glob and mode of a text ``name-glob=route``, which is split at the last ``=``.
-
-    Raises:
-        CaptureError: The text is malformed, or names no route.
-    """
-    glob, separator, route = text.rpartition("=")
-    glob, route = glob.strip(), route.strip().upper()
-    if not separator or not glob or route not in ROUTES:
-        raise CaptureError(
-            f"route {text!r}",
-            "not understood",
-            f"write NAME-GLOB=ROUTE with one of {', '.join(ROUTES)}",
-        )
-    return glob, ROUTES[route]
-
-
-def parse_routes(texts: Sequence[str]) -> tuple[RoutePattern, ...]:
-    """Return glob and mode of each text ``name-glob=route``; the first has the highest
-    precedence.
-    """
-    return tuple(parse_route(text) for text in texts)
-
-
-def layer_of(name: str) -> str:
-    """Return a tensor's name without the part after the last dot; a name without a dot stays."""
-    return name.rpartition(".")[0] or name
-
-
-def tied_tensors(modules: Sequence[ModuleSpec]) -> list[str]:
-    """Return the names of the tensors that several modules share."""
-    held = Counter(name for module in modules for name in module.tensors)
-    return [name for name, times in held.items() if times > 1]
-
-
-def default_routes(
-    tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec] = ()
-) -> dict[str, Mode]:
-    """Return the default route of every tensor by name: FP32 or G_BINARY.
-
-    FP32 are tensors of at most one dimension, and with known modules the head, shared tensors,
-    embeddings, norms and biases. Without modules all tensors of the last tensor's layer are FP32,
-    since that layer is taken for the head.
-    """
-    if modules:
-        kept = {s.name for s in tensors if "bias" in s.name.rpartition(".")[2]}
-        kept.update(tied_tensors(modules))
-        for module in modules:
-            if module.head or module.is_norm or module.is_embedding:
-                kept.update(module.tensors)
-    else:
-        last = layer_of(tensors[-1].name) if tensors else ""
-        # Tensors of sub-modules with the same prefix belong to other layers.
-        kept = {spec.name for spec in tensors if layer_of(spec.name) == last}
-    return {
-        spec.name: Mode.FP32 if spec.name in kept or len(spec.shape) <= 1 else Mode.G_BINARY
-        for spec in tensors
-    }
-
-
-def assign_routes(
-    tensors: Sequence[TensorSpec],
-    patterns: Sequence[RoutePattern] = (),
-    modules: Sequence[ModuleSpec] = (),
-) -> dict[str, Mode]:
-    """Return the route of every tensor by name, in the order of the manifest.
-
-    Args:
-        tensors: All tensors.
-        patterns: Globs with their routes; the first that matches a name decides, else the default.
-        modules: Modules of the model, if the capture names them.
-
-    Raises:
-        CaptureError: A pattern matches no tensor. It is a typing error, and the tensor that was
-            meant would silently get its default route.
-    """
-    routes = default_routes(tensors, modules)
-    for glob, mode in patterns:
-        if not any(fnmatchcase(name, glob) for name in routes):
-            raise CaptureError(
-                f"route {glob}={mode.name}",
-                "matches no tensor",
-                f"the names are like {tensors[0].name!r}" if tensors else "there are no tensors",
-            )
-    for name, default in routes.items():
-        chosen = (mode for glob, mode in patterns if fnmatchcase(name, glob))
-        routes[name] = next(chosen, default)
-    return routes

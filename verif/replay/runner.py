@@ -17,12 +17,12 @@ from pathlib import Path
 from models.line_packing import LINE_BYTES
 from neuron_fabric.errors import CaptureError, say
 from verif.replay.epoch import EpochLines, Key, extents
-from verif.replay.gradient_source import route_lines
 from verif.replay.job import Piece, Replay, Shard, StepPlan
 from verif.replay.journal import Journal
 from verif.replay.line_check import Mismatch, judge
 from verif.replay.plan import ROUTE_ORDER
 from verif.replay.result import check_steps, hold, out_path, write_step
+from verif.replay.routing import route_lines
 
 # -- interface of a simulator: drive epochs, return them with their answers ---------------------
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from models.modes import Mode
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec, write_capture
 from verif.replay.conftest import SHIPPED
-from verif.replay.gradient_source import CaptureSource, route_warnings
-from verif.replay.plan import assign_routes, parse_routes
+from verif.replay.gradient_source import CaptureSource
+from verif.replay.routing import assign_routes, parse_routes, route_warnings
 
 GPT = [
     TensorSpec("transformer.wte.weight", (40, 16)),

@@ -10,12 +10,7 @@ import pytest
 from models.modes import Mode
 from neuron_fabric.capture import Capture, CaptureError, ModuleSpec, TensorSpec, write_capture
 from verif.replay.gradient_source import CaptureSource
-from verif.replay.plan import (
-    assign_routes,
-    default_routes,
-    parse_route,
-    parse_routes,
-)
+from verif.replay.routing import assign_routes, default_routes, parse_route, parse_routes
 
 REAL = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 SPECS = [

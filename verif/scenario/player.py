@@ -243,4 +243,4 @@ class ScenarioSequence(NfSequence):
             store.poison(line)
         for line in operation.poisoned:
             store.poison(line)
-            self.env.scoreboard.quiescence.poison(line)
+            self.env.scoreboard.judge.poison(line)

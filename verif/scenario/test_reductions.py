@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from models.parameters import DeviceParams
+from verif.scenario.delta_debugging import OutOfTime, reduce
 from verif.scenario.generator import generate
-from verif.scenario.reductions import OutOfTime, reduce
 from verif.scenario.scenario_data import Do, Operation, Scenario
 from verif.scenario.weights import Weights
 

@@ -18,7 +18,7 @@ from models.device import MEMORY_KEY, DeviceModel
 from models.modes import Mode
 from models.regions import RegionConfig, planes_kept, records, state_lines
 from verif.mem.memory_config import FULL_STROBE, MemBeat
-from verif.scoreboard.quiescence import Quiescence
+from verif.scoreboard.line_judge import LineJudge
 from verif.scoreboard.ranges import Recent, Span
 
 # STATUS.INIT_BUSY against the writes of the record initialiser on the memory port.
@@ -182,14 +182,14 @@ class MemoryPort:
 
     Args:
         model: Device model.
-        quiescence: Receives lost records and failed accesses.
+        judge: Receives lost records and failed accesses.
         configs: Committed descriptor by region; the list of the scoreboard.
         clock: Returns the present cycle.
         may_poison: See `Scoreboard.may_poison`.
     """
 
     model: DeviceModel
-    quiescence: Quiescence
+    judge: LineJudge
     configs: list[RegionConfig | None]
     clock: Callable[[], int]
     may_poison: Callable[[], bool]
@@ -220,7 +220,7 @@ class MemoryPort:
         self.rule, self.wrong = rule, text
 
     def beat(self, beat: MemBeat) -> bool:
-        """Check a beat on the device-memory port, and pass what it loses to `quiescence`.
+        """Check a beat on the device-memory port, and pass what it loses to `judge`.
 
         A breach of the rules is left in `wrong` and `rule`, else `wrong` is None.
 
@@ -240,22 +240,22 @@ class MemoryPort:
             if record is None:
                 self._failed(beat.line)
                 return True
-            self.quiescence.distrust(record.region)
+            self.judge.distrust(record.region)
             if beat.axi_id == EVICTION_ID and beat.answered:
-                self.quiescence.lose(record.region, record.index, written=True)
+                self.judge.lose(record.region, record.index, written=True)
             return True
         if not (beat.error or beat.poison):
             return False
         self.ports["MEM_READ_ERROR" if beat.error else "MEM_POISON"].add()
         (self.errors if beat.error else self.poisoned).add()
         if record is not None and (record.beat == 0 or self._has_state(record)):
-            self.quiescence.lose(record.region, record.index)
+            self.judge.lose(record.region, record.index)
         elif record is None and beat.error:
             self._failed(beat.line)
         return True
 
     def _failed(self, line: int) -> None:
-        """Pass a failed access to host data (ordinary memory or an FP32 line) on to `quiescence`.
+        """Pass a failed access to host data (ordinary memory or an FP32 line) on to `judge`.
 
         Args:
             line: Number of the line of device memory.
@@ -265,7 +265,7 @@ class MemoryPort:
             offset = line - config.state_line
             if config.mode is Mode.FP32 and 0 <= offset < config.workers * config.lines:
                 key = (region, offset % config.lines)
-        self.quiescence.failed(key, line)
+        self.judge.failed(key, line)
 
     def _owned(self, beat: MemBeat, record: Record | None, place: str) -> None:
         """Check that the AXI ID of a beat may access its line, and that records are moved as
@@ -292,7 +292,7 @@ class MemoryPort:
         elif beat.axi_id == EVICTION_ID and beat.last:
             (self.evictions if beat.write else self.fills).add()
             if beat.write:
-                self.quiescence.evicted(record.region, record.index)
+                self.judge.evicted(record.region, record.index)
             # Planes that no worker has reached yet may stay where they are.
             if self._settled() and record.beat > record.planes:
                 moved = "written" if beat.write else "read"
@@ -305,7 +305,7 @@ class MemoryPort:
         """
         self.initialised.add()
         self._last_initialised = self.clock()
-        committing = bool(self.quiescence.pending(record.region))
+        committing = bool(self.judge.pending(record.region))
         wrong = self.initialiser.write(record.region, record.index, committing)
         # Under a commit the record may be one of the old shape or of the new one.
         if beat.data or (record.beat and not committing):
@@ -317,7 +317,7 @@ class MemoryPort:
         """Return whether no commit of any region is pending, so that the descriptors in force are
         known.
         """
-        return not any(self.quiescence.pending(region) for region in range(len(self.configs)))
+        return not any(self.judge.pending(region) for region in range(len(self.configs)))
 
     def _has_state(self, record: Record) -> bool:
         """Return whether a part of a record, after its bookkeeping line, holds state of this epoch.
@@ -340,7 +340,7 @@ class MemoryPort:
         for region, config in enumerate(self.configs):
             if config is not None:
                 yield region, config
-            for pending in self.quiescence.pending(region):
+            for pending in self.judge.pending(region):
                 yield region, pending.config
 
     def record(self, line: int) -> Record | None:

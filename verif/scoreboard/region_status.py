@@ -19,8 +19,8 @@ from models.device import DeviceModel
 from models.info_status_lines import WORKERS_A_LINE, StatusView, unpack_words
 from models.modes import GATED, Mode
 from models.regions import MAX_WORKERS, STATUS_SELECTOR, WORKER_LINES_SELECTOR, RegionConfig
+from verif.scoreboard.line_judge import LineJudge
 from verif.scoreboard.operations import Op, describe
-from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ranges import Before, Cleared, Span, either, exactly
 
 KEPT = 64
@@ -66,16 +66,16 @@ class RegionStatusRanges:
 
     Args:
         model: Device model, with the status after the judged requests.
-        quiescence: Unjudged requests and doubtful lines.
+        judge: Unjudged requests and doubtful lines.
         configs: Committed descriptor by region, None without one; a list that the scoreboard
             changes.
     """
 
     def __init__(
-        self, model: DeviceModel, quiescence: Quiescence, configs: Sequence[RegionConfig | None]
+        self, model: DeviceModel, judge: LineJudge, configs: Sequence[RegionConfig | None]
     ) -> None:
         self.model = model
-        self.quiescence = quiescence
+        self.judge = judge
         self.configs = configs
         self._commits = [0] * len(configs)
         self._settled: list[deque[Settled]] = [deque(maxlen=KEPT) for _ in configs]
@@ -103,7 +103,7 @@ class RegionStatusRanges:
         With a pending commit the request may still complete the old round, which the number of
         completed regions then may include.
         """
-        if self.quiescence.pending(region) and self._now(region)["done"].high:
+        if self.judge.pending(region) and self._now(region)["done"].high:
             self._might[region] = True
 
     def committed(self, region: int, accepted: bool) -> None:
@@ -118,7 +118,7 @@ class RegionStatusRanges:
         if accepted:
             self._perhaps += self._might[region] and not self._counted[region]
             self._counted[region] = False
-        self._might[region] = bool(self.quiescence.pending(region))
+        self._might[region] = bool(self.judge.pending(region))
 
     def closed(self, region: int) -> None:
         """Record a settled close of a region; it counts as completed, once in a round."""
@@ -141,14 +141,14 @@ class RegionStatusRanges:
         for region, counted in enumerate(self._counted):
             if not counted and self.configs[region] is not None:
                 more += self._now(region)["done"].high
-            if self.quiescence.pending(region):
+            if self.judge.pending(region):
                 more += 1
         return Span(self._done, self._done + more)
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self, region: int) -> Glimpse:
         """Return the state that `end` needs of the begin of a read of a region's status."""
-        busy = bool(self.quiescence.pending(region))
+        busy = bool(self.judge.pending(region))
         return Glimpse(self._now(region), self._commits[region], busy)
 
     def end(self, region: int, before: Glimpse) -> dict[str, Span]:
@@ -164,7 +164,7 @@ class RegionStatusRanges:
         """
         now = self._now(region)
         raced = before.busy or before.commits != self._commits[region]
-        pending = self.quiescence.pending(region)
+        pending = self.judge.pending(region)
         if not raced and not pending:
             return {
                 name: Span(min(before.values[name].low, span.low), span.high, span.also)
@@ -197,11 +197,11 @@ class RegionStatusRanges:
     def _now(self, region: int) -> dict[str, Span]:
         status = self.model.region_status(region)
         config = self.configs[region]
-        quiescence = self.quiescence
-        doubt = quiescence.doubt(region)
+        judge = self.judge
+        doubt = judge.doubt(region)
         fewer, more = list(doubt.fewer), list(doubt.more)
         adding = set()
-        for op in quiescence.ops(region):
+        for op in judge.ops(region):
             if op.access.kind is Kind.CONTRIBUTION:
                 adding.add(op.key)
                 more[1] += 1
@@ -277,7 +277,7 @@ class RegionViews:
 
     Args:
         model: Device model, with the counts after the judged requests.
-        quiescence: Unjudged requests and doubtful lines.
+        judge: Unjudged requests and doubtful lines.
         status: Ranges of the status registers.
         fallback: FALLBACK of each region, since software cleared it.
         observed: Called with each response: request, its 32-bit words, and whether each word could
@@ -285,7 +285,7 @@ class RegionViews:
     """
 
     model: DeviceModel
-    quiescence: Quiescence
+    judge: LineJudge
     status: RegionStatusRanges
     fallback: Sequence[Cleared]
     observed: Callable[[Op, list[int], bool], None]
@@ -325,7 +325,7 @@ class RegionViews:
         self._raced[region] = 0
 
     def _committing(self, region: int) -> bool:
-        return any(not one.closes for one in self.quiescence.pending(region))
+        return any(not one.closes for one in self.judge.pending(region))
 
     # -- answers ------------------------------------------------------------------------------
     def response(self, op: Op, report: Callable[[str, str, str], None]) -> None:
@@ -386,13 +386,13 @@ class RegionViews:
         """
         view = self.model.status_view(region)
         unsure = self._doubt[region]
-        open_refused = sum(op.access.kind is Kind.REFUSED for op in self.quiescence.ops(region))
+        open_refused = sum(op.access.kind is Kind.REFUSED for op in self.judge.ops(region))
         refused = Span(view.refused - unsure, view.refused + unsure + open_refused)
-        if any(key[0] == region for key in self.quiescence.unknown if isinstance(key, tuple)):
+        if any(key[0] == region for key in self.judge.unknown if isinstance(key, tuple)):
             return [refused, *(ANY for _ in range(MAX_WORKERS + 2))]
         counts = [view.late, view.poisoned_lines, *self.model.worker_lines(region)]
         low, high = list(counts), list(counts)
-        for states in self.quiescence.alternatives(region):
+        for states in self.judge.alternatives(region):
             lines = [state.snap.line for state in states]
             each = [_line_counts(line) for line in lines if line is not None]
             for index, first in enumerate(each[0]):
@@ -400,7 +400,7 @@ class RegionViews:
                 high[index] += max(one[index] for one in each) - first
         config = self.model.config(region)
         stored = config is not None and config.mode is Mode.FP32
-        for op in self.quiescence.ops(region):
+        for op in self.judge.ops(region):
             if op.access.kind is Kind.CONTRIBUTION:
                 high[0] += 1
                 high[1] += stored or bool(getattr(op.msg, "poison", False))

@@ -289,8 +289,8 @@ class Rules:
             tight: Count only commits by AXI4-Lite, and none while a close through the control
                 window is in progress; False counts those through the window too.
         """
-        quiescence = self.scoreboard.quiescence
-        pending = (quiescence.pending(region) for region in range(self.predictor.regions))
+        judge = self.scoreboard.judge
+        pending = (judge.pending(region) for region in range(self.predictor.regions))
         open_ = [one for commits in pending for one in commits if one.end < 0]
         if tight and any(one.closes and one.in_band for one in open_):
             return False
@@ -367,7 +367,7 @@ class Rules:
         known.
         """
         regions = range(self.predictor.regions)
-        return any(self.scoreboard.quiescence.pending(region) for region in regions)
+        return any(self.scoreboard.judge.pending(region) for region in regions)
 
     def _error(self, register: Register) -> Reading:
         capture, unsettled = self.scoreboard.capture, self._unsettled()

@@ -23,148 +23,21 @@ from models.register_map import REG_MAP
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.capacity_check import CapacityCheck
 from verif.scoreboard.checkers_off import switched_off
+from verif.scoreboard.commit_races import CommitRaces
 from verif.scoreboard.control_requests import ControlRequests
 from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.finding import APART, Finding
+from verif.scoreboard.line_judge import LineJudge
 from verif.scoreboard.linearize import Failure
 from verif.scoreboard.memory_port import COUNTED, MemoryPort
 from verif.scoreboard.observer import Observer
 from verif.scoreboard.operations import Op, describe, describe_near, window_of
 from verif.scoreboard.pending import Commit
 from verif.scoreboard.possible_effects import potential
-from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ram_faults import RamFaults
 from verif.scoreboard.ranges import Cleared, Span
 from verif.scoreboard.region_status import RegionStatusRanges, RegionViews
-
-# Two writes that end a round of one region at once: by AXI4-Lite, and through the control window.
-#
-# Both are commits, or one of them is a CLOSE. The register bus takes one access at a time, so
-# each of the two is wholly before or wholly after the other (spec: controller, second edition,
-# section 9). The pins do not show which comes first; a read after both does: EPOCH returns the
-# value of the later commit, and STATUS.CLOSED is 1 if the close was the later. Until then nothing
-# of the region is judged; from then on everything is, in that order alone.
-
-
-class CommitRaces:
-    """Races between two writes that end a round of one region: two commits, or a commit and a
-    close.
-
-    One comes by AXI4-Lite, the other through the control window. Their order is unknown until a
-    read of EPOCH or of STATUS.CLOSED shows it (spec: controller, second edition, section 9).
-    """
-
-    def __init__(self, quiescence: Quiescence, settled: Callable[[Commit, Commit], None]) -> None:
-        """Start without races.
-
-        Args:
-            quiescence: Holder of the unsettled commits of each region.
-            settled: Called with the first and the last of two racing commits once a read has shown
-                their order.
-        """
-        self.quiescence = quiescence
-        self.settled = settled
-
-    def begun(
-        self, region: int, commit: Commit, before: RegionConfig, after: RegionConfig
-    ) -> str | None:
-        """Record that a commit or a close of a region was accepted, and detect a race with another
-        one.
-
-        Args:
-            region: Number of the region.
-            commit: The commit, already among the pending ones of the region; its `before`, `after`
-                and `rival` are set here.
-            before: Descriptor in the shadow registers before the words of this write.
-            after: Descriptor in the shadow registers after them.
-
-        Returns:
-            Text of a finding if no read could show the order of the commits, else None.
-        """
-        pending = self.quiescence.pending(region)
-        rivals = [
-            one
-            for one in pending
-            if one.end < 0
-            and one.in_band != commit.in_band
-            and not (one.closes and commit.closes)  # in either order they do the same
-        ]
-        commit.before, commit.after = before, after
-        unsettled = any(one.rival is not None for one in pending)
-        if not rivals and not unsettled:
-            return None
-        alike = bool(rivals) and not (commit.closes or rivals[0].closes)
-        if unsettled or len(rivals) > 1 or (alike and rivals[0].epoch == commit.epoch):
-            return f"bench: the order of the commits of region {region} cannot be observed"
-        commit.rival, rivals[0].rival = rivals[0], commit
-        return None
-
-    def told_epoch(self, region: int, epoch: int, since: int) -> str | None:
-        """Settle the race of two commits of a region by the value that a read of EPOCH returned.
-
-        Args:
-            region: Number of the region.
-            epoch: Value read; the commit that wrote it was the last.
-            since: Time at which the read began; both commits must have been answered by then.
-
-        Returns:
-            Text of a finding if neither commit wrote this value, else None (also without a race, or
-            for a race with a close).
-        """
-        pair = self._decided(region, since)
-        if len(pair) < 2 or any(one.closes for one in pair):
-            return None
-        pair.sort(key=lambda one: one.epoch == epoch)
-        if pair[-1].epoch != epoch:
-            return f"REGISTER EPOCH of region {region} reads {epoch:#x}, which neither commit wrote"
-        self._settle(region, *pair)
-        return None
-
-    def told_closed(self, region: int, closed: bool, since: int) -> None:
-        """Settle the race of a commit with a close by a read of STATUS.CLOSED that began at
-        `since`.
-
-        The close was the last one if the region is closed. After a refused commit the region is
-        closed in either order. Nothing happens without such a race, or if one of the two was
-        unanswered at `since`.
-        """
-        pair = self._decided(region, since)
-        if any(one.closes for one in pair):
-            self._settle(region, *sorted(pair, key=lambda one: one.closes == closed))
-
-    def _decided(self, region: int, since: int) -> list[Commit]:
-        """Return the two racing commits of a region if both were answered by `since`, else []."""
-        pair = [one for one in self.quiescence.pending(region) if one.rival is not None]
-        return [] if any(one.end < 0 or one.end > since for one in pair) else pair
-
-    def _settle(self, region: int, first: Commit, last: Commit) -> None:
-        """Put two racing commits into their order, report it to `settled`, and judge the region.
-
-        A commit by AXI4-Lite gets the descriptor that the write through the window left for it.
-        """
-        pending = self.quiescence.pending(region)
-        places = [at for at, one in enumerate(pending) if one in (first, last)]
-        window, axil = (first, last) if first.in_band else (last, first)
-        if not axil.closes:  # it writes EPOCH alone: the descriptor is what it finds
-            config = window.after if axil is last else window.before
-            assert config is not None
-            axil.config = config
-        for at, one in zip(places, (first, last), strict=True):
-            pending[at], one.rival = one, None
-        self.settled(first, last)
-        self.quiescence.resolve(region)
-
-    def unsettled(self) -> list[int]:
-        """Return the numbers of the regions with two racing commits whose order no read has
-        shown.
-        """
-        return [
-            region
-            for region in range(self.quiescence.model.params.regions)
-            if any(one.rival is not None for one in self.quiescence.pending(region))
-        ]
-
 
 MAX_ERRORS = 10
 UNJUDGED_SHARE = 0.005
@@ -183,7 +56,7 @@ class Scoreboard:
     test. Findings are kept in `errors` (MAX_ERRORS at most) and passed to `on_error`.
     """
 
-    quiescence_type: type[Quiescence] = Quiescence
+    judge_type: type[LineJudge] = LineJudge
     """A negative twin puts a subclass with a fault here."""
 
     def __init__(
@@ -216,21 +89,21 @@ class Scoreboard:
         self.observer = observer or Observer()
         self.memory_busy = memory_busy
         self.devload = DevLoadRule()
-        self.quiescence = self.quiescence_type(
+        self.judge = self.judge_type(
             model, budget, self._mismatch, self._committed, self._doubted, self.observer.judged
         )
         self.configs: list[RegionConfig | None] = [None] * regions
-        self.memory = MemoryPort(model, self.quiescence, self.configs, self.clock, self.may_poison)
+        self.memory = MemoryPort(model, self.judge, self.configs, self.clock, self.may_poison)
         self.capture = ErrorCapture()
         self.control = ControlRequests(model)
-        self.races = CommitRaces(self.quiescence, self.observer.raced)
+        self.races = CommitRaces(self.judge, self.observer.raced)
         self.ram = RamFaults(model.params)
         self.capacity = CapacityCheck(regions, *RESET_CAPACITY)
-        self.status = RegionStatusRanges(model, self.quiescence, self.configs)
+        self.status = RegionStatusRanges(model, self.judge, self.configs)
         self.fallback = [Cleared(partial(self._times_fallen, one)) for one in range(regions)]
         """FALLBACK of each region since software cleared it."""
         self.views = RegionViews(
-            model, self.quiescence, self.status, self.fallback, self.observer.status_read
+            model, self.judge, self.status, self.fallback, self.observer.status_read
         )
         self.counters = {
             name: Cleared(partial(self.events, name))
@@ -270,8 +143,8 @@ class Scoreboard:
         testbench: only device memory outlives a reset, and what it then holds is unknown. The
         device model and the pending lines are not changed.
         """
-        waiting = sum(1 for _ in self.quiescence.ops())
-        commits = sorted({*self.codes, *filter(self.quiescence.pending, range(len(self.configs)))})
+        waiting = sum(1 for _ in self.judge.ops())
+        commits = sorted({*self.codes, *filter(self.judge.pending, range(len(self.configs)))})
         if self.busy or waiting or commits:
             self.error(
                 f"bench: rst_n fell with {waiting} requests in flight and commits of regions "
@@ -338,7 +211,7 @@ class Scoreboard:
         key = (completion is messages.Completion.NDR, msg.tag, msg.ldid)
         self._waiting.setdefault(key, deque()).append(op)
         self.devload.request(self.now)
-        self.quiescence.add(op)
+        self.judge.add(op)
         if op.access.region is not None:
             self.status.request(op.access.region)
         self.views.request(op)
@@ -377,7 +250,7 @@ class Scoreboard:
         if not self._waiting:
             self.capacity.idle()
         self.views.raced(op)
-        self.quiescence.done(op)
+        self.judge.done(op)
         if op.access.region is not None:
             self.status.judged(op.access.region)
         self.views.response(op, self.error)
@@ -426,7 +299,7 @@ class Scoreboard:
         """
         self.now += 1
         self._commit_traffic[region] = (len(self._waiting), self.requests)
-        commit = self.quiescence.commit_begin(region, config, epoch, self.now)
+        commit = self.judge.commit_begin(region, config, epoch, self.now)
         self.status.commit_begin(region)
         return commit
 
@@ -440,7 +313,7 @@ class Scoreboard:
                 region.
         """
         self.now += 1
-        self.quiescence.commit_end(region, self.now, strict, commit)
+        self.judge.commit_end(region, self.now, strict, commit)
 
     def close_begin(self, region: int) -> Commit | None:
         """Record the start of a write of 1 to CTRL.CLOSE, which ends the round of a region.
@@ -454,7 +327,7 @@ class Scoreboard:
         """
         self.now += 1
         self._close_traffic[region] = bool(self._waiting)
-        commit = self.quiescence.close_begin(region, self.epochs.get(region, 0), self.now)
+        commit = self.judge.close_begin(region, self.epochs.get(region, 0), self.now)
         if commit is not None:
             self.status.commit_begin(region)
         return commit
@@ -550,14 +423,14 @@ class Scoreboard:
             return self.memory.fills.span()
         if name in self.ram.counters:
             return self.ram.counters[name]()
-        quiescence = self.quiescence
+        judge = self.judge
         value = self.model.counters[name]
-        more = sum(potential(op, quiescence.mode_of(op)).get(name, 0) for op in quiescence.ops())
-        return Span(value - quiescence.below[name], value + quiescence.above[name] + more)
+        more = sum(potential(op, judge.mode_of(op)).get(name, 0) for op in judge.ops())
+        return Span(value - judge.below[name], value + judge.above[name] + more)
 
     def busy_regions(self) -> set[int]:
         """Return the numbers of the regions with requests that are not judged yet."""
-        ops = self.quiescence.ops()
+        ops = self.judge.ops()
         return {op.access.region for op in ops if op.access.region is not None}
 
     def _times_fallen(self, region: int) -> Span:
@@ -660,15 +533,15 @@ class Scoreboard:
         if self.requests == 0 or self.responses == 0:
             seen = f"{self.requests} requests, {self.responses} responses"
             self.error(f"zero transactions: nothing was checked: {seen}")
-        total = self.quiescence.judged + self.quiescence.unjudged
-        if self.quiescence.unjudged > UNJUDGED_SHARE * total:
-            self.error(f"{self.quiescence.unjudged} of {total} operations could not be judged")
+        total = self.judge.judged + self.judge.unjudged
+        if self.judge.unjudged > UNJUDGED_SHARE * total:
+            self.error(f"{self.judge.unjudged} of {total} operations could not be judged")
 
     def summary(self) -> str:
         """Return the number of requests, responses, judged and unjudged operations as one line of
         text.
         """
-        lines = self.quiescence
+        lines = self.judge
         return (
             f"{self.requests} requests, {self.responses} responses, {lines.judged} judged "
             f"({lines.raced} in races), {lines.unjudged} unjudged, {self.engine_ops} engine ops"

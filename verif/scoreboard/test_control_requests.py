@@ -18,7 +18,7 @@ from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from verif.regs.axil_agent import AxiLiteAccess
-from verif.scoreboard.register_bench import RegisterBench
+from verif.scoreboard.predictor_bench import PredictorBench
 from verif.scoreboard.scoreboard import Scoreboard
 
 BASE = 1 << 40
@@ -27,7 +27,7 @@ CONFIG = RegionConfig(1 << 41, 0, 1, 3, Mode.G_BINARY)
 MANAGER = 9
 
 
-class Bus(RegisterBench):
+class Bus(PredictorBench):
     """Both ways to the registers (AXI4-Lite and the control window); the test gives the
     responses.
     """

@@ -12,7 +12,7 @@ import pytest
 
 from cocotbext.cxl.wire.messages import M2SMessage
 from models.parameters import DeviceParams
-from verif.scoreboard.register_bench import RegisterBench
+from verif.scoreboard.predictor_bench import PredictorBench
 from verif.scoreboard.test_scoreboard import Bench, read, write
 
 FAR = 1 << 45
@@ -23,7 +23,7 @@ class CaptureBench(Bench):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bus = RegisterBench(self.scoreboard, DeviceParams(mem_lines_log2=20))
+        self.bus = PredictorBench(self.scoreboard, DeviceParams(mem_lines_log2=20))
         self.reads = self.bus.read
 
     def info(self, msg: M2SMessage, valid: int = 1, **change: int) -> int:

@@ -15,12 +15,12 @@ from cocotbext.cxl.wire.flits import Direction
 from models.device import DeviceModel
 from models.parameters import DeviceParams
 from verif.scoreboard.link_state import LINK_COUNTERS, RETRY_COUNTERS, LinkState
+from verif.scoreboard.predictor_bench import PredictorBench
 from verif.scoreboard.ranges import SETTLE_CLOCKS
-from verif.scoreboard.register_bench import RegisterBench
 from verif.scoreboard.scoreboard import Scoreboard
 
 
-class LinkBench(RegisterBench):
+class LinkBench(PredictorBench):
     """Register bus with a link whose flits the test gives, and a clock that it advances."""
 
     def __init__(self) -> None:

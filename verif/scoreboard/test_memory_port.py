@@ -17,8 +17,8 @@ from models.regions import RegionConfig
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID, Initialiser
+from verif.scoreboard.predictor_bench import PredictorBench
 from verif.scoreboard.ranges import SETTLE_CLOCKS, Span
-from verif.scoreboard.register_bench import RegisterBench
 from verif.scoreboard.scoreboard import Scoreboard
 from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write, wrong
 
@@ -149,7 +149,7 @@ def test_a_loss_decides_what_was_open() -> None:
         bench.do(write(BINARY.address(2, 1)))
         bench.do(read(BINARY.address(8, 1)))
         assert bool(bench.errors) != lost
-        assert bench.scoreboard.quiescence.unjudged == 0
+        assert bench.scoreboard.judge.unjudged == 0
 
 
 def test_poison_meets_every_state_that_a_line_can_be_in() -> None:
@@ -158,7 +158,7 @@ def test_poison_meets_every_state_that_a_line_can_be_in() -> None:
         both = [bench.begin(write(0x40, bytes([k] * 64))) for k in range(2)]
         for msg in reversed(both):  # either may have been the last
             bench.answer(msg)
-        bench.scoreboard.quiescence.poison(1)
+        bench.scoreboard.judge.poison(1)
         if poisoned:
             bench.device.poison_line(1)
         bench.do(read(0x40))
@@ -190,7 +190,7 @@ def test_the_device_must_not_poison_its_own_state() -> None:
 def test_counters_and_interrupts_follow_the_port() -> None:
     bench = Bench(BINARY)
     scoreboard: Scoreboard = bench.scoreboard
-    bus = RegisterBench(scoreboard, DeviceParams())
+    bus = PredictorBench(scoreboard, DeviceParams())
     status = bus.predictor.by_name["IRQ_STATUS"]
 
     def irq(value: int) -> bool:
@@ -321,7 +321,7 @@ def test_a_loss_among_racing_requests() -> None:
             bench.answer(msg)
         if moment == 2:
             bench.device.lose_line(0, 1)
-        assert bench.scoreboard.quiescence.unjudged == 0
+        assert bench.scoreboard.judge.unjudged == 0
         bench.do(read(BINARY.address(8, 1)))
         assert bench.errors == []
         bench.answer(bench.begin(read(BINARY.address(8, 1))), wrong(poison=False))

@@ -80,7 +80,7 @@ def test_what_nobody_judged_widens_its_region_alone() -> None:
     for msg in [*writes, *reads]:
         bench.answer(msg)
     scoreboard = bench.scoreboard
-    assert scoreboard.quiescence.unjudged == 10
+    assert scoreboard.judge.unjudged == 10
     assert now(bench, 0)["complete_lines"] == Span(0, 1)
     assert scoreboard.counter_range("CONTRIBUTION") == (0, 8)
     assert scoreboard.counter_range("EARLY_READ") == (0, 2)
@@ -114,7 +114,7 @@ def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
     msg = bench.begin(write(closed.address(0, 0)))
     bench.commit_during(msg, 0, dataclasses.replace(closed, ld_mask=mask))
     same = mask == closed.ld_mask
-    assert bench.scoreboard.quiescence.unjudged == (not same)
+    assert bench.scoreboard.judge.unjudged == (not same)
     assert bench.scoreboard.counter_range("REFUSED") == ((1, 1) if same else (0, 1))
     assert bench.errors == []
 

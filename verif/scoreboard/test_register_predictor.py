@@ -15,12 +15,12 @@ from models.register_types import Counts
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.regs.axil_agent import AxiLiteAccess
-from verif.scoreboard.register_bench import RegisterBench
+from verif.scoreboard.predictor_bench import PredictorBench
 from verif.scoreboard.register_predictor import COUNTERS
 from verif.scoreboard.scoreboard import Scoreboard
 
 
-class Bus(RegisterBench):
+class Bus(PredictorBench):
     """Register bus of a device with default parameters and no link."""
 
     def __init__(self) -> None:

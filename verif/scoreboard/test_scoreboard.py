@@ -298,7 +298,7 @@ def test_many_racing_workers_are_cheap_and_exact() -> None:
     bench.scoreboard.finish()
     assert bench.errors == []
     assert bench.scoreboard.counter_range("CONTRIBUTION") == (64, 64)
-    assert bench.scoreboard.quiescence.unjudged == 0
+    assert bench.scoreboard.judge.unjudged == 0
 
 
 def test_counters_of_a_race_are_a_range() -> None:
@@ -325,7 +325,7 @@ def test_write_racing_with_a_commit(lost: bool) -> None:
     bench.scoreboard.finish()
     assert bench.errors == []
     assert bench.scoreboard.counter_range("CONTRIBUTION") == (2, 2)
-    assert bench.scoreboard.quiescence.unjudged == 0
+    assert bench.scoreboard.judge.unjudged == 0
 
 
 def test_counters_of_a_read_racing_with_a_commit() -> None:
@@ -353,7 +353,7 @@ def test_budget_makes_unjudged_and_a_failure() -> None:
     for msg in [*writes, *reads]:
         bench.answer(msg)
     bench.scoreboard.finish()
-    assert bench.scoreboard.quiescence.unjudged == 10
+    assert bench.scoreboard.judge.unjudged == 10
     assert "could not be judged" in bench.errors[0]
 
 

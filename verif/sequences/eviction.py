@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evictions (more lines in use than slots), the tables of evicted lines, and forged records."""
+"""Evictions (more lines in use than slots), and the tables of evicted lines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from itertools import product
 
 import cocotb
 
-from models.line_packing import LINE_BYTES
 from models.modes import Mode
-from models.regions import INFO_SELECTOR, MAX_WORKERS, VIEW_SELECTORS, RegionConfig, state_lines
+from models.regions import INFO_SELECTOR, MAX_WORKERS, RegionConfig
 from verif.mem.memory_config import MemBeat
 from verif.sequences.base import ANY, RACE_LIMIT, NfSequence
-from verif.sequences.line_data import ONES, ZEROS, byte_enables, random_line
+from verif.sequences.line_data import byte_enables
 from verif.sequences.pipeline_programs import APART, ParkedBase
 
 
@@ -168,45 +167,6 @@ class FetchedPlanesSequence(NfSequence):
     def beat(self, beat: MemBeat) -> None:
         """Count read beats on the memory port; the test connects it to the memory monitor."""
         self.read_beats += not beat.write
-
-
-class GarbageSequence(NfSequence):
-    """Garbage and forged records in a state area before its commit, which must not become state."""
-
-    mode: Mode = Mode.G_BINARY
-
-    async def body(self) -> None:
-        config = self.layout.region(self.mode, 2, 5)
-        await self.forge(config)
-        await self.commit(0, config)
-        await self.use(config)
-        # The same area again: the forgeries are true records of the last epoch.
-        await self.start_region(0, self.mode, 2, 5)
-        await self.forge(config, keep=0.7)
-        await self.commit(0, config)
-        await self.use(config)
-
-    async def forge(self, config: RegionConfig, keep: float = 0.0) -> None:
-        """Write garbage to the first 64 lines of a state area while it is ordinary memory.
-
-        `keep` is the share of lines that are left as they are.
-        """
-        size = state_lines(config, self.hw.cnt_w)
-        for line in range(min(size, 64)):
-            if self.random() < keep:
-                continue
-            data = self.choice((ZEROS, ONES, random_line(self.rng), b"\x01" + ZEROS[1:]))
-            await self.write(config.state_base + line * LINE_BYTES, data)
-        await self.drain()
-
-    async def use(self, config: RegionConfig) -> None:
-        """Read all lines, send 80 % of the contributions, and read again."""
-        await self.read_lines(config, None, (0, self.part_selector(config)))
-        for worker, line in product(range(config.workers), range(config.lines)):
-            if self.random() < 0.8:
-                await self.contribute(config, worker, line)
-        await self.drain()
-        await self.read_lines(config)
 
 
 MISS_DEPTH, BUFFER = 64, 4
@@ -367,30 +327,6 @@ class EvictionBufferSequence(ParkedBase):
         await self.commit(0, self.low, ready=True)
 
 
-class EveryTallySequence(NfSequence):
-    """Contributions of every worker to every region, to use each counter of a worker's lines.
-
-    Random traffic leaves gaps in the table of these counters; a table that is too short, or whose
-    rows overlap, gives the value of another row. Each of 64 workers contributes to each region, in
-    random order; half of the regions start a new epoch; the end of the test compares every counter.
-    """
-
-    async def body(self) -> None:
-        regions = self.hw.regions
-        work = []
-        for region in self.shuffled(range(regions)):
-            config = await self.start_region(region, Mode.G_BINARY, 0, 64)
-            work += [(config, worker) for worker in range(config.workers)]
-        again = self.sample(range(regions), regions // 2)
-        for _ in range(2):
-            await self.contribute_each(
-                (config, worker, 0) for config, worker in self.shuffled(work)
-            )
-            for region in again:
-                await self.commit(region)
-            work = self.sample(work, len(work) // 2)
-
-
 class EveryMarkSequence(NfSequence):
     """A line of every row of the mark table of every region, evicted and fetched again.
 
@@ -508,34 +444,3 @@ class EveryParkSequence(NfSequence):
                     else:
                         await self.read_region(config, self.choice(read), INFO_SELECTOR)
                 await self.cycles(600)
-
-
-class EveryFigureSequence(NfSequence):
-    """Every counter in STATUS of every region, counted up to 256.
-
-    Complete and poisoned lines, refused accesses, and late contributions after CLOSE. The register
-    predictor compares the values.
-    """
-
-    async def body(self) -> None:
-        regions = self.hw.regions
-        for region in self.shuffled(range(regions)):
-            config = await self.start_region(region, Mode.G_BINARY, 8, 2, ld_mask=0x00FF)
-            for worker in range(2):
-                lines = self.shuffled(range(config.lines))
-                await self.fill_lines(config, lines, worker, poison=not worker)
-            for line in range(config.lines):
-                await self.read(config.address(0, line), ldid=self.randrange(8, 16))
-            await self.figures(region, config)
-            await self.commit(region)
-            await self.close(region)
-            for line in range(config.lines):
-                await self.contribute(config, line % 2, line)
-            await self.figures(region, config)
-            await self.start_region(region, Mode.G_BINARY, 0, 1)
-
-    async def figures(self, region: int, config: RegionConfig) -> None:
-        """Read a region's counters as registers and through its STATUS selectors."""
-        await self.drain()
-        await self.read_registers("STATUS", "COMPLETE_LINES", region=region)
-        await self.read_lines(config, 0, VIEW_SELECTORS)

@@ -67,7 +67,7 @@ class MemoryErrorSequence(NfSequence):
         faults.enter_context(self.failing(unreadable, refused, known=True))
         for line in self.sample(pool, share + 1):
             self.env.mem.store.poison(line)
-            self.env.scoreboard.quiescence.poison(line)
+            self.env.scoreboard.judge.poison(line)
 
     async def one(self, fp32: RegionConfig, identity: RegionConfig) -> None:
         """Issue a random request to one of both regions or to ordinary memory.

@@ -8,17 +8,14 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.wire.messages import S2MDRS
-from models.access_decode import Kind
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, RegionConfig
 from models.register_map import REG_MAP
-from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, Ram, parameter, rams
-from verif.scoreboard.operations import Op
-from verif.scoreboard.quiescence import Quiescence
+from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, Ram, rams
+from verif.env.rtl_packages import parameter
+from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, SECDED
-from verif.scoreboard.scoreboard import REGISTERS, Scoreboard
 from verif.sequences.base import ANY, NfSequence
 
 RAMS = REG_MAP.enums["Ram"]
@@ -608,7 +605,7 @@ class LostSlotSequence(FlipSequence):
             for ram, bits in places:
                 await self.flip(ram, line, bits)
             if self.outcome(flips)[0]:
-                self.env.scoreboard.quiescence.lose(self.region, line)
+                self.env.scoreboard.judge.lose(self.region, line)
             ways = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
             what = self.choice(ways[1:] if reads else ways)
             waits = cocotb.start_soon(self.drains()) if stores and commits else None
@@ -653,7 +650,7 @@ class SlotFlipSequence(FlipSequence):
             line: index of the line, which is also the row.
             double: flip two bits.
             place: first bit; None draws it.
-            written: for `Quiescence.lose`: a request in flight may see the line before its loss.
+            written: for `LineJudge.lose`: a request in flight may see the line before its loss.
 
         Returns:
             The rise of (RAM_PARITY, RAM_CORRECTED) that the next use of the slot must cause.
@@ -662,7 +659,7 @@ class SlotFlipSequence(FlipSequence):
         await self.flip(ram, line, places)
         bad, corrected = self.outcome(len(places))
         if bad:
-            self.env.scoreboard.quiescence.lose(0, line, written=written)
+            self.env.scoreboard.judge.lose(0, line, written=written)
         return bad, corrected
 
 
@@ -715,7 +712,7 @@ class ForwardedSequence(SlotFlipSequence):
             await self.expect((0, 0), "forwarded state")
             wanted = self.outcome(len(places))
             if wanted[0]:
-                self.env.scoreboard.quiescence.lose(0, line)
+                self.env.scoreboard.judge.lose(0, line)
             await self.fill_lines(config, line, 1)
             await self.expect(wanted, f"flips at {places}")
             await self.read_lines(config, line, INFO_SELECTOR)
@@ -762,66 +759,3 @@ class KeptOverDamageSequence(SlotFlipSequence):
             await self.cycles(1 + (line + shift) % 24)
             await self.read_lines(config, line, INFO_SELECTOR)
             await self.expect(wanted, f"bitmap of worker {worker}, slot {line}")
-
-
-INFO_POISONED = 1 << 137
-
-
-def owns_up(op: Op) -> bool:
-    """Return whether a response is marked as untrusted: by poison, or the poison bit in INFO of a
-    line.
-    """
-    response = op.response
-    if not isinstance(response, S2MDRS):
-        return False
-    if op.access.kind is Kind.INFO:
-        return bool(int.from_bytes(response.data, "little") & INFO_POISONED)
-    return bool(response.poison)
-
-
-class LenientQuiescence(Quiescence):
-    """Quiescence that accepts a response marked as untrusted, and counts it in `losses`.
-
-    Every other response must be that of a device without a fault.
-    """
-
-    losses = 0
-
-    def _single(self, op: Op) -> None:
-        if owns_up(op):
-            self.model.step(op.msg, op.misframed)
-            self.judged += 1
-            self.losses += 1
-        else:
-            super()._single(op)
-
-
-class LenientScoreboard(Scoreboard):
-    """Scoreboard for a device with flipped RAM bits, which accepts responses marked as untrusted.
-
-    Wrong register values are not reported. A device without RAM protection may answer wrongly: such
-    findings are only counted, in `wrong`.
-    """
-
-    quiescence_type = LenientQuiescence
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.wrong = 0
-
-    def may_poison(self) -> bool:
-        return bool(self.ram.flips)
-
-    def take_losses(self) -> int:
-        """Return the number of responses marked as untrusted since the last call."""
-        assert isinstance(self.quiescence, LenientQuiescence)
-        losses, self.quiescence.losses = self.quiescence.losses, 0
-        return losses
-
-    def error(self, text: str, key: str = "", data: str = "", checker: str = "scoreboard") -> None:
-        if checker == REGISTERS:
-            return  # what was poisoned inside is in other counters and interrupts
-        if self.ram.ecc == NONE:
-            self.wrong += 1
-        else:
-            super().error(text, key, data, checker)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Epochs that are closed under traffic, and reads of INFO and STATUS in every state."""
+"""Epochs that are closed under traffic, reads of INFO and STATUS in every state, and counts."""
 
 from __future__ import annotations
 
@@ -526,3 +526,58 @@ class EveryStatusSequence(NfSequence):
         for _ in range(3):
             await self.contribute(config, self.randrange(5), self.randrange(8), limit=2)
             await self.read_region(config, self.randrange(8), 0, limit=2)
+
+
+class EveryTallySequence(NfSequence):
+    """Contributions of every worker to every region, to use each counter of a worker's lines.
+
+    Random traffic leaves gaps in the table of these counters; a table that is too short, or whose
+    rows overlap, gives the value of another row. Each of 64 workers contributes to each region, in
+    random order; half of the regions start a new epoch; the end of the test compares every counter.
+    """
+
+    async def body(self) -> None:
+        regions = self.hw.regions
+        work = []
+        for region in self.shuffled(range(regions)):
+            config = await self.start_region(region, Mode.G_BINARY, 0, 64)
+            work += [(config, worker) for worker in range(config.workers)]
+        again = self.sample(range(regions), regions // 2)
+        for _ in range(2):
+            await self.contribute_each(
+                (config, worker, 0) for config, worker in self.shuffled(work)
+            )
+            for region in again:
+                await self.commit(region)
+            work = self.sample(work, len(work) // 2)
+
+
+class EveryFigureSequence(NfSequence):
+    """Every counter in STATUS of every region, counted up to 256.
+
+    Complete and poisoned lines, refused accesses, and late contributions after CLOSE. The register
+    predictor compares the values.
+    """
+
+    async def body(self) -> None:
+        regions = self.hw.regions
+        for region in self.shuffled(range(regions)):
+            config = await self.start_region(region, Mode.G_BINARY, 8, 2, ld_mask=0x00FF)
+            for worker in range(2):
+                lines = self.shuffled(range(config.lines))
+                await self.fill_lines(config, lines, worker, poison=not worker)
+            for line in range(config.lines):
+                await self.read(config.address(0, line), ldid=self.randrange(8, 16))
+            await self.figures(region, config)
+            await self.commit(region)
+            await self.close(region)
+            for line in range(config.lines):
+                await self.contribute(config, line % 2, line)
+            await self.figures(region, config)
+            await self.start_region(region, Mode.G_BINARY, 0, 1)
+
+    async def figures(self, region: int, config: RegionConfig) -> None:
+        """Read a region's counters as registers and through its STATUS selectors."""
+        await self.drain()
+        await self.read_registers("STATUS", "COMPLETE_LINES", region=region)
+        await self.read_lines(config, 0, VIEW_SELECTORS)

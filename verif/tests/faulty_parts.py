@@ -17,9 +17,9 @@ from verif.mem.memory_config import MemBeat
 from verif.mem.responder import MemResponder
 from verif.mem.store import MemStore
 from verif.scoreboard.error_capture import ErrorCapture
+from verif.scoreboard.line_judge import LineJudge
 from verif.scoreboard.memory_port import Initialiser
 from verif.scoreboard.operations import Op
-from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
 
@@ -61,8 +61,8 @@ def without_first(counter: Callable[[Scoreboard], Any]) -> type[Scoreboard]:
 
 
 def unaware(*methods: str) -> type[Scoreboard]:
-    """Return a scoreboard class with a Quiescence whose `methods` do nothing."""
-    return type("Unaware", (Scoreboard,), {"quiescence_type": inert(Quiescence, *methods)})
+    """Return a scoreboard class with a line judge whose `methods` do nothing."""
+    return type("Unaware", (Scoreboard,), {"judge_type": inert(LineJudge, *methods)})
 
 
 def _another_load(number: int, msg: S2MMessage) -> list[S2MMessage]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyslang
 
-from verif.env.ram_sizes import structure
+from verif.env.rtl_packages import structure
 
 Layout = tuple[tuple[str, int], ...]
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from verif.sequences.rare_events import CapacityKindsSequence, FallbackAnswersSequence
+from verif.sequences.capacity import CapacityKindsSequence, FallbackAnswersSequence
 from verif.tests.decorator import ALL, nf_test
 
 

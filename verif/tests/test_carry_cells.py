@@ -10,7 +10,8 @@ from __future__ import annotations
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences.aggregate import CountSequence, ThresholdSequence
-from verif.sequences.int_codes import IntCodesSequence, Tern5CodesSequence
+from verif.sequences.int_codes import IntCodesSequence
+from verif.sequences.tern5_codes import Tern5CodesSequence
 from verif.tests.decorator import nf_test
 from verif.tests.test_saturation import saturate
 

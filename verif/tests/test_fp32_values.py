@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from verif.sequences.kept_sums import LoneLineSequence, PairSequence
+from verif.sequences.fp32_operands import LoneLineSequence, PairSequence
 from verif.tests.decorator import nf_test
 
 

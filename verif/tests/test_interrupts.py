@@ -91,7 +91,7 @@ class InterruptTest(NfBaseTest):
             await run.contribute(lone, 0, 0)
             await run.drain()
             await run.inject("BOOK", 0, 0)
-            env.scoreboard.quiescence.lose(0, 0)
+            env.scoreboard.judge.lose(0, 0)
             await run.read_region(lone, 0, INFO_SELECTOR)
         elif name == "ACCESS_ERROR":
             await run.read(1 << 51)

@@ -8,7 +8,7 @@ from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.mem.memory_config import Background
 from verif.sequences import memory_faults
-from verif.sequences.eviction import GarbageSequence
+from verif.sequences.forged_records import GarbageSequence
 from verif.tests.decorator import ALL, nf_test
 
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)

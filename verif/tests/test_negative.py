@@ -21,7 +21,8 @@ from verif.mem.responder import MemResponder
 from verif.sequences.aggregate import AggregateSequence, IdentitySequence
 from verif.sequences.descriptors import DescriptorErrorSequence
 from verif.sequences.epochs import EpochOtherSequence, EpochSameSequence
-from verif.sequences.eviction import EvictionSequence, GarbageSequence
+from verif.sequences.eviction import EvictionSequence
+from verif.sequences.forged_records import GarbageSequence
 from verif.sequences.memory_faults import (
     MemoryErrorSequence,
     RecordErrorSequence,

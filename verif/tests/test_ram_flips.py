@@ -10,9 +10,9 @@ import cocotb
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
+from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
 from verif.sequences import ram_flips
-from verif.sequences.ram_flips import LenientScoreboard
 from verif.tests.decorator import host_link, nf_test
 
 

@@ -15,8 +15,8 @@ from verif.replay.epoch import EpochLines
 from verif.replay.job import make_replay
 from verif.replay.line_check import judge
 from verif.replay.options import ReplayOptions
+from verif.replay.signal.job_file import steps_of
 from verif.replay.signal.replay_bench import ReplaySequence, ReplayTest
-from verif.replay.signal.session import steps_of
 from verif.tests.decorator import ALL, nf_test
 
 WORKERS = 5

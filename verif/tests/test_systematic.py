@@ -151,7 +151,7 @@ def busy_commits() -> None:
     """Check commits of each mode while operations of other regions wait for memory."""
 
 
-@nf_test(eviction.EveryTallySequence)
+@nf_test(round_views.EveryTallySequence)
 def tallies() -> None:
     """Check the count of contributed lines of every worker of every region."""
 
@@ -171,6 +171,6 @@ def parked() -> None:
     """Check the engine with as many operations as the device admits, all waiting for records."""
 
 
-@nf_test(eviction.EveryFigureSequence)
+@nf_test(round_views.EveryFigureSequence)
 def figures() -> None:
     """Check every counter in STATUS of every region, up to 256."""

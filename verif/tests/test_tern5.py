@@ -3,33 +3,33 @@
 
 from __future__ import annotations
 
-from verif.sequences import int_codes
+from verif.sequences import tern5_codes
 from verif.tests.decorator import faulty, nf_test
 from verif.tests.faulty_parts import misreading
 
 
-@nf_test(int_codes.EveryByteSequence)
+@nf_test(tern5_codes.EveryByteSequence)
 def every_byte() -> None:
     """Check each of the 256 byte values, legal or not: decoded, counted, voted on, encoded."""
 
 
-@nf_test(int_codes.EveryNetSequence)
+@nf_test(tern5_codes.EveryNetSequence)
 def every_net() -> None:
     """Check every net vote of up to 64 workers, at thresholds below, at and above it."""
 
 
-@nf_test(int_codes.Tern5CodesSequence)
+@nf_test(tern5_codes.Tern5CodesSequence)
 def codes() -> None:
     """Check votes of subsets of workers in any order, with evictions and commits of other modes."""
 
 
-@nf_test(int_codes.Tern5RefusalSequence)
+@nf_test(tern5_codes.Tern5RefusalSequence)
 def refusals() -> None:
     """Check refusals: wrong selectors, partial writes, reserved modes, too many workers."""
 
 
 @nf_test(
-    int_codes.EveryByteSequence,
+    tern5_codes.EveryByteSequence,
     fails="MISMATCH",
     configure=faulty(predictor=misreading(threshold=2)),
 )

@@ -7,7 +7,7 @@ import cocotb
 
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
-from verif.sequences import epochs
+from verif.sequences import forged_records
 from verif.tests.decorator import nf_test
 
 
@@ -21,10 +21,10 @@ def slow_memory(cfg: EnvConfig) -> None:
 async def reshape(test: NfBaseTest) -> None:
     """Check that records forged through another shape of an area are never taken for state."""
     for change in ("workers", "lines", "mode", "place"):
-        await epochs.ReshapeSequence(test.env, change=change).run()
+        await forged_records.ReshapeSequence(test.env, change=change).run()
 
 
-@nf_test(epochs.RefusedTwiceSequence)
+@nf_test(forged_records.RefusedTwiceSequence)
 def refused_twice() -> None:
     """Check that an area that could not be initialised is initialised by the next commit."""
 
@@ -33,24 +33,24 @@ def refused_twice() -> None:
 @nf_test()
 async def refused_front(test: NfBaseTest) -> None:
     """Check that after a refused initialisation no line is taken for empty, in any region."""
-    await epochs.RefusedFrontSequence(test.env, last=test.settings["last"]).run()
+    await forged_records.RefusedFrontSequence(test.env, last=test.settings["last"]).run()
 
 
-@nf_test(epochs.MovedSequence)
+@nf_test(forged_records.MovedSequence)
 def moved() -> None:
     """Check a commit that moves an area during its initialisation, and one that cancels it."""
 
 
-@nf_test(epochs.InitialiserSequence)
+@nf_test(forged_records.InitialiserSequence)
 def initialiser() -> None:
     """Check that a line is empty before, while and after its record is initialised."""
 
 
-@nf_test(epochs.BesideMarkSequence)
+@nf_test(forged_records.BesideMarkSequence)
 def beside_mark() -> None:
     """Check that a line that shares its mark with a written-back one is empty until initialised."""
 
 
-@nf_test(epochs.InitialiserSequence, configure=slow_memory, lines_log2=9)
+@nf_test(forged_records.InitialiserSequence, configure=slow_memory, lines_log2=9)
 def slow_initialiser() -> None:
     """Check that a record counts as initialised only when memory has answered its write."""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from cocotbext.cxl.link.conftest import Change, LinkBench
-from cocotbext.cxl.link.tracker import FlitKind, LinkTracker
+from cocotbext.cxl.link.flit_event import FlitKind
+from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.control import (
     ControlFlit,

@@ -18,11 +18,11 @@ from cocotbext.cxl.wire.messages import DevLoad
 from models.regions import PLANE_SELECTOR, SUM16_SELECTOR
 from neuron_fabric.output import write_text
 from verif.coverage.cover_model import FUNCTIONAL, CoverModel
-from verif.coverage.cover_points import NfCoverage
+from verif.coverage.device_coverage import NfCoverage
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
-from verif.replay.bulk.bisect import bisect, epoch_operations
-from verif.replay.bulk.epoch_block import EpochBlock
+from verif.replay.bulk.epoch_block import EpochBlock, epoch_operations
+from verif.replay.bulk.localize import localize
 from verif.replay.epoch import Key
 from verif.replay.line_check import Mismatch
 from verif.replay.runner import Driven, ReplayStop, Transport
@@ -108,7 +108,7 @@ class BulkTransport(Transport):
         if found is None:
             raise ReplayStop("; ".join(driven.problems[:3]))
         assert self._last is not None
-        cause, stimulus = bisect(found, self._last, self._fresh, self.replay.options)
+        cause, stimulus = localize(found, self._last, self._fresh, self.replay.options)
         if stimulus is not None:
             self._leave(stimulus)
         raise ReplayStop(f"{found.text}; {cause}")

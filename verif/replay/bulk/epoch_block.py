@@ -19,7 +19,14 @@ from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops
 from verif.replay.epoch import EpochLines
-from verif.replay.line_check import COST, COUNTERS, counter_problems, region_problems
+from verif.replay.line_check import (
+    COST,
+    COUNTERS,
+    counter_problems,
+    expected_lines,
+    region_problems,
+)
+from verif.replay.stimulus_file import CommitOperation, Operation, Read, Write
 from verif.replay.traffic_order import permuted_workers, traffic
 
 _CODE = REG_MAP.region_register("STATUS").field("CODE")
@@ -132,3 +139,25 @@ def commit_ops(region: int, config: RegionConfig, epoch: int) -> NDArray[Any]:
 
 def _read_ops(names: Iterable[str]) -> NDArray[Any]:
     return register_ops(Kind.REG_READ, [(_ADDRESS[name], 0) for name in names])
+
+
+def commits(block: EpochBlock) -> list[CommitOperation]:
+    """Return the commits of the regions of an epoch."""
+    return [CommitOperation(use.region, use.config, block.work.epoch) for use in block.work.uses]
+
+
+def epoch_operations(block: EpochBlock) -> list[Operation]:
+    """Return all transactions of an epoch in order, with the expected data of the reads."""
+    work, sent, parts = block.work, block.block.sent, []
+    for use, own in zip(work.uses, work.sent):
+        want = expected_lines(own, use, work.plan.params)
+        parts.append(want.stack.reshape(-1, LINE_BYTES))
+    expect = np.concatenate(parts)  # uint8[m, 64], in the layout of ``EpochLines.returned``
+    out: list[Operation] = list(commits(block))
+    for op in block.block.ops:
+        address, ldid, line = int(op["address"]), int(op["ldid"]), int(op["line"])
+        if op["kind"] == Kind.WRITE:
+            out.append(Write(address, ldid, sent[line].tobytes()))
+        elif op["kind"] == Kind.READ:
+            out.append(Read(address, ldid, expect[line].tobytes()))
+    return out

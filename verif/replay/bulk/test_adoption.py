@@ -13,7 +13,7 @@ import pytest
 from neuron_fabric.errors import CaptureError
 from verif.conftest import BulkModel
 from verif.replay.bulk.bulk_transport import BulkTransport
-from verif.replay.bulk.worker_process import LINES_FILE, RESULT_FILE, adopt, drive_piece, shipped
+from verif.replay.bulk.piece_result import LINES_FILE, RESULT_FILE, adopt, drive_piece, shipped
 from verif.replay.job import Piece, Replay, make_replay
 from verif.replay.journal import Journal
 from verif.replay.options import ReplayOptions

@@ -19,7 +19,7 @@ from scripts.common.paths import ROOT
 from scripts.common.records import Edit
 from verif.conftest import BulkModel
 from verif.coverage.cover_model import FUNCTIONAL
-from verif.coverage.cover_points import NfCoverage
+from verif.coverage.device_coverage import NfCoverage
 from verif.replay.conftest import BULK, MIX, Command, check_files, step_files
 from verif.replay.stimulus_file import CommitOperation, Read, Stimulus, Write
 

@@ -23,8 +23,8 @@ from scripts.common.paths import ROOT
 from scripts.common.records import Edit
 from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
-from verif.replay.bulk.bisect import arrival
 from verif.replay.bulk.epoch_block import EpochBlock
+from verif.replay.bulk.localize import arrival
 from verif.replay.conftest import BULK, MIX, SHIPPED, check_files
 from verif.replay.epoch import EpochLines
 from verif.replay.gradient_source import SyntheticSource, resnet18

@@ -37,7 +37,7 @@ from verif.mem.memory_timing import MemoryTiming
 from verif.replay.epoch import EpochLines
 from verif.replay.line_check import COST, COUNTERS, counter_problems, judge, region_problems
 from verif.replay.plan import RegionUse
-from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
+from verif.replay.signal.job_file import JOB, SignalJob, steps_of, write_raw
 from verif.replay.traffic_order import shuffled_workers, traffic
 
 
@@ -83,13 +83,13 @@ class ReplayTest(NfBaseTest):
         assert not faults, faults[0]
 
 
-@cocotb.test(skip=SESSION not in os.environ)
+@cocotb.test(skip=JOB not in os.environ)
 async def replay(_dut: Any) -> None:
     """Drive the session of the job file that NF_REPLAY_JOB names."""
-    session = Session.read(Path(os.environ[SESSION]))
-    steps = steps_of(session.prepare(), session.keys)
-    memory = session.options.memory
-    await run_uvm(ReplayTest, steps=steps, folder=session.folder, memory=memory)
+    job = SignalJob.read(Path(os.environ[JOB]))
+    steps = steps_of(job.prepare(), job.keys)
+    memory = job.options.memory
+    await run_uvm(ReplayTest, steps=steps, folder=job.folder, memory=memory)
 
 
 if TYPE_CHECKING:

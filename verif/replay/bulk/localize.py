@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for the contribution that caused a wrong line, and a stimulus that reproduces it.
+"""Localization of a fault: the contribution that caused a wrong line, and a stimulus for it.
 
 The line alone is driven through a fresh device, one contribution at a time in the order of the
 epoch, and read back after each: the first wrong response names the worker. If the line alone comes
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from models.line_packing import LINE_BYTES, U8
 from verif.host.bulk_device import BulkDevice, BulkFault
 from verif.host.c_interface import OP, Block, Kind
-from verif.replay.bulk.epoch_block import EpochBlock, commit_ops
+from verif.replay.bulk.epoch_block import EpochBlock, commit_ops, commits, epoch_operations
 from verif.replay.line_check import Mismatch, expected_lines, first_value, judge
 from verif.replay.options import ReplayOptions
 from verif.replay.plan import Lines
@@ -28,7 +28,7 @@ from verif.replay.traffic_order import LDIDS
 Open = Callable[[], BulkDevice]
 
 
-def bisect(
+def localize(
     found: Mismatch, block: EpochBlock, open_device: Open, options: ReplayOptions
 ) -> tuple[str, Stimulus | None]:
     """Search for the cause of a wrong line; this drives the RTL again.
@@ -91,7 +91,7 @@ def _line_alone(
     use = work.uses[found.use]
     config, order = use.config, arrival(found, block)
     chosen = use.selectors
-    operations: list[Operation] = list(_commits(block))
+    operations: list[Operation] = list(commits(block))
     wanted: list[Lines] = []
     for count, worker in enumerate(order, start=1):
         data = work.sent[found.use][worker, line].tobytes()
@@ -119,10 +119,6 @@ def _line_alone(
         last = len(operations) - (len(order) - count) * (1 + len(chosen))
         return text, operations[:last]
     return None
-
-
-def _commits(block: EpochBlock) -> list[CommitOperation]:
-    return [CommitOperation(use.region, use.config, block.work.epoch) for use in block.work.uses]
 
 
 def _drive(operations: list[Operation], open_device: Open) -> U8:
@@ -178,20 +174,3 @@ def _recurs(block: EpochBlock, open_device: Open) -> bool:
         return True
     own.got[:] = again.got
     return judge(block.work).wrong > 0
-
-
-def epoch_operations(block: EpochBlock) -> list[Operation]:
-    """Return all transactions of an epoch in order, with the expected data of the reads."""
-    work, sent, parts = block.work, block.block.sent, []
-    for use, own in zip(work.uses, work.sent):
-        want = expected_lines(own, use, work.plan.params)
-        parts.append(want.stack.reshape(-1, LINE_BYTES))
-    expect = np.concatenate(parts)  # uint8[m, 64], in the layout of ``EpochLines.returned``
-    out: list[Operation] = list(_commits(block))
-    for op in block.block.ops:
-        address, ldid, line = int(op["address"]), int(op["ldid"]), int(op["line"])
-        if op["kind"] == Kind.WRITE:
-            out.append(Write(address, ldid, sent[line].tobytes()))
-        elif op["kind"] == Kind.READ:
-            out.append(Read(address, ldid, expect[line].tobytes()))
-    return out

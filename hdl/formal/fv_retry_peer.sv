@@ -6,7 +6,7 @@
 
 `default_nettype none
 
-module fv_retry_end
+module fv_retry_peer
   import nf_pkg::*, nf_link_pkg::*, nf_ram_pkg::*;
 #(
   parameter int DEPTH         = 4,

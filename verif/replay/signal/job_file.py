@@ -26,12 +26,12 @@ from verif.replay.gradient_source import changed
 from verif.replay.job import Replay, make_replay
 from verif.replay.options import ReplayOptions
 
-SESSION = "NF_REPLAY_JOB"
+JOB = "NF_REPLAY_JOB"
 """Environment variable with the name of the job file, for the bench."""
 
 
 @dataclass(frozen=True)
-class Session:
+class SignalJob:
     """Job of one simulator process at signal level.
 
     Attributes:
@@ -62,9 +62,9 @@ class Session:
         write_text(path, json.dumps(asdict(self), default=str, indent=1))
 
     @staticmethod
-    def read(path: Path) -> Session:
+    def read(path: Path) -> SignalJob:
         """Read a job file."""
-        return typed(Session, parse_json(path.read_bytes()))
+        return typed(SignalJob, parse_json(path.read_bytes()))
 
 
 def steps_of(replay: Replay, keys: Sequence[Key]) -> Iterator[list[EpochLines]]:

@@ -10,7 +10,7 @@ from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
 
 
-class RegisterBench:
+class PredictorBench:
     """Scoreboard with its register predictor, to which a unit test passes register accesses."""
 
     def __init__(

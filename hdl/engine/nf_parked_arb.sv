@@ -9,7 +9,7 @@
 `default_nettype none
 `include "nf_assert.svh"
 
-module nf_slot_turn #(
+module nf_parked_arb #(
   parameter int SLOTS = 64
 ) (
   input  wire logic                     clk,       // clock, rising edge

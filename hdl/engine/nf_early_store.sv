@@ -9,7 +9,7 @@
 `default_nettype none
 `include "nf_assert.svh"
 
-module nf_early #(
+module nf_early_store #(
   parameter int SLOTS = 64
 ) (
   input  wire logic                     clk,           // clock, rising edge

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forged records: placed where a host can place them, they are never taken for state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
+from models.regions import INFO_SELECTOR, RegionConfig, record_lines, state_lines
+from verif.sequences.base import ANY, NfSequence
+from verif.sequences.line_data import AGGREGATING, LOW_BIT, ONES, ZEROS, random_line
+
+GENERATION_AT = 67
+
+
+def forged(generation: int, bitmap: int, kept: bool = False) -> bytes:
+    """Return a 64-byte bookkeeping line as the device would write it.
+
+    The layout of a record is private to the device (hdl/README.md, State area): the bitmap of the
+    workers in bits 63:0, then poison, lost and saturated, the generation in bits 98:67, and KEPT in
+    bit 99. The generation of a region is the number of its commits. A host can place such a line in
+    an area before it belongs to a region, and, as FP32 data, afterwards.
+
+    Args:
+        generation: number of the commit whose record to forge.
+        bitmap: workers seen, one bit each.
+        kept: set KEPT, the claim that the sum of the line is stored after the bookkeeping line.
+    """
+    flags = int(kept) << (GENERATION_AT + 32)
+    return (flags | generation << GENERATION_AT | bitmap).to_bytes(LINE_BYTES, "little")
+
+
+class ForgedSequence(NfSequence):
+    """Base of sequences that place forged records in memory and read lines that must be empty."""
+
+    def bitmap(self, config: RegionConfig) -> int:
+        """Draw a bitmap of the region's workers: all of them in half of the cases, else some."""
+        every = (1 << config.workers) - 1
+        return every if self.random() < 0.5 else self.getrandbits(64) & every | 1
+
+    def place(self, config: RegionConfig, lines: Iterable[int], generation: int) -> None:
+        """Write forged bookkeeping lines of some lines of a region directly to the memory model."""
+        for line in lines:
+            data = forged(generation, self.bitmap(config))
+            self.env.mem.store.write(self.bookkeeping(config, line), int.from_bytes(data, "little"))
+
+    async def empty(self, config: RegionConfig, lines: list[int]) -> None:
+        """Read the lines, contribute twice to three quarters of them, and read again.
+
+        At first the lines must be empty, as the model knows. The contributions evict lines: a
+        record is only fetched if a line with the same mark was written back. One request at a time
+        is in flight on a line.
+        """
+        await self.look(config, lines)
+        left = max(1, len(lines) // 4)
+        for _ in range(2):
+            await self.fill_lines(config, lines[left:], ANY, limit=1, wait=False)
+        await self.look(config, lines)
+
+    async def look(self, config: RegionConfig, lines: list[int]) -> None:
+        """Read each line: selector 0 or count plane 0 (FP32: worker 0's line); await responses."""
+        for line in lines:
+            selector = self.choice((0, 0, self.part_selector(config)))
+            await self.read_region(config, line, selector, limit=1)
+        await self.drain()
+
+
+class ReshapeSequence(ForgedSequence):
+    """Commits that change one property of a region whose new records were forged through FP32 data.
+
+    `change` is "workers", "lines", "mode", or "place" (an area that was ordinary memory before).
+    The device must not take the forged records for state of the new epoch.
+    """
+
+    change: str = "workers"
+
+    async def body(self) -> None:
+        first, second = self.shapes()
+        region = self.any_region()
+        prepared = range(second.lines)
+        if self.change == "place":
+            for line in prepared:
+                data = forged(2, self.bitmap(second))
+                await self.write(self.bookkeeping(second, line) * LINE_BYTES, data)
+            await self.drain()
+        await self.commit(region, first)
+        if self.change != "place":
+            for line in prepared:
+                offset = self.bookkeeping(second, line) - first.state_line
+                worker, index = divmod(offset, first.lines)
+                assert worker < first.workers, f"line {line}: no worker {worker} for the forgery"
+                await self.contribute(first, worker, index, forged(2, self.bitmap(second)))
+        await self.drain()
+        await self.initialised()
+        await self.commit(region, second)
+        lines = self.sample(prepared, second.lines)
+        await self.empty(second, lines)
+        await self.fill_lines(second, lines, ANY, limit=1, wait=False)
+        await self.empty(second, lines)
+
+    def shapes(self) -> tuple[RegionConfig, RegionConfig]:
+        """Return the descriptors before and after the change that the option `change` names."""
+        lines_log2 = 4
+        if self.change == "mode":
+            workers = self.randint(16, 64)
+            second = self.layout.region(self.choice(LOW_BIT), lines_log2, workers)
+            first = self.layout.region(Mode.FP32, lines_log2, workers)  # reserves the room after it
+            return replace(first, base=second.base, state_base=second.state_base), second
+        workers = self.randint(4, 12)
+        first = self.layout.region(Mode.FP32, lines_log2, workers)
+        if self.change == "workers":
+            return first, replace(first, workers=self.randint(1, workers - 1))
+        if self.change == "lines":
+            return first, replace(first, lines_log2=self.randint(1, lines_log2 - 1))
+        second = self.layout.region(Mode.FP32, lines_log2, workers)
+        return first, replace(second, base=first.base)
+
+
+class RefusedTwiceSequence(ForgedSequence):
+    """Commit of a region whose records memory refuses to write, then a commit of the same shape.
+
+    All lines are lost in the first epoch; the second commit initialises the records again.
+    """
+
+    async def body(self) -> None:
+        config = self.layout.region(self.choice(LOW_BIT), 3, 5)
+        region = self.any_region()
+        places = [self.bookkeeping(config, line) for line in range(config.lines)]
+        for number, place in enumerate(places):
+            await self.write(place * LINE_BYTES, forged(1 + number % 2, self.bitmap(config)))
+        await self.drain()
+        with self.failing(writes=places):
+            await self.commit(region, config, ready=True)
+        await self.read_lines(config, alone=True, limit=1)
+        await self.commit(region, ready=True)
+        await self.empty(config, self.shuffled(range(config.lines)))
+
+
+class RefusedFrontSequence(ForgedSequence):
+    """Initialisation whose first record memory refuses: lines not yet reached by it are lost, too.
+
+    `last`: use the region with the highest number instead of a random one.
+    """
+
+    last: bool = False
+
+    async def body(self) -> None:
+        config = self.layout.region(self.choice(AGGREGATING), 9, 3)
+        region = self.hw.regions - 1 if self.last else self.any_region()
+        self.mem.write_error_lines.add(self.bookkeeping(config, 0))
+        await self.commit(region, config)
+        while not await self.registers.read("MEM_WRITE_ERROR"):
+            pass
+        ahead = self.sample(range(config.lines // 2, config.lines), 2 * self.slots)
+        for line in ahead:
+            if self.random() < 0.5:
+                await self.contribute(config, self.randrange(3), line, limit=1)
+            await self.read_region(config, line, 0, limit=1)
+        await self.drain()
+
+
+class MovedSequence(ForgedSequence):
+    """A commit that moves the state area while the old one is still being initialised.
+
+    All of the new area, which holds forged records, must be initialised as well. A second region
+    waits for the initialiser and becomes IDENTITY memory before its turn.
+    """
+
+    async def body(self) -> None:
+        mode = self.choice((Mode.G_BINARY, Mode.FP32))
+        here, there = (self.layout.region(mode, 9, 3) for _ in range(2))
+        queued = self.layout.region(Mode.G_TERNARY, 6, 3)
+        plain = replace(queued, mode=Mode.IDENTITY, lines_log2=0)
+        self.place(there, range(there.lines), 2)
+        first, second = self.sample(range(self.hw.regions), 2)
+        await self.commit(first, here)
+        await self.commit(second, queued)
+        await self.commit(first, replace(here, state_base=there.state_base))
+        await self.commit(second, plain)
+        kept = self.sample(range(256), 12)
+        for selector in kept:
+            await self.write(plain.address(selector, 0), self.randbytes(LINE_BYTES))
+        await self.empty(here, self.sample(range(64), 2 * self.slots))
+        await self.initialised()
+        await self.empty(here, self.sample(range(here.lines), 4 * self.slots))
+        for selector in kept:
+            await self.read(plain.address(selector, 0))
+
+
+class InitialiserSequence(ForgedSequence):
+    """Reads close to the line that is being initialised, in a large area of forged records.
+
+    A second region waits for the initialiser; its lines must be empty from the start.
+    """
+
+    lines_log2: int = 13
+
+    async def body(self) -> None:
+        config = self.layout.region(Mode.G_BINARY, self.lines_log2, 1)
+        queued = self.layout.region(Mode.G_TERNARY, 3, 2)
+        for one in (config, queued):
+            self.place(one, range(one.lines), 1)
+        first, second = sorted(self.sample(range(self.hw.regions), 2))
+        await self.commit(first, config)
+        await self.commit(second, queued)
+        await self.empty(queued, list(range(queued.lines)))
+        await self.front(config)
+        await self.initialised()
+        ends = [config.lines - 1, 4096, 4095, *self.sample(range(config.lines), 30)]
+        await self.empty(config, [line for line in ends if line < config.lines])
+
+    async def front(self, config: RegionConfig) -> None:
+        """Contribute to and read lines from 8 before to 24 after the one being initialised."""
+        seen = self.env.mem.store.lines
+        size = record_lines(config.workers, self.hw.cnt_w)
+        place = 0
+        for number in range(self.cfg.count(150)):
+            while place < config.lines - 1 and not seen[config.state_line + place * size]:
+                place += 1
+            line = min(max(place + self.randint(-8, 24), 0), config.lines - 1)
+            if self.random() < 0.4:
+                await self.contribute(config, 0, line, limit=1)
+            await self.read_region(config, line, 0, limit=1)
+            if number % 8 == 7:
+                await self.cycles(self.randint(1, 60))
+        await self.drain()
+
+
+class BesideMarkSequence(ForgedSequence):
+    """Write-back of the last line of a region while the initialiser is far from its record.
+
+    The neighbours of the line share its mark, so they are fetched although their forged records are
+    not overwritten yet. Then the initialiser reaches them, and memory answers none of its writes: a
+    record that was sent is not yet in memory.
+    """
+
+    async def body(self) -> None:
+        config = self.layout.region(Mode.G_BINARY, 13, 3)
+        last = config.lines - 1
+        forgeries = range(last - 8 * self.slots, last + 1)
+        self.place(config, forgeries, 1)
+        await self.commit(self.any_region(), config)
+        await self.fill_lines(config, last, 0)
+        await self.look(config, list(forgeries[:-1]))
+        busy = await self.registers.read("STATUS.INIT_BUSY")
+        assert busy, "every record was initialised before the reads: the test shows nothing"
+        front = self.bookkeeping(config, self.choice(forgeries[: -self.slots]))
+        while self.env.mem.store.read(front)[0]:
+            await self.cycles(1)
+        with self.memory(b_stall=1.0):
+            await self.cycles(60)
+            # Only INFO distinguishes a record without counts from no record.
+            await self.read_lines(config, forgeries[:-1], INFO_SELECTOR, limit=1)
+        await self.look(config, [last, *forgeries])
+
+
+class GarbageSequence(NfSequence):
+    """Garbage and forged records in a state area before its commit, which must not become state."""
+
+    mode: Mode = Mode.G_BINARY
+
+    async def body(self) -> None:
+        config = self.layout.region(self.mode, 2, 5)
+        await self.forge(config)
+        await self.commit(0, config)
+        await self.use(config)
+        # The same area again: the forgeries are true records of the last epoch.
+        await self.start_region(0, self.mode, 2, 5)
+        await self.forge(config, keep=0.7)
+        await self.commit(0, config)
+        await self.use(config)
+
+    async def forge(self, config: RegionConfig, keep: float = 0.0) -> None:
+        """Write garbage to the first 64 lines of a state area while it is ordinary memory.
+
+        `keep` is the share of lines that are left as they are.
+        """
+        size = state_lines(config, self.hw.cnt_w)
+        for line in range(min(size, 64)):
+            if self.random() < keep:
+                continue
+            data = self.choice((ZEROS, ONES, random_line(self.rng), b"\x01" + ZEROS[1:]))
+            await self.write(config.state_base + line * LINE_BYTES, data)
+        await self.drain()
+
+    async def use(self, config: RegionConfig) -> None:
+        """Read all lines, send 80 % of the contributions, and read again."""
+        await self.read_lines(config, None, (0, self.part_selector(config)))
+        for worker, line in product(range(config.workers), range(config.lines)):
+            if self.random() < 0.8:
+                await self.contribute(config, worker, line)
+        await self.drain()
+        await self.read_lines(config)
