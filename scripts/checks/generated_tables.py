@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from neuron_fabric import output
-from scripts.checks import audit, pins, tree, tutorials
+from scripts.checks import audit, pins, tracked_files, tutorials
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.plan import mutants, package_mutants, testplan
@@ -38,7 +38,7 @@ def violations(root: Path, fix: bool = False) -> list[str]:
     With `fix` the tables are written instead.
     """
     out: list[str] = []
-    for path in tree.files(root, ".md"):
+    for path in tracked_files.files(root, ".md"):
         text, where = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
         if len(_HEAD.findall(text)) != len(_MARKED.findall(text)):
             out.append(f"{where}: a generated table without its `<!-- end -->`")
@@ -105,7 +105,9 @@ def _rtl(root: Path, _: str) -> Rows:
     """Yield rows of RTL modules and packages by folder, with the first sentences of headers."""
     yield "folder", "module", "what it is"
     before = root / "hdl"
-    files = [path for path in tree.files(root, ".sv", ".svh") if path.is_relative_to(before)]
+    files = [
+        path for path in tracked_files.files(root, ".sv", ".svh") if path.is_relative_to(before)
+    ]
     files = [path for path in files if path.parent.name != "formal"]  # no part of the design
     for path in sorted(files, key=lambda path: (path.parent, path)):
         folder = "" if path.parent == before else f"`{path.parent.name}/`"
@@ -152,7 +154,7 @@ def _modules(root: Path, folder: str) -> Rows:
         raise NfError(f"there is no folder {folder}.")
     for path in sorted((root / folder).iterdir()):
         source = path / "__init__.py" if path.is_dir() else path
-        if source.suffix != ".py" or not source.is_file() or tree.is_test(path):
+        if source.suffix != ".py" or not source.is_file() or tracked_files.is_test(path):
             continue
         doc = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))
         if doc is None and source.name != "__init__.py":
@@ -286,8 +288,8 @@ _ROW = re.compile(r"^\| `(NF_[A-Z0-9_]+)` \|", re.MULTILINE)
 def env_violations(root: Path) -> list[str]:
     """Return an error line for each variable without a row and each row without a variable."""
     used: dict[str, str] = {}
-    for path in tree.files(root, *SUFFIXES):
-        if not tree.is_test(path):
+    for path in tracked_files.files(root, *SUFFIXES):
+        if not tracked_files.is_test(path):
             for found in _CODE.finditer(path.read_text(encoding="utf-8")):
                 name = next(filter(None, found.groups()))
                 used.setdefault(name, path.relative_to(root).as_posix())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.checks import pins, tree
+from scripts.checks import pins, tracked_files
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -87,7 +87,7 @@ USES = {
 def test_a_pin_that_nothing_uses(root: Path, old: str, new: str, text: str) -> None:
     if old:
         edit(root / "requirements.txt", old, new)
-    lines = pins.unused(root, tree.files(ROOT, ".py"))
+    lines = pins.unused(root, tracked_files.files(ROOT, ".py"))
     assert [text in line for line in lines] == ([True] if text else [])
 
 
@@ -142,8 +142,8 @@ def test_nobody_is_told_to_install_a_name_that_we_have_not_registered() -> None:
     )
     told = [
         f"{path.relative_to(ROOT)}: {found[0]}"
-        for path in tree.files(ROOT, ".md", ".py", ".toml", ".sh", ".yml", ".yaml", ".txt")
-        if not tree.is_test(path)
+        for path in tracked_files.files(ROOT, ".md", ".py", ".toml", ".sh", ".yml", ".yaml", ".txt")
+        if not tracked_files.is_test(path)
         for found in own.finditer(path.read_text(encoding="utf-8"))
     ]
     assert told == []

@@ -27,7 +27,7 @@ from scripts.checks import (
     prose,
     randomness,
     rtl_style,
-    tree,
+    tracked_files,
 )
 from scripts.cli.steps import command, run_checks
 from scripts.common import tool_versions
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     With `--fix`, formatting, imports and registers are mended first; generated tables by their
     check."""
     ruff = tool_versions.in_venv("ruff") or "ruff"
-    sources = tree.files(ROOT, ".py")
+    sources = tracked_files.files(ROOT, ".py")
     python = [path.relative_to(ROOT).as_posix() for path in sources]
     if args.fix:
         command([ruff, "check", "--quiet", "--fix", *python])
@@ -123,7 +123,7 @@ def _pipeline() -> list[str]:
 
 def _tracked_tests() -> list[TestCase]:
     """Return the cocotb tests in files that git tracks: a draft need not be in the testplan yet."""
-    tracked = {path.stem for path in tree.files(ROOT, ".py")}
+    tracked = {path.stem for path in tracked_files.files(ROOT, ".py")}
     return [test for test in discover() if test.module.rpartition(".")[2] in tracked]
 
 

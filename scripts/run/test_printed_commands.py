@@ -21,7 +21,7 @@ import pytest
 
 from neuron_fabric.capture import write_capture
 from neuron_fabric.command_line import intermixed
-from scripts.checks import tree
+from scripts.checks import tracked_files
 from scripts.cli.main import VERBS, OneLineParser, make_parser, verb_of
 from scripts.common.paths import ROOT
 from scripts.conftest import QUICK, Project
@@ -90,7 +90,7 @@ def _may_print(pattern: re.Pattern[str], source: str) -> bool:
 
 
 def _printed(pattern: re.Pattern[str]) -> set[tuple[str, str]]:
-    sources = [path for path in tree.files(ROOT, ".py") if not tree.is_test(path)]
+    sources = [path for path in tracked_files.files(ROOT, ".py") if not tracked_files.is_test(path)]
     return {
         (path.relative_to(ROOT).as_posix(), found.strip())
         for path in sources
@@ -196,7 +196,7 @@ def test_a_missed_mutant(project: Project) -> None:
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Copy the checkout with a bug in the RTL that loses binary contributions."""
     folder = tmp_path_factory.mktemp("broken")
-    for path in tree.files(ROOT):
+    for path in tracked_files.files(ROOT):
         copy = folder / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
