@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from neuron_fabric import output
-from scripts.checks import audit, pins, tracked_files, tutorials
+from scripts.checks import pins, traceability, tracked_files, tutorials
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.plan import mutants, package_mutants, testplan
@@ -223,7 +223,7 @@ def _evidence(root: Path, _: str) -> Rows:
     yield "proofs of RTL blocks, by parameters", str(len(proofs)), "`nf prove`"
     yield "mutants that must break a proof", str(len(proof.mutants())), "`nf prove --mutants`"
     yield "mutants of the RTL that a named test must catch", str(len(caught)), "`nf mutate`"
-    rows = list(audit.rows(root))[1:]
+    rows = list(traceability.rows(root))[1:]
     yield "things that the device shows, each with its checkers", str(len(rows)), "`nf check`"
 
 
@@ -271,7 +271,7 @@ TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "systems": _systems,
     "pins": _pins,
     "tutorials": _tutorials,
-    "audit": lambda root, _: audit.rows(root),
+    "audit": lambda root, _: traceability.rows(root),
 }
 
 

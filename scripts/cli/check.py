@@ -19,7 +19,6 @@ from scripts.build.filelist import FileList, read_filelist
 from scripts.build.simulator import Simulator
 from scripts.build.slang import analyse
 from scripts.checks import (
-    audit,
     doc_links,
     file_rules,
     generated_tables,
@@ -27,6 +26,7 @@ from scripts.checks import (
     prose,
     randomness,
     rtl_style,
+    traceability,
     tracked_files,
 )
 from scripts.cli.steps import command, run_checks
@@ -96,8 +96,8 @@ def run(args: argparse.Namespace) -> int:
             package_mutants.read(), [mutant.id for mutant in mutants.read()]
         ),
         "proofs and their mutants": proof.problems,
-        "all that the device shows is compared": lambda: audit.problems(
-            ROOT, audit.read(ROOT), _tracked_tests()
+        "all that the device shows is compared": lambda: traceability.problems(
+            ROOT, traceability.read(ROOT), _tracked_tests()
         ),
         "coverage waivers": lambda: functional.problems(
             functional.read_waivers(), functional.planned()

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scripts.checks import audit
+from scripts.checks import traceability
 from scripts.common.errors import NfError
 from scripts.coverage import code_waivers
 from scripts.mutation import mutant_outcome
@@ -52,7 +52,7 @@ def _first(folder: Path) -> Path:
 def _audit(folder: Path) -> None:
     (folder / "verif").mkdir(exist_ok=True)
     _first(folder).rename(folder / "verif" / "audit.yaml")
-    audit.read(folder)
+    traceability.read(folder)
 
 
 # The reader of each kind of file; there is a complete one of each in the YAML file of this test.

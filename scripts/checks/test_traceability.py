@@ -8,13 +8,13 @@ import dataclasses
 import pytest
 
 from models.nf_regs import REG_MAP
-from scripts.checks import audit
+from scripts.checks import traceability
 from scripts.common.paths import ROOT
 from scripts.plan.discover import discover
 from verif.coverage import register_points
 from verif.coverage.cover_points import NfCoverage
 
-ENTRIES = audit.read(ROOT)
+ENTRIES = traceability.read(ROOT)
 NAME = "register:LATE.VALUE"
 TESTS = discover()
 
@@ -27,18 +27,18 @@ def test_a_counter_that_no_test_sees_counting(monkeypatch: pytest.MonkeyPatch) -
     late = next(one for one in REG_MAP.registers if one.name == "LATE")
     more = dataclasses.replace(late, name="LATER", address=0x1FC)
     wider = dataclasses.replace(REG_MAP, registers=(*REG_MAP.registers, more))
-    monkeypatch.setattr(audit, "REG_MAP", wider)
+    monkeypatch.setattr(traceability, "REG_MAP", wider)
     monkeypatch.setattr(register_points, "REG_MAP", wider)
     entries = [
         dataclasses.replace(one, of=(*one.of, "register:LATER.*")) if one.covers(NAME) else one
         for one in ENTRIES
     ]
-    (line,) = audit.problems(ROOT, entries, TESTS)
+    (line,) = traceability.problems(ROOT, entries, TESTS)
     assert line.startswith("no test sees LATER change: name a test for it in [shown_by]")
     model = NfCoverage().model  # has its bin all the same
     assert model.points["changes in no test"].bins == {"LATER x not 0": 0}
     monkeypatch.setitem(register_points.SHOWN_BY, "test_views::info", ("LATER",))
-    (line,) = audit.problems(ROOT, entries, TESTS)
+    (line,) = traceability.problems(ROOT, entries, TESTS)
     assert line.endswith("register:LATER.VALUE changes in test_views::info, which is not named")
 
 
@@ -46,7 +46,7 @@ def test_each_entry_is_needed() -> None:
     """Check that without any one entry of the audit some field has no checker."""
     for entry in ENTRIES:
         rest = [one for one in ENTRIES if one is not entry]
-        found = audit.problems(ROOT, rest, TESTS)
+        found = traceability.problems(ROOT, rest, TESTS)
         assert any("nobody compares" in line for line in found), entry
 
 
@@ -59,5 +59,5 @@ def test_entries_that_lead_nowhere() -> None:
         ({"tests": ("test_regs::gone",)}, "test test_regs::gone does not exist"),
     ):
         changed = dataclasses.replace(first, **change)  # type: ignore[arg-type]
-        (line,) = audit.problems(ROOT, [changed, *rest], TESTS)
+        (line,) = traceability.problems(ROOT, [changed, *rest], TESTS)
         assert text in line

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Audit of completeness: every register field, pin and response field has a checker.
+"""Traceability: every register field, pin and response field has a checker.
 
 `verif/audit.yaml` says which checker compares what, when, and how exactly. The list of all fields
 and pins comes from the register map, the ports of the top module and the messages of the link; an
