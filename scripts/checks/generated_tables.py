@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from neuron_fabric import output
-from scripts.checks import pins, traceability, tracked_files, tutorials
+from scripts.checks import requirements, traceability, tracked_files, tutorials
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.plan import mutants, package_mutants, testplan
@@ -237,7 +237,7 @@ def _systems(root: Path, _: str) -> Rows:
 def _pins(root: Path, file: str) -> Rows:
     """Packages of a list, each with its pin, its condition and its reason."""
     yield "package", "version", "only where", "use"
-    for pin in pins.read(root / file)[0].values():
+    for pin in requirements.read(root / file)[0].values():
         why = pin.why.removeprefix("not imported: ")
         yield pin.name, pin.version, pin.marker and f"`{pin.marker}`", why
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lock files of the Python requirements: `python -m scripts.checks.pins` writes them with uv.
+"""Lock files of the Python requirements: `python -m scripts.checks.requirements` writes them with uv.
 
 `requirements.txt` lists the packages that the project uses, each pinned and with its reason. The
 lock file adds the packages that those require, and the SHA-256 of every file of each. Set-up
@@ -122,7 +122,7 @@ def problems(root: Path = ROOT) -> list[str]:
                 out.append(f"{lock} has no hash of {key}")
             elif not pin.marker and versions.setdefault(key, pin.version) != pin.version:
                 out.append(f"{lock} has {key} {pin.version}, another lock file {versions[key]}")
-    return [f"{line}: run `python -m scripts.checks.pins`" for line in out]
+    return [f"{line}: run `python -m scripts.checks.requirements`" for line in out]
 
 
 def _asked(text: str, name: str) -> set[str]:
@@ -234,7 +234,10 @@ def main(words: Sequence[str] = ()) -> int:
             marker = f" ; {pin.marker}" if pin.marker else ""
             line = rf"^({re.escape(pin.key)}==[^\s;]+)[^\\\n]*"
             text = re.sub(line, rf"\g<1>{marker} ", text, flags=re.M)
-        head = [f"# Made from {name} by `python -m scripts.checks.pins`: do not edit.", *options]
+        head = [
+            f"# Made from {name} by `python -m scripts.checks.requirements`: do not edit.",
+            *options,
+        ]
         output.write_text(ROOT / lock, "\n".join(head) + "\n" + text)
         earlier.append(lock)
         say(f"{lock}: {len(read(ROOT / lock)[0])} packages")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.checks import pins, tracked_files
+from scripts.checks import requirements, tracked_files
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -22,7 +22,7 @@ TORCH = "requirements-torch.lock"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Return a folder with copies of the lists and the lock files."""
-    for name in (*pins.LISTS, *pins.LISTS.values()):
+    for name in (*requirements.LISTS, *requirements.LISTS.values()):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
@@ -64,15 +64,15 @@ def test_a_list_that_its_lock_file_does_not_have(
     root: Path, name: str, old: str, new: str, text: str
 ) -> None:
     edit(root / name, old, new)
-    (line,) = pins.problems(root)
+    (line,) = requirements.problems(root)
     assert text in line
-    assert line.endswith("run `python -m scripts.checks.pins`")
+    assert line.endswith("run `python -m scripts.checks.requirements`")
 
 
 def test_what_is_no_pin_is_refused(root: Path) -> None:
     edit(root / "requirements.txt", r"^numpy==", "numpy>=")
     with pytest.raises(NfError, match=r"requirements\.txt: `numpy>=\S+` is no pin"):
-        pins.problems(root)
+        requirements.problems(root)
 
 
 USES = {
@@ -87,17 +87,17 @@ USES = {
 def test_a_pin_that_nothing_uses(root: Path, old: str, new: str, text: str) -> None:
     if old:
         edit(root / "requirements.txt", old, new)
-    lines = pins.unused(root, tracked_files.files(ROOT, ".py"))
+    lines = requirements.unused(root, tracked_files.files(ROOT, ".py"))
     assert [text in line for line in lines] == ([True] if text else [])
 
 
 def test_torch_is_the_cpu_build(root: Path) -> None:
-    torch = pins.read(ROOT / TORCH)[0]["torch"]
+    torch = requirements.read(ROOT / TORCH)[0]["torch"]
     assert torch.version.endswith("+cpu")
-    assert pins.has("torch", root) is torch.applies(
+    assert requirements.has("torch", root) is torch.applies(
         "{}.{}".format(*sys.version_info), platform.machine()
     )
-    assert not pins.has("nothing", root)
+    assert not requirements.has("nothing", root)
 
 
 def test_nothing_is_installed_without_a_pin() -> None:
@@ -127,7 +127,9 @@ def test_actions_are_named_by_commit() -> None:
     uses = re.findall(r"uses: (\S+)", text)
     assert uses
     assert [name for name in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
-    assert [f"{python}" for python in pins.PYTHONS if f'python: "{python}"' not in text] == []
+    assert [
+        f"{python}" for python in requirements.PYTHONS if f'python: "{python}"' not in text
+    ] == []
 
 
 def test_nobody_is_told_to_install_a_name_that_we_have_not_registered() -> None:
