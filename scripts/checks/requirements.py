@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lock files of the Python requirements: `python -m scripts.checks.requirements` writes them with uv.
+"""Lock files of the Python requirements, which `python -m scripts.checks.requirements` writes.
 
-`requirements.txt` lists the packages that the project uses, each pinned and with its reason. The
-lock file adds the packages that those require, and the SHA-256 of every file of each. Set-up
-installs the lock file alone (`--require-hashes --no-deps`). The checks need no network.
+uv resolves them. `requirements.txt` lists the packages that the project uses, each pinned and with
+its reason. The lock file adds the packages that those require, and the SHA-256 of every file of
+each. Set-up installs the lock file alone (`--require-hashes --no-deps`). The checks need no
+network.
 """
 
 from __future__ import annotations

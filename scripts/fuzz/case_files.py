@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set-up of fuzz cases: captures, histories, records and copies of the tree, and damage to them.
+"""Files of fuzz cases: captures, histories, records and copies of the tree, and damage to them.
 
 A step that cannot be done on this machine skips the case.
 """
