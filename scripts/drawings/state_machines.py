@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """State machines: of the link from the RTL, of the monitor from random runs of it.
 
-`machines.toml` says where each state stands on the page, and nothing else.
+`state_machines.toml` says where each state stands on the page, and nothing else.
 """
 
 from __future__ import annotations
