@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server process on a cluster worker, `python -m scripts.farm.remote`: does the work it is sent.
+"""Server process on a cluster worker, started by `python -m scripts.farm.worker_server`.
 
-It reads one request per text line from its input (see `dask_worker.run`) and answers each with one
-line. At the end of its input it ends every simulator and exits, also when the worker was killed. It
-runs in the sources that were sent.
+It does the work that it is sent: it reads one request per text line from its input (see
+`dask_worker.run`) and answers each with one line. At the end of its input it ends every simulator
+and exits, also when the worker was killed. It runs in the sources that were sent.
 """
 
 from __future__ import annotations
