@@ -42,7 +42,7 @@ from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies
 from scripts.plan.run_order import Memory, Reason
 from scripts.record.database import History, Recorder
-from scripts.report import recorded, run_figures
+from scripts.report import metrics, recorded
 from scripts.report.invocation import revision
 from scripts.run import evidence, simulate
 from scripts.run.triage import Triage
@@ -298,7 +298,7 @@ def execute(
     red = [record for record in records if not record.passed]
     for record in red if len(records) > 1 else []:
         say(line_of(record))
-    say(*run_figures.lines(records))
+    say(*metrics.lines(records))
     say(*recorded.write_report(recorder, records, title, seconds, len(specs), coverage))
     say(*report.summary(records, seconds, len(specs)).splitlines())
     if interrupted.is_set():

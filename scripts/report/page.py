@@ -19,7 +19,7 @@ from urllib.parse import quote
 from scripts.common.paths import ROOT
 from scripts.common.records import FailureKind, RunRecord
 from scripts.coverage.places import KINDS
-from scripts.report import functional, run_figures, source_page, trend
+from scripts.report import functional, metrics, source_page, trend
 from scripts.report.document import Report
 from scripts.report.outcome import Outcome, all_results, buckets, of_record
 from scripts.report.picture import Picture
@@ -71,7 +71,7 @@ def text(report: Report, folder: Path, picture: Picture | str | None = None) -> 
         end_of=log_end,
         FailureKind=FailureKind,
         trend=points,
-        figures=run_figures.lines(report.records),
+        figures=metrics.lines(report.records),
         sims=sorted({str(record.sim) for record in report.records}),
         kinds=KINDS,
         source_page=source_page.NAME,

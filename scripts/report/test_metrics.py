@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
-from scripts.report import run_figures
+from scripts.report import metrics
 
 # Figures of section 8 of the controller's specification, by how their row begins: the name by which
 # a test reports it, or None for one that a command measures.
@@ -29,7 +29,7 @@ class _Record:
 
 
 def _lines(*records: Any) -> list[str]:
-    return run_figures.lines([cast(RunRecord, record) for record in records])
+    return metrics.lines([cast(RunRecord, record) for record in records])
 
 
 def test_one_line_a_figure_one_column_a_simulator() -> None:
