@@ -45,7 +45,7 @@ from scripts.common.records import (
 )
 from scripts.plan.selection import date_base
 from scripts.record.database import History
-from scripts.report.document import read_records
+from scripts.report.json_file import read_records
 from scripts.report.picture import Replayed
 from scripts.run.simulate import infrastructure
 

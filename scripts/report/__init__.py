@@ -27,8 +27,8 @@ from scripts.coverage import code_coverage, code_waivers
 from scripts.coverage.merged import merge
 from scripts.plan import testplan
 from scripts.report import (
-    document,
     functional,
+    json_file,
     mutation,
     page,
     proofs,
@@ -36,8 +36,8 @@ from scripts.report import (
     trend,
     xml_files,
 )
-from scripts.report.document import Report
 from scripts.report.invocation import Invocation, describe
+from scripts.report.json_file import Report
 from scripts.report.outcome import buckets, counts, ordered
 from scripts.report.picture import Replayed, draw
 from scripts.report.testplan_progress import measure
@@ -103,7 +103,7 @@ def write_all(
             history = trend.from_report(folder / JSON)
         found = gather(records, what, history)
         drawn = None if replayed is None else draw(found, replayed)
-        output.write_text(folder / JSON, document.text(found))
+        output.write_text(folder / JSON, json_file.text(found))
         output.write_text(folder / JUNIT, xml_files.junit(found))
         output.write_text(folder / PAGE, page.text(found, folder, drawn))
         if found.functional is not None:

@@ -19,7 +19,7 @@ from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import TensorFile, open_tensors
 from neuron_fabric.errors import CaptureError
 from scripts.report import chart
-from scripts.report.document import Report
+from scripts.report.json_file import Report
 from scripts.report.outcome import many
 
 _REPLAY = "replay::"

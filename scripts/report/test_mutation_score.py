@@ -9,7 +9,7 @@ import pytest
 
 from scripts import report
 from scripts.conftest import RECORD
-from scripts.report import document, mutation, page
+from scripts.report import json_file, mutation, page
 from scripts.report.invocation import describe
 from scripts.report.mutation import Living, Mutation, Score
 
@@ -44,7 +44,7 @@ def test_page_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ran over it: t default" in shown
     assert "it is read by nobody" in shown
     assert "no test sees a difference there" in shown
-    assert '"nf_fill.logical.0123abcd"' in document.text(found)
+    assert '"nf_fill.logical.0123abcd"' in json_file.text(found)
 
 
 def test_ratio_of_nothing() -> None:

@@ -22,7 +22,7 @@ from scripts.common.paths import SCHEMAS
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
 from scripts.record.cause_key import normalised
-from scripts.report import document, trend
+from scripts.report import json_file, trend
 from scripts.report.invocation import describe, moment
 from scripts.report.outcome import Counts, Outcome, buckets, counts, results
 
@@ -63,7 +63,7 @@ def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
     assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1}
     assert (data["green"], data["missing"], found.green) == (False, 1, False)
     assert data["invocation"]["seeds"] == [1, 7]
-    assert sorted(document.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
+    assert sorted(json_file.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_bad_json_report_is_one_line(tmp_path: Path, text: str | None, says: s
     if text is not None:
         path.write_text(text, encoding="utf-8")
     with pytest.raises(NfError, match=says):
-        document.read_records(path)
+        json_file.read_records(path)
     report.write_all([RECORD], "next", tmp_path)  # its history is lost, the new report is not
-    assert document.read_records(path) == [RECORD]
+    assert json_file.read_records(path) == [RECORD]
 
 
 def test_junit_keeps_its_schema(tmp_path: Path) -> None:
