@@ -25,7 +25,7 @@ from neuron_fabric.capacity.substrate import Substrate, write_substrate
 from neuron_fabric.codec import Route, pack, unpack
 from neuron_fabric.errors import say
 from neuron_fabric.output import check_output
-from scripts.benchmarks.miss_loads import LEAST_LINES, MissBench, benches
+from scripts.benchmarks.bulk_loads import LEAST_LINES, BulkLoads, benches
 from scripts.build import registry
 from scripts.common.arguments import up_to
 from scripts.common.memory_options import add_memory, memory_of
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     memory = memory_of(args, args.memory_latency)
     with benches(args.sim) as bench:
 
-        def at(timing: MemoryTiming) -> MissBench:
+        def at(timing: MemoryTiming) -> BulkLoads:
             return bench(timing, args.lines)
 
         known = fitted(at, memory, args.flit_ns * 1e-9)
@@ -81,12 +81,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def fitted(
-    at: Callable[[MemoryTiming], MissBench], memory: MemoryTiming, flit_s: float
+    at: Callable[[MemoryTiming], BulkLoads], memory: MemoryTiming, flit_s: float
 ) -> Coefficients:
     """Fit the coefficients of the capacity model, each to a load whose speed it limits.
 
     Args:
-        at: Returns the loads (`MissBench`) on a device with a memory timing. Link and engine are
+        at: Returns the loads (`BulkLoads`) on a device with a memory timing. Link and engine are
             measured with a memory that limits nothing.
         memory: Memory of the device.
         flit_s: Duration of a flit in seconds.

@@ -28,7 +28,7 @@ from neuron_fabric.codec.routes import Route, lines_of
 from neuron_fabric.errors import say
 from neuron_fabric.monitor.job_plan import costs_of
 from neuron_fabric.profile import PhaseRoute
-from scripts.benchmarks.miss_loads import benches
+from scripts.benchmarks.bulk_loads import benches
 from scripts.build import registry
 from scripts.common import run_folders
 from scripts.common.errors import NfError

@@ -29,7 +29,7 @@ from neuron_fabric.capacity.cost_model import (
 from neuron_fabric.capacity.substrate import read_substrate, shipped
 from neuron_fabric.codec.routes import Route, elements_of_line
 from neuron_fabric.errors import say
-from scripts.benchmarks.miss_loads import MissBench, benches
+from scripts.benchmarks.bulk_loads import BulkLoads, benches
 from scripts.build import registry
 from scripts.common.arguments import positive, up_to
 from verif.mem.memory_timing import MAX_LATENCY, MemoryTiming
@@ -93,7 +93,7 @@ class RandomBucket:
         )
         return low.device
 
-    def driven(self, bench: MissBench) -> int:
+    def driven(self, bench: BulkLoads) -> int:
         """Drive the bucket in the RTL and return the clocks that it takes."""
         mode = Mode[self.route]
         if self.load == BucketLoad.APART:

@@ -15,9 +15,9 @@ from models.line_packing import Mode
 from neuron_fabric.capacity.cost_model import Traffic, low_seconds, result_lines
 from neuron_fabric.capacity.substrate import read_substrate, shipped
 from neuron_fabric.codec.routes import Route, elements_of_line
-from scripts.benchmarks import bench_capacity, miss_loads
+from scripts.benchmarks import bench_capacity, bulk_loads
 from scripts.benchmarks.bench_clocks import WITHIN, BucketLoad, RandomBucket
-from scripts.benchmarks.miss_loads import MissBench
+from scripts.benchmarks.bulk_loads import BulkLoads
 from scripts.build import bulk_build
 from scripts.cli.main import main
 from verif.mem.memory_timing import MemoryTiming
@@ -41,7 +41,7 @@ OTHER = replace(
 
 
 class Modelled:
-    """Fake MissBench whose loads take exactly the clocks of the capacity model with ``known``."""
+    """Fake BulkLoads whose loads take exactly the clocks of the capacity model with ``known``."""
 
     known = OTHER
 
@@ -73,7 +73,7 @@ class Modelled:
 
 
 class Slower(Modelled):
-    """Fake MissBench that takes longer than the coefficients predict with some worker numbers."""
+    """Fake BulkLoads that takes longer than the coefficients predict with some worker numbers."""
 
     known = KNOWN
 
@@ -141,15 +141,15 @@ def test_some_buckets_are_within_a_tenth(
     Their loads are contributions alone, votes, planes, sums of codes, FP32 sums.
     """
     one = RandomBucket(route, load, workers, 192, latency)
-    bench = MissBench(bulk_build.build("verilator"), tmp_path, MemoryTiming(latency), one.lines)
+    bench = BulkLoads(bulk_build.build("verilator"), tmp_path, MemoryTiming(latency), one.lines)
     assert one.modelled(KNOWN) == pytest.approx(one.driven(bench), rel=WITHIN)
 
 
 def test_a_substrate_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(miss_loads, "MissBench", Modelled)
-    monkeypatch.setattr(miss_loads, "Simulators", NoSimulator)
+    monkeypatch.setattr(bulk_loads, "BulkLoads", Modelled)
+    monkeypatch.setattr(bulk_loads, "Simulators", NoSimulator)
     out = tmp_path / "s.toml"
     assert main(["measure", "capacity", "measure", "--out", str(out), "--flit-ns", "4.25"]) == 0
     measured = read_substrate(out)
@@ -187,8 +187,8 @@ def test_clocks_against_the_model(
 
     One bucket of many that is off by more than 10 % fails the command.
     """
-    monkeypatch.setattr(miss_loads, "MissBench", kind)
-    monkeypatch.setattr(miss_loads, "Simulators", NoSimulator)
+    monkeypatch.setattr(bulk_loads, "BulkLoads", kind)
+    monkeypatch.setattr(bulk_loads, "Simulators", NoSimulator)
     assert main(["measure", "capacity", "clocks", "--buckets", "200", "--seed", "3"]) == code
     out = capsys.readouterr().out
     assert ("16.7% off at most (goal 10%)" in out) == bool(code)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads of `nf measure bench misses`: each runs on a device that has just been reset."""
+"""Loads of bulk transport and their clocks: each runs on a device that has just been reset."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _WINDOWS = 1 << 36
 
 
 @dataclass(frozen=True)
-class MissBench:
+class BulkLoads:
     """Loads over ``lines`` memory lines a worker, on simulated devices with a given memory timing.
 
     Each method makes a device of ``model``, drives one load and returns its clocks or a rate.
@@ -211,16 +211,16 @@ class MissBench:
 
 
 @contextmanager
-def benches(sim: str) -> Iterator[Callable[[MemoryTiming, int], MissBench]]:
+def benches(sim: str) -> Iterator[Callable[[MemoryTiming, int], BulkLoads]]:
     """Context that builds the design.
 
-    Its value is a function that returns the MissBench for a memory timing and a number of lines a
+    Its value is a function that returns the BulkLoads for a memory timing and a number of lines a
     worker.
     """
     files = BUILD / "bench" / "misses"
     model = Simulators(files=files, command="nf measure").bulk(sim, {})
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
-        yield lambda memory, lines: MissBench(model, Path(folder), memory, lines)
+        yield lambda memory, lines: BulkLoads(model, Path(folder), memory, lines)
 
 
 def _worker(worker: int, lines: int) -> list[Place]:
