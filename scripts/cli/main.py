@@ -99,9 +99,9 @@ MODULES = {
     "train check": "scripts.cli.train_check",
     "train exact": "neuron_fabric.hook.ddp_check_command",
     "train nodes": "scripts.cli.cluster_check",
-    "measure bench": "scripts.benchmarks.command",
-    "measure figures": "scripts.figures.command",
-    "measure capacity": "scripts.benchmarks.capacity",
+    "measure bench": "scripts.benchmarks.bench_command",
+    "measure figures": "scripts.figures.figures_command",
+    "measure capacity": "scripts.benchmarks.measure_capacity_command",
 }
 VERBS = {name: verb for section in SECTIONS.values() for name, verb in section.items()}
 GROUPS = {

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from neuron_fabric.capacity import capacity_command
-from scripts.benchmarks import bench_capacity, bench_cells, bench_clocks
+from scripts.benchmarks import capacity_choice, capacity_clocks, capacity_fit
 from scripts.common.arguments import given
 from scripts.common.errors import NfError
 from scripts.common.memory_options import memory_of
@@ -24,21 +24,21 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = capacity_command.add_arguments(parser)
-    for name, bench in ((MEASURE, bench_capacity), (CLOCKS, bench_clocks)):
+    for name, bench in ((MEASURE, capacity_fit), (CLOCKS, capacity_clocks)):
         bench.add_arguments(kinds.add_parser(name, help=bench.HELP, description=bench.HELP))
-    bench_cells.add_arguments(kinds.choices["table"])
+    capacity_choice.add_arguments(kinds.choices["table"])
 
 
 def run(args: argparse.Namespace) -> int:
     if args.what == MEASURE:
-        return bench_capacity.run(args)
+        return capacity_fit.run(args)
     if args.what == CLOCKS:
-        return bench_clocks.run(args)
+        return capacity_clocks.run(args)
     if args.what == "table":
-        _check_table(args, given(args, bench_cells.add_arguments))
+        _check_table(args, given(args, capacity_choice.add_arguments))
         if args.measure:
             memory = memory_of(args, args.memory_latency)
-            return bench_cells.measure(
+            return capacity_choice.measure(
                 args.workers, args.kib, args.networks, args.runs, args.flit_ns, memory
             )
     return capacity_command.run(args)

@@ -15,9 +15,9 @@ from models.line_packing import Mode
 from neuron_fabric.capacity.cost_model import Traffic, low_seconds, result_lines
 from neuron_fabric.capacity.substrate import read_substrate, shipped
 from neuron_fabric.codec.routes import Route, elements_of_line
-from scripts.benchmarks import bench_capacity, bulk_loads
-from scripts.benchmarks.bench_clocks import WITHIN, BucketLoad, RandomBucket
+from scripts.benchmarks import bulk_loads, capacity_fit
 from scripts.benchmarks.bulk_loads import BulkLoads
+from scripts.benchmarks.capacity_clocks import WITHIN, BucketLoad, RandomBucket
 from scripts.build import bulk_build
 from scripts.cli.main import main
 from verif.mem.memory_timing import MemoryTiming
@@ -99,7 +99,7 @@ def test_coefficients_are_found_again() -> None:
     def at(memory: MemoryTiming) -> Any:
         return Modelled(None, Path(), memory, 4096)
 
-    found = bench_capacity.fitted(at, MemoryTiming(48), KNOWN.flit_s)
+    found = capacity_fit.fitted(at, MemoryTiming(48), KNOWN.flit_s)
     assert asdict(found) == pytest.approx(asdict(OTHER), rel=0.05, abs=0.1)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from neuron_fabric.capacity.substrate import shipped
-from scripts.benchmarks.bench_cells import Cell, cells_of, good, shares, summary
+from scripts.benchmarks.capacity_choice import Cell, cells_of, good, shares, summary
 from scripts.cli.main import main
 from scripts.run import node_network
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_measured(
 ) -> None:
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     monkeypatch.setattr(node_network, "why_not", lambda: "network namespaces need root")
-    monkeypatch.setattr("scripts.benchmarks.bench_cells.device_clocks", lambda *_: {})
+    monkeypatch.setattr("scripts.benchmarks.capacity_choice.device_clocks", lambda *_: {})
     assert main(["measure", "capacity", "table", "--measure", "--networks", "1gbit"]) == 1
     assert "1gbit: left out (network namespaces need root)" in capsys.readouterr().out
     for words in (
