@@ -17,7 +17,7 @@ from neuron_fabric import output
 from scripts.checks import requirements, traceability, tracked_files, tutorials
 from scripts.common import data
 from scripts.common.errors import NfError
-from scripts.plan import mutants, package_mutants, testplan
+from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import discover
 from scripts.prove import proof
 from scripts.report import functional
@@ -78,7 +78,7 @@ def _mutants(root: Path, _: str) -> Rows:
     """Yield the files of listed RTL mutants, with the mutants that no test catches."""
     yield "file", "what it breaks", "mutants", "caught by nothing"
     for path in sorted((root / "verif" / "mutants").glob("*.yaml")):
-        listed = mutants.read(path)
+        listed = listed_mutants.read(path)
         alive = ", ".join(f"`{mutant.id}`" for mutant in listed if mutant.survives)
         yield f"`{path.name}`", header_sentence(path, "# "), str(len(listed)), alive
 
@@ -216,7 +216,7 @@ def _evidence(root: Path, _: str) -> Rows:
     yield "evidence", "number", "command"
     plan = testplan.read(root / "verif" / "testplan")
     points = functional.planned().points.values()
-    caught = [one for one in mutants.read() if not one.survives]
+    caught = [one for one in listed_mutants.read() if not one.survives]
     yield "tests of the RTL in the testplan", str(len(plan.entries)), "`nf list`"
     yield "bins of functional coverage", str(sum(len(one.bins) for one in points)), "`nf cov`"
     proofs = proof.read()

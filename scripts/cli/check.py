@@ -36,7 +36,7 @@ from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import FILELIST, TOP, Dut
 from scripts.coverage import code_waivers
 from scripts.mutation import find_mutants, mutant_outcome
-from scripts.plan import mutants, package_mutants, testplan
+from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase, discover
 from scripts.plan.testplan import NamedBuild
 from scripts.prove import proof
@@ -91,9 +91,11 @@ def run(args: argparse.Namespace) -> int:
         "links, paths and modules exist": partial(doc_links.violations, ROOT),
         "environment variables are documented": partial(generated_tables.env_violations, ROOT),
         "testplan": plan_problems,
-        "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), _tracked_tests()),
+        "mutants": lambda: listed_mutants.problems(
+            listed_mutants.read(), testplan.read(), _tracked_tests()
+        ),
         "mutants of the package": lambda: package_mutants.problems(
-            package_mutants.read(), [mutant.id for mutant in mutants.read()]
+            package_mutants.read(), [mutant.id for mutant in listed_mutants.read()]
         ),
         "proofs and their mutants": proof.problems,
         "all that the device shows is compared": lambda: traceability.problems(

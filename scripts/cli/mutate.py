@@ -37,8 +37,8 @@ from scripts.common.paths import BUILD
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm.schedule import RunProgress
 from scripts.mutation import package_run
-from scripts.plan import mutants, package_mutants, testplan
-from scripts.plan.mutants import Mutant
+from scripts.plan import listed_mutants, package_mutants, testplan
+from scripts.plan.listed_mutants import Mutant
 from scripts.plan.package_mutants import PackageMutant
 from scripts.run import simulate
 
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _listed() -> list[Mutant | PackageMutant]:
-    return [*mutants.read(), *package_mutants.read()]
+    return [*listed_mutants.read(), *package_mutants.read()]
 
 
 def _to_run(chosen: Sequence[_T], seed: int | None) -> list[_T]:
@@ -144,14 +144,14 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
     owner: dict[str, Mutant] = {}
     specs: list[RunSpec] = []
     for mutant in chosen:
-        for spec in mutants.runs_of(mutant, plan):
+        for spec in listed_mutants.runs_of(mutant, plan):
             owner[spec.id] = mutant
             specs.append(spec)
     missed: list[tuple[Mutant, RunRecord]] = []
 
     def show(record: RunRecord) -> None:
         mutant = owner[record.id]
-        good = mutants.caught(mutant, record)
+        good = listed_mutants.caught(mutant, record)
         if not good:
             missed.append((mutant, record))
         word = "caught" if good else "MISSED"

@@ -26,10 +26,10 @@ from scripts.common.terminal import Bars
 from scripts.farm import cluster
 from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
-from scripts.mutation.mutant import SourceMutant, sample
 from scripts.mutation.mutant_outcome import ALIVE, RESULTS, MutantOutcome, Store
 from scripts.mutation.run_mutants import UNKNOWN_S, Candidate, MutantRuns
-from scripts.plan import mutants, testplan
+from scripts.mutation.source_mutant import SourceMutant, sample
+from scripts.plan import listed_mutants, testplan
 from scripts.plan.discover import discover, select
 from scripts.plan.run_order import Memory
 from scripts.report import mutation
@@ -213,7 +213,7 @@ def _run(
 
     runner: Runner = farm.run if farm else lambda spec: simulate.run(spec, folder)
     store = Store()
-    by_hand = mutants.read()
+    listed = listed_mutants.read()
     mutant_runs = MutantRuns(
         dict(enumerate(chosen, 1)),
         sources,
@@ -222,8 +222,8 @@ def _run(
         store,
         folder,
         waived=mutant_outcome.read_waivers(),
-        meant=mutants.catches(by_hand),
-        watchers=mutants.watchers(by_hand, sources),
+        meant=listed_mutants.catches(listed),
+        watchers=listed_mutants.watchers(listed, sources),
         without=args.without or "",
         again=args.again,
         effort=args.effort,

@@ -27,10 +27,10 @@ from scripts.common.records import (
 )
 from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
-from scripts.mutation.mutant import OPERATORS, SourceMutant, sample
 from scripts.mutation.mutant_outcome import ALIVE, MutantOutcome, State, Store
 from scripts.mutation.run_mutants import Candidate, MutantRuns, write_variant
-from scripts.plan import mutants as by_hand_list
+from scripts.mutation.source_mutant import OPERATORS, SourceMutant, sample
+from scripts.plan import listed_mutants
 from scripts.run import simulate
 
 Design = tuple[list[SourceMutant], dict[str, str]]
@@ -298,13 +298,13 @@ def test_a_test_that_watches_the_line_runs_first(
     text = sources["tally.sv"]
     start = text.index("if (clear)")
     edit = Edit("tally.sv", text[start : text.index("up && !full")], "if (")
-    by_hand = [
-        by_hand_list.Mutant("id", "why", (edit,), (test,))
+    listed = [
+        listed_mutants.Mutant("id", "why", (edit,), (test,))
         for test in ("tally_bench::rests", "tally_bench::counts/w=3")
     ]
     line = text[:start].count("\n") + 1
     names = {"tally_bench::rests default", "tally_bench::counts default"}
-    watchers = by_hand_list.watchers(by_hand, sources)
+    watchers = listed_mutants.watchers(listed, sources)
     assert watchers == dict.fromkeys([("tally.sv", line), ("tally.sv", line + 1)], names)
     runs: list[str] = []
 
@@ -314,7 +314,7 @@ def test_a_test_that_watches_the_line_runs_first(
 
     one = next(mutant for mutant in found if mutant.line == line)
     one = dataclasses.replace(one, feeds="inner")
-    watchers = by_hand_list.watchers(by_hand[:1], sources)
+    watchers = listed_mutants.watchers(listed[:1], sources)
     meant = {("inner", "tally_bench::rests"): 1}  # the module whose input it changes
     options: tuple[dict[str, Any], ...] = ({"watchers": watchers}, {"meant": meant}, {})
     for number, more in enumerate(options):

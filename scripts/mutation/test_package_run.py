@@ -13,7 +13,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
 from scripts.mutation import package_run
-from scripts.plan import mutants, package_mutants
+from scripts.plan import listed_mutants, package_mutants
 from scripts.plan.package_mutants import PackageMutant
 
 FILE = "neuron_fabric/printable.py"
@@ -30,7 +30,7 @@ def mutant(new: str, test: str) -> PackageMutant:
 
 def test_the_list_can_be_run() -> None:
     assert len(LISTED) >= 25
-    assert package_mutants.problems(LISTED, [one.id for one in mutants.read()]) == []
+    assert package_mutants.problems(LISTED, [one.id for one in listed_mutants.read()]) == []
 
 
 def test_what_counts_as_caught(

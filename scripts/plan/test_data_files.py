@@ -17,7 +17,7 @@ from scripts.checks import traceability
 from scripts.common.errors import NfError
 from scripts.coverage import code_waivers
 from scripts.mutation import mutant_outcome
-from scripts.plan import mutants, package_mutants, testplan
+from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase
 from scripts.report import functional
 from verif.coverage.cover_model import CoverModel
@@ -37,12 +37,12 @@ def _plan(folder: Path) -> None:
 
 
 def _mutants(folder: Path) -> None:
-    found = mutants.read(folder)
+    found = listed_mutants.read(folder)
     plan = testplan.Plan({}, {"default": testplan.NamedBuild("", "t", "no.f")}, {})
-    mutants.problems(found, plan, TESTS)
-    mutants.watchers(found, {})
+    listed_mutants.problems(found, plan, TESTS)
+    listed_mutants.watchers(found, {})
     for mutant in found:
-        mutants.runs_of(mutant, plan)
+        listed_mutants.runs_of(mutant, plan)
 
 
 def _first(folder: Path) -> Path:

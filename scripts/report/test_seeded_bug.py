@@ -18,7 +18,7 @@ from scripts import report
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK
 from scripts.farm import schedule
-from scripts.plan import mutants, testplan
+from scripts.plan import listed_mutants, testplan
 from scripts.run import simulate
 
 BUG = "wrong-tie"
@@ -43,12 +43,12 @@ class Suite(NamedTuple):
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     """Run it once, as `nf run` does."""
     folder = tmp_path_factory.mktemp("seeded")
-    (mutant,) = (m for m in mutants.read() if m.id == BUG)
+    (mutant,) = (m for m in listed_mutants.read() if m.id == BUG)
     wanted = (*RED_RUNS, *((name, 1) for name in GREEN))
     specs = [
         spec
         for name, seed in wanted
-        for spec in mutants.runs_of(
+        for spec in listed_mutants.runs_of(
             replace(mutant, sim=QUICK, tests=(name,), seed=seed), testplan.read()
         )
     ]

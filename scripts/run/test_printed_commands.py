@@ -39,7 +39,7 @@ PASTED = {
         "scripts/cli/test.py",
         "nf test --only mutate --seed {}",
     ): "test_a_missed_mutant_of_the_package",
-    ("scripts/plan/mutants.py", "nf mutate {}"): "test_a_missed_mutant",
+    ("scripts/plan/listed_mutants.py", "nf mutate {}"): "test_a_missed_mutant",
     ("scripts/mutation/package_run.py", "nf mutate {}"): "test_a_missed_mutant_of_the_package",
     ("scripts/prove/proof.py", "nf prove {}"): "test_a_broken_proof",
     ("scripts/prove/counterexample.py", "nf prove --replay {}"): "test_a_broken_proof",
