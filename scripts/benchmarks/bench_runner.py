@@ -26,7 +26,7 @@ from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.farm.schedule import run_all
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
-from scripts.run import forkserver, simulate
+from scripts.run import fork_client, simulate
 
 HELP = "cost of the runner: two jobs against one, rebuild, overhead, many short tests"
 FOLDER = BUILD / "bench"
@@ -100,11 +100,11 @@ def _wall(specs: Sequence[RunSpec], jobs: int) -> tuple[float, list[RunRecord]]:
 
     It starts without fork servers and includes the report. NfError is raised if a run fails.
     """
-    forkserver.close_all()
+    fork_client.close_all()
     start = time.monotonic()
     records = run_all(specs, jobs, lambda record: None, _run)
     report.write_all(records, "nf measure bench runner", FOLDER / "report")
-    forkserver.close_all()
+    fork_client.close_all()
     seconds = time.monotonic() - start
     for record in records:
         if not record.passed:

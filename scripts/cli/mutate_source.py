@@ -33,7 +33,7 @@ from scripts.plan import listed_mutants, testplan
 from scripts.plan.discover import discover, select
 from scripts.plan.run_order import Memory
 from scripts.report import mutation
-from scripts.run import forkserver, simulate
+from scripts.run import fork_client, simulate
 from verif.scoreboard.checkers_off import CHECKERS
 
 # Builds whose tests run on no other build, and one for each size of a queue that a mutant may get
@@ -288,7 +288,7 @@ def _report(
         say(f"by {title}:", *(f"  {one.name:24} {one}" for one in rows))
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds)
     worked, runs = mutant_outcome.cost(outcomes)
-    forkserver.close_all()  # their processor time is known when they have ended
+    fork_client.close_all()  # their processor time is known when they have ended
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     say(f"kills by: {kinds or 'none'}")
     say(f"{runs} runs took {worked:.0f} s, all {used.ru_utime + used.ru_stime:.0f} s of processor")

@@ -31,8 +31,8 @@ from scripts.common.records import FILELIST, TOP, BuildSpec, FailureKind, RunRec
 from scripts.farm.cluster import Farm
 from scripts.farm.schedule import run_all
 from scripts.farm.work import PieceRun, piece_record
-from scripts.run import evidence, forkserver, simulate, zygote
-from scripts.run.forkserver import Server, ServerError
+from scripts.run import evidence, fork_client, fork_server, simulate
+from scripts.run.fork_client import Server, ServerError
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.bulk.worker_process import adopt, drive_piece, read_result, shipped
 from verif.replay.job import Piece
@@ -177,7 +177,7 @@ class _Forks:
         self._pieces = {piece.number: piece for piece in pieces}
         self._idle: queue.SimpleQueue[Server] = queue.SimpleQueue()
         for _ in range(jobs):
-            self._idle.put(forkserver.fork(self._child))
+            self._idle.put(fork_client.fork(self._child))
 
     def close(self) -> None:
         """End the idle servers."""
@@ -194,7 +194,7 @@ class _Forks:
         except ServerError as error:
             server.close()
             process.check_stopping()
-            self._idle.put(forkserver.fork(self._child))
+            self._idle.put(fork_client.fork(self._child))
             return simulate.infrastructure(spec, str(error), folder.parent)
         self._idle.put(server)
         process.check_stopping()
@@ -205,7 +205,7 @@ class _Forks:
 
     def _child(self, request: dict[str, Any]) -> None:
         folder, done = Path(request["folder"]), self._done
-        zygote.write_to(str(folder / "run.log"))
+        fork_server.write_to(str(folder / "run.log"))
         own = BulkTransport(done.replay, done.simulator, folder, done.model)
         drive_piece(own, self._pieces[request["piece"]], self._identity)
 

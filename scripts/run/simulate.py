@@ -41,7 +41,7 @@ from scripts.common.records import (
 from scripts.common.secret_values import masked_line
 from scripts.coverage import run_counts
 from scripts.plan import discover
-from scripts.run import cocotb_private, evidence, forkserver, vcd
+from scripts.run import cocotb_private, evidence, fork_client, vcd
 from scripts.run.verdict import as_registered, judge, read_log, read_names, read_results
 
 _RESULTS = "results.xml"
@@ -103,7 +103,7 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     runner.hdl_toplevel = spec.build.top  # build() may have run in another process
     # Waves and code coverage name their file on the command line: nothing could share a server.
     if runner.forks and not (spec.direct or spec.build.waves or spec.build.coverage):
-        runner.launch = forkserver.run_logged
+        runner.launch = fork_client.run_logged
     with contextlib.suppress(SystemExit):  # raised when a pytest run finds failed cases
         runner.test(
             test_module=spec.module,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fork server: a run is a fork of a simulator that has started already, so start-up is paid once.
+"""Client of fork servers: a run is a fork of a started simulator, so that start-up is paid once.
 
-A server (`zygote.py`, inside the simulator) belongs to one command line and one environment; only
-the variables of `cocotb_private.PER_RUN`, and those that begin with NF_, may differ between its
-children. It serves one run at a time, so the pool holds one server a job and messages need no
+A server (`fork_server.py`, inside the simulator) belongs to one command line and one environment;
+only the variables of `cocotb_private.PER_RUN`, and those that begin with NF_, may differ between
+its children. It serves one run at a time, so the pool holds one server a job and messages need no
 sorting. Everything on the command line (Verilator's seed of reset values, plusargs) is right in
 every child by construction. If no server can be started, the caller starts the simulator directly:
 that is no failure.
@@ -29,12 +29,12 @@ from typing import Any
 
 from scripts.common import cpu_time, process
 from scripts.common.process import Finished
-from scripts.run import cocotb_private, zygote
+from scripts.run import cocotb_private, fork_server
 
 # Packages that nearly every testbench imports. Each run imports the project's own code itself, so
 # that an edit takes effect at once.
 PRELOAD = (*cocotb_private.PRELOAD, "numpy", "pyuvm", "cocotbext.axi")
-_USERS = ("scripts.run.zygote:serve", *cocotb_private.ENTRY_POINTS)
+_USERS = ("scripts.run.fork_server:serve", *cocotb_private.ENTRY_POINTS)
 _START_S = 60.0
 _IDLE = 16  # servers kept for later runs; the least recently used one is closed first
 
@@ -46,7 +46,7 @@ class ServerError(Exception):
 
 
 class Server:
-    """Client side of a server process that forks a child for each request (`zygote.children`)."""
+    """Client of a server process that forks a child for each request (`fork_server.children`)."""
 
     def __init__(self, connection: Connection, pid: int) -> None:
         """Wait until the server process reports that it is ready.
@@ -152,12 +152,12 @@ def fork(work: Callable[[dict[str, Any]], None]) -> Server:
         return Server(ours, pid)
     code = 1
     try:
-        zygote.end_with_parent(parent)
+        fork_server.end_with_parent(parent)
         with contextlib.suppress(OSError):
             os.setpgid(0, 0)  # Ctrl-C is for the parent
         ours.close()
         gc.freeze()
-        work(zygote.children(theirs))
+        work(fork_server.children(theirs))
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -172,8 +172,8 @@ class _Simulator(Server):
     def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
         ours, theirs = Pipe()
         extra = {
-            zygote.FD: str(theirs.fileno()),
-            zygote.PRELOAD: " ".join(PRELOAD),
+            fork_server.FD: str(theirs.fileno()),
+            fork_server.PRELOAD: " ".join(PRELOAD),
             "PYGPI_USERS": ",".join(_USERS),
         }
         with theirs, tempfile.TemporaryFile() as out:

@@ -4,7 +4,7 @@
 cocotb calls `serve` before its other entry points (PYGPI_USERS names it first). The design is
 loaded, Python has started, time is 0, no test is known. A child cannot distinguish this from a
 direct start: the same command line, and its environment, folder, log and process group. It returns
-from `serve`, and cocotb starts as usual. `forkserver.py` is the client.
+from `serve`, and cocotb starts as usual. `fork_client.py` is the client.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any
 
 from scripts.run import cocotb_private
 
-FD = "NF_ZYGOTE_FD"
-PRELOAD = "NF_ZYGOTE_PRELOAD"
+FD = "NF_FORK_FD"
+PRELOAD = "NF_FORK_PRELOAD"
 _PR_SET_PDEATHSIG = 1
 
 

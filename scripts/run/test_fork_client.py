@@ -15,7 +15,7 @@ import pytest
 from scripts.build import registry
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import Toy
-from scripts.run import forkserver, zygote
+from scripts.run import fork_client, fork_server
 
 SIMS = pytest.mark.parametrize("sim", registry.names())
 DICE = ("toy.unset", "toy.rolled")
@@ -24,15 +24,15 @@ DICE = ("toy.unset", "toy.rolled")
 @pytest.fixture(autouse=True)
 def no_server_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Close all fork servers before and after every test, and allow a server a late start."""
-    monkeypatch.setattr(forkserver, "_START_S", 300.0)
-    forkserver.close_all()
+    monkeypatch.setattr(fork_client, "_START_S", 300.0)
+    fork_client.close_all()
     yield
-    forkserver.close_all()
+    fork_client.close_all()
 
 
 def servers() -> list[int]:
     """Return the process numbers of the idle fork servers."""
-    return [server.pid for server in forkserver._idle]
+    return [server.pid for server in fork_client._idle]
 
 
 def rolls(record: RunRecord) -> list[str]:
@@ -80,17 +80,17 @@ def test_dead_server_costs_nothing_but_time(toy: Toy) -> None:
 
 
 def test_server_that_does_not_come_up(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forkserver, "_USERS", ("no.such.module:serve",))
-    monkeypatch.setattr(forkserver, "_refused", set())
+    monkeypatch.setattr(fork_client, "_USERS", ("no.such.module:serve",))
+    monkeypatch.setattr(fork_client, "_refused", set())
     assert toy.run(toy.spec(), "adds_one").passed
-    assert len(forkserver._refused) == 1
+    assert len(fork_client._refused) == 1
     assert servers() == []
 
 
 def test_servers_end_with_the_runner(toy: Toy) -> None:
     assert toy.run(toy.spec(), "adds_one").passed
     (server,) = servers()
-    forkserver.close_all()
+    fork_client.close_all()
     with pytest.raises(ProcessLookupError):
         os.kill(server, 0)
 
@@ -111,7 +111,7 @@ def test_waves_and_coverage_start_directly(toy: Toy, sim: str) -> None:
 
 
 def test_processor_time_is_not_the_wall_clock() -> None:
-    server = forkserver.fork(lambda request: time.sleep(request["s"]))
+    server = fork_client.fork(lambda request: time.sleep(request["s"]))
     try:
         ended = server.run({"s": 0.5})
     finally:
@@ -129,6 +129,6 @@ def test_a_child_whose_parent_has_gone_already_ends() -> None:
     """
     pid = os.fork()
     if pid == 0:
-        zygote.end_with_parent(os.getppid() + 1)
+        fork_server.end_with_parent(os.getppid() + 1)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
