@@ -40,7 +40,7 @@ from scripts.coverage import run_counts
 from scripts.farm import bundle, worker_server
 from scripts.farm.bundle import Bundle
 from scripts.farm.work import CocotbRun, Work, not_run
-from scripts.run import evidence, reduction, simulate
+from scripts.run import evidence, shrink_stimulus, simulate
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -232,7 +232,7 @@ def inputs(spec: RunSpec) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for variable, value in spec.env:
         is_file = os.path.isabs(value) and os.path.isfile(value)
-        if value and (variable == reduction.VARIABLE or is_file):
+        if value and (variable == shrink_stimulus.VARIABLE or is_file):
             try:
                 found[variable] = (Path(value).name, read_text(value))
             except (OSError, DataError) as error:

@@ -22,7 +22,7 @@ from scripts.common.paths import ROOT, RUNS, shown
 from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Waves
 from scripts.record.cause_key import key_of
-from scripts.run import reduction, simulate, vcd
+from scripts.run import shrink_stimulus, simulate, vcd
 from scripts.run.verdict import worth_a_rerun
 
 LIMIT = 3  # reruns for one cause
@@ -76,7 +76,7 @@ class Triage:
         folder = self._runs / spec.id
         record = triage(record, spec, self._runs)
         if self._seen[key] == 1 and not record.flaky:  # one reduced stimulus a cause
-            record = reduction.reduced(record, spec, _first_failed(record), folder)
+            record = shrink_stimulus.reduced(record, spec, _first_failed(record), folder)
         return simulate.save(record, folder)
 
 

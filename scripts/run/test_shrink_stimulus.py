@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the reduction of a failed scenario run, with a fake simulator."""
+"""Tests of the shrinker of a failed scenario run, with a fake simulator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from models.parameters import DeviceParams
 from scripts.common import paths
 from scripts.common.records import BuildSpec, CaseResult, FailureKind, RunRecord, RunSpec, Verdict
 from scripts.farm.schedule import details
-from scripts.run import reduction, simulate
+from scripts.run import shrink_stimulus, simulate
 from verif.scenario.generator import generate
 from verif.scenario.scenario_data import Do, Scenario, parse
 from verif.scenario.weights import Weights
@@ -60,14 +60,14 @@ def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
 
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(simulate, "run", run)
-    monkeypatch.setattr(reduction, "key_of", key)
+    monkeypatch.setattr(shrink_stimulus, "key_of", key)
     return seen
 
 
 def test_the_record_shows_what_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = judge(monkeypatch, tmp_path)
     (tmp_path / "scenario-mixed.json").write_text(drawn().text(), encoding="utf-8")
-    record = reduction.reduced(RED, SPEC, CASE, tmp_path)
+    record = shrink_stimulus.reduced(RED, SPEC, CASE, tmp_path)
     head, *steps, command = record.stimulus
     assert head.startswith("2 of ")
     assert [step.partition(" ")[2].split(" ")[0] for step in steps[-2:]] == ["commit", "read"]
@@ -90,13 +90,13 @@ def test_the_record_shows_what_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_the_time_limit_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = judge(monkeypatch, tmp_path)
     (tmp_path / "scenario-mixed.json").write_text(drawn().text(), encoding="utf-8")
-    record = reduction.reduced(RED, SPEC, CASE, tmp_path, limit_s=0.0)
+    record = shrink_stimulus.reduced(RED, SPEC, CASE, tmp_path, limit_s=0.0)
     assert not seen
     assert "(0 runs)" in record.stimulus[0]
 
 
 def test_a_run_without_a_scenario_is_left_as_it_is(tmp_path: Path) -> None:
-    assert reduction.reduced(RED, SPEC, CASE, tmp_path) is RED
-    assert reduction.reduced(RED, SPEC, None, tmp_path) is RED
+    assert shrink_stimulus.reduced(RED, SPEC, CASE, tmp_path) is RED
+    assert shrink_stimulus.reduced(RED, SPEC, None, tmp_path) is RED
     (tmp_path / "scenario-mixed.json").write_text("{", encoding="utf-8")
-    assert reduction.reduced(RED, SPEC, CASE, tmp_path) is RED
+    assert shrink_stimulus.reduced(RED, SPEC, CASE, tmp_path) is RED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduction of the stimulus of a failed scenario run to few operations.
+"""Shrinker of the stimulus of a failed scenario run: few operations remain.
 
 The test runs again with smaller scenarios as long as they fail for the same cause and time is left
 (`verif/scenario/reductions.py`).
