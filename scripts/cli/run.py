@@ -45,7 +45,7 @@ from scripts.record.database import History, Recorder
 from scripts.report import metrics, recorded
 from scripts.report.invocation import revision
 from scripts.run import evidence, simulate
-from scripts.run.triage import Triage
+from scripts.run.rerun_failed import RepeatingRunner
 from verif.scenario import weights as knobs
 from verif.scenario.scenario_data import parse as parse_scenario
 
@@ -289,7 +289,7 @@ def execute(
 
     progress = RunProgress(todo, at_once, came, expected, {} if farm else missing)
     records = progress.run(
-        Triage(first=runner).run if rerun else runner,
+        RepeatingRunner(first=runner).run if rerun else runner,
         fail_fast=fail_fast,
         interrupted=interrupted,
         end=farm.end if farm else process.kill_all,

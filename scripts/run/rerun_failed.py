@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triage of failures: a failed run is repeated with the same seed and waves of its last moments.
+"""Reruns of failures: a failed run is repeated with the same seed and waves of its last moments.
 
 A run that passes the second time is flaky, which never counts as passed. Only the first few
 failures of one cause are repeated: the tenth wave file of one fault adds nothing.
@@ -37,7 +37,7 @@ Run = Callable[[RunSpec], RunRecord]
 _lock = threading.Lock()  # not in the object, which may be sent to another process
 
 
-class Triage:
+class RepeatingRunner:
     """Runner of specs that repeats failed ones. Make one object a regression: it counts the causes.
 
     `run` is what a scheduler calls in place of `simulate.run`; safe from several threads.
@@ -74,13 +74,13 @@ class Triage:
                 record, note=f"not run again: {self._limit} runs of this cause were already"
             )
         folder = self._runs / spec.id
-        record = triage(record, spec, self._runs)
+        record = repeated(record, spec, self._runs)
         if self._seen[key] == 1 and not record.flaky:  # one reduced stimulus a cause
             record = shrink_stimulus.reduced(record, spec, _first_failed(record), folder)
         return simulate.save(record, folder)
 
 
-def triage(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
+def repeated(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
     """Repeat a failed run once with waves.
 
     Args:
