@@ -38,7 +38,8 @@ from scripts.report import (
 )
 from scripts.report.invocation import Invocation, describe
 from scripts.report.json_file import Report
-from scripts.report.outcome import buckets, counts, ordered
+from scripts.report.failure_causes import buckets
+from scripts.report.outcome import counts, ordered
 from scripts.report.picture import Replayed, draw
 from scripts.report.testplan_progress import measure
 from scripts.report.trend import HistoryPoint

@@ -24,7 +24,8 @@ from scripts.conftest import RECORD
 from scripts.record.cause_key import normalised
 from scripts.report import json_file, trend
 from scripts.report.invocation import describe, moment
-from scripts.report.outcome import Counts, Outcome, buckets, counts, results
+from scripts.report.failure_causes import buckets
+from scripts.report.outcome import Counts, Outcome, counts, results
 
 # Bad luck in one line: HTML, a quote, a character that XML cannot hold.
 NASTY = "got </script><script>document.title='owned'</script> \"&\x1b want 2"
