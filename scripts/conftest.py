@@ -21,7 +21,7 @@ import pytest
 from scripts.build import registry
 from scripts.common import git
 from scripts.common.records import BuildSpec, CaseResult, Edit, RunRecord, RunSpec
-from scripts.record.database import History
+from scripts.history.database import History
 from scripts.report import json_file, test_browser
 from scripts.run import simulate
 

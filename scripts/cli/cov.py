@@ -34,7 +34,7 @@ from scripts.coverage.code_coverage import CodeCoverage, Counted
 from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
 from scripts.coverage.places import TOGGLE
 from scripts.coverage.run_counts import PACKED
-from scripts.record.database import History
+from scripts.history.database import History
 from scripts.report import functional, recorded, source_page
 from scripts.report.functional import Functional
 from scripts.report.outcome import many

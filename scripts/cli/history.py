@@ -22,7 +22,7 @@ from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.terminal import TextTable, clock
 from scripts.farm.schedule import line_of
-from scripts.record.database import History, Run
+from scripts.history.database import History, Run
 
 SHOWN = 20
 _TREND = 8

@@ -29,10 +29,10 @@ from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import RunProgress
 from scripts.farm.work import ProofRun
+from scripts.history.database import Recorder
 from scripts.plan.run_order import Memory
 from scripts.prove import counterexample, proof, proving
 from scripts.prove.proof import Broken, Method, Proof
-from scripts.record.database import Recorder
 from scripts.report import proofs as reported
 from scripts.report.invocation import revision
 from scripts.run import evidence

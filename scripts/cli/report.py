@@ -20,7 +20,7 @@ from scripts.common import paths, run_folders
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
-from scripts.record.database import History
+from scripts.history.database import History
 from scripts.report import recorded
 
 

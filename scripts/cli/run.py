@@ -38,10 +38,10 @@ from scripts.common.paths import TESTPLAN, TESTS
 from scripts.common.records import SOLVER, RunRecord, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import RunProgress, line_of, show
+from scripts.history.database import History, Recorder
 from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies
 from scripts.plan.run_order import Memory, Reason
-from scripts.record.database import History, Recorder
 from scripts.report import metrics, recorded
 from scripts.report.invocation import revision
 from scripts.run import evidence, simulate

@@ -43,8 +43,8 @@ from scripts.common.records import (
     RunSpec,
     Verdict,
 )
+from scripts.history.database import History
 from scripts.plan.selection import date_base
-from scripts.record.database import History
 from scripts.report.json_file import read_records
 from scripts.report.picture import Replayed
 from scripts.run.simulate import infrastructure

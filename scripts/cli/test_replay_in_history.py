@@ -14,7 +14,7 @@ from scripts.cli.run import rerun
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunSpec
 from scripts.conftest import RECORD
 from scripts.farm.replay_run import write_history
-from scripts.record.database import History
+from scripts.history.database import History
 
 
 def test_a_replay_is_recorded_and_driven_again(

@@ -33,8 +33,8 @@ from scripts.common.records import (
 from scripts.common.terminal import Bars, clock
 from scripts.farm.cluster import connect
 from scripts.farm.pieces import Pieces
+from scripts.history.database import Recorder
 from scripts.plan.testplan import with_dut
-from scripts.record.database import Recorder
 from scripts.report.invocation import revision
 from scripts.run.replay_simulators import (
     STIMULUS_BENCH,

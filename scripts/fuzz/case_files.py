@@ -28,7 +28,7 @@ from scripts.build import registry
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
 from scripts.fuzz.fuzz_case import FuzzCase, digest_of
-from scripts.record.database import History
+from scripts.history.database import History
 from verif.replay.stimulus_file import Read, Stimulus, Write
 
 _EXAMPLE = Path(__file__).with_name("example_history.json")

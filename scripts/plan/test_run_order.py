@@ -20,12 +20,12 @@ from scripts.common.paths import TESTPLAN
 from scripts.common.records import TOP, RunSpec
 from scripts.conftest import QUICK, Toy
 from scripts.farm import schedule
+from scripts.history.database import History, keys_of
+from scripts.history.test_history import record, spec
 from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies, changed_since
 from scripts.plan.discover import discover
 from scripts.plan.run_order import Memory, Reason
-from scripts.record.database import History, keys_of
-from scripts.record.test_history import record, spec
 from scripts.run import simulate
 
 

@@ -36,9 +36,9 @@ from scripts.report import (
     trend,
     xml_files,
 )
+from scripts.report.failure_causes import buckets
 from scripts.report.invocation import Invocation, describe
 from scripts.report.json_file import Report
-from scripts.report.failure_causes import buckets
 from scripts.report.outcome import counts, ordered
 from scripts.report.picture import Replayed, draw
 from scripts.report.testplan_progress import measure

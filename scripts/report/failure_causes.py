@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scripts.common.cause_key import SEED, key_of, normalised
 from scripts.common.records import FailureKind, RunRecord
-from scripts.record.cause_key import SEED, key_of, normalised
 from scripts.report.outcome import Outcome, of_record
 from verif.scoreboard.finding import APART
 

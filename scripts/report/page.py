@@ -20,8 +20,8 @@ from scripts.common.paths import ROOT
 from scripts.common.records import FailureKind, RunRecord
 from scripts.coverage.places import KINDS
 from scripts.report import functional, metrics, source_page, trend
-from scripts.report.json_file import Report
 from scripts.report.failure_causes import buckets
+from scripts.report.json_file import Report
 from scripts.report.outcome import Outcome, all_results, of_record
 from scripts.report.picture import Picture
 from scripts.report.templates import render, source

@@ -18,7 +18,7 @@ from scripts.common.data import load_json
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord
 from scripts.coverage import merged
-from scripts.record.database import History, RecordedCommand, Recorder
+from scripts.history.database import History, RecordedCommand, Recorder
 from scripts.report import trend
 from scripts.report.invocation import Invocation, moment
 from scripts.report.trend import HistoryPoint

@@ -17,14 +17,14 @@ import xmlschema
 from neuron_fabric import output
 from neuron_fabric.lock import Busy, Lock
 from scripts import report
+from scripts.common.cause_key import normalised
 from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
-from scripts.record.cause_key import normalised
 from scripts.report import json_file, trend
-from scripts.report.invocation import describe, moment
 from scripts.report.failure_causes import buckets
+from scripts.report.invocation import describe, moment
 from scripts.report.outcome import Counts, Outcome, counts, results
 
 # Bad luck in one line: HTML, a quote, a character that XML cannot hold.

@@ -17,8 +17,8 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+from scripts.common.cause_key import key_of
 from scripts.common.records import TOP, RunRecord
-from scripts.record.cause_key import key_of
 from scripts.report.functional import Functional
 from scripts.report.invocation import Invocation
 from scripts.report.json_file import Report

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from scripts.build import registry
 from scripts.common import run_folders
+from scripts.common.cause_key import key_of
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, RUNS, shown
 from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Waves
-from scripts.record.cause_key import key_of
 from scripts.run import shrink_stimulus, simulate, vcd
 from scripts.run.verdict import worth_a_rerun
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.data import DataError, read_text
+from scripts.common.cause_key import key_of
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec
-from scripts.record.cause_key import key_of
 from scripts.run import evidence, simulate
 from verif.scenario.listing import listing
 from verif.scenario.reductions import OutOfTime, reduce

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from scripts.build import registry
+from scripts.common.cause_key import key_of
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK, Project
-from scripts.record.cause_key import key_of
 from scripts.run import vcd
 
 ONE_BY_ONE = ("--sim", str(QUICK), "--jobs", "1")

@@ -24,8 +24,8 @@ from scripts.common.records import (
     Verdict,
     Waves,
 )
+from scripts.history.database import History, Recorder, keys_of
 from scripts.plan.run_order import Memory
-from scripts.record.database import History, Recorder, keys_of
 
 BUILD = BuildSpec("icarus", "toy", "toy.f")
 

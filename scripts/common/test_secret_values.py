@@ -20,7 +20,7 @@ from scripts.cli.main import main
 from scripts.common import paths, secret_values
 from scripts.common.records import BuildSpec, RunSpec
 from scripts.conftest import RECORD
-from scripts.record.database import History
+from scripts.history.database import History
 from scripts.report import invocation
 from scripts.run import simulate
 
