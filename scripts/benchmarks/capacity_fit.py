@@ -28,8 +28,8 @@ from neuron_fabric.output import check_output
 from scripts.benchmarks.bulk_loads import LEAST_LINES, BulkLoads, benches
 from scripts.build import registry
 from scripts.common.arguments import up_to
+from scripts.common.git import revision
 from scripts.common.memory_options import add_memory, memory_of
-from scripts.report.invocation import revision
 from verif.mem.memory_timing import MemoryTiming
 
 HELP = "measure the coefficients of the capacity model into a substrate file"

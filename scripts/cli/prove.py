@@ -24,6 +24,7 @@ from scripts.cli.completion import with_completer
 from scripts.common import paths, process, run_folders, secret_values
 from scripts.common.arguments import add_jobs
 from scripts.common.errors import NfError
+from scripts.common.git import revision
 from scripts.common.paths import BUILD
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.farm import cluster
@@ -34,7 +35,6 @@ from scripts.plan.run_order import Memory
 from scripts.prove import counterexample, proof, proving
 from scripts.prove.proof import Broken, Method, Proof
 from scripts.report import proofs as reported
-from scripts.report.invocation import revision
 from scripts.run import evidence
 
 RUNS = BUILD / "prove"

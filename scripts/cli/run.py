@@ -34,6 +34,7 @@ from scripts.cli.completion import add_filters, tests, with_completer
 from scripts.common import paths, process, run_folders, secret_values, tool_environment
 from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, Command, positive, seconds
 from scripts.common.errors import NfError
+from scripts.common.git import revision
 from scripts.common.paths import TESTPLAN, TESTS
 from scripts.common.records import SOLVER, RunRecord, RunSpec
 from scripts.farm import cluster
@@ -43,7 +44,6 @@ from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies
 from scripts.plan.run_order import Memory, Reason
 from scripts.report import metrics, recorded
-from scripts.report.invocation import revision
 from scripts.run import evidence, simulate
 from scripts.run.rerun_failed import RepeatingRunner
 from verif.scenario import weights as knobs

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from neuron_fabric.errors import say
 from scripts.common import process, secret_values, tool_environment
+from scripts.common.git import revision
 from scripts.common.paths import shown
 from scripts.common.records import (
     FILELIST,
@@ -35,7 +36,6 @@ from scripts.farm.cluster import connect
 from scripts.farm.pieces import Pieces
 from scripts.history.database import Recorder
 from scripts.plan.testplan import with_dut
-from scripts.report.invocation import revision
 from scripts.run.replay_simulators import (
     STIMULUS_BENCH,
     SignalTransport,

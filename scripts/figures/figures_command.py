@@ -15,6 +15,7 @@ from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.common.arguments import given
 from scripts.common.errors import OptionError
+from scripts.common.git import revision
 from scripts.common.paths import BUILD, shown
 from scripts.figures import (
     baseline,
@@ -26,7 +27,6 @@ from scripts.figures import (
 from scripts.figures.baseline import Baseline, slipped
 from scripts.figures.result_file import FOLDER, NO_CLAIM, FigureResult, Plot
 from scripts.report.chart import Points, line_chart
-from scripts.report.invocation import revision
 
 # Each module has HELP, add_arguments(parser) and run(args), which returns the measured result.
 FIGURES: dict[str, ModuleType] = {
