@@ -34,7 +34,7 @@ from neuron_fabric.command_line import intermixed
 from neuron_fabric.errors import LineError, say, settle_output
 from neuron_fabric.printable import one_line
 from scripts.cli import completion
-from scripts.common import process, terminal
+from scripts.common import interrupt, terminal
 from scripts.common.arguments import Command, seconds
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import ROOT
@@ -230,10 +230,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     `argv` are the words after `nf`; None takes those of this process.
     """
     open_streams()
-    with terminal.installed(), process.ended_in_order():
+    with terminal.installed(), interrupt.ended_in_order():
         code = _main(argv)
-    if code == process.INTERRUPT_CODE:
-        process.deaf_at_exit()
+    if code == interrupt.INTERRUPT_CODE:
+        interrupt.deaf_at_exit()
     return code
 
 
@@ -262,8 +262,8 @@ def _main(argv: Sequence[str] | None) -> int:
         say("nf: not enough memory for that.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return process.interrupted()
-    except process.Terminated as end:
+        return interrupt.interrupted()
+    except interrupt.Terminated as end:
         say(f"nf: ended by {signal.Signals(end.args[0]).name}", file=sys.stderr)
         return 128 + int(end.args[0])
     except BrokenPipeError:  # `nf list | head`

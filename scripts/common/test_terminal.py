@@ -28,7 +28,7 @@ from scripts.farm.schedule import RunProgress
 FAKE = """
 import sys, time
 from neuron_fabric.errors import say
-from scripts.common import process, terminal
+from scripts.common import interrupt, terminal
 from scripts.common.records import *
 from scripts.farm.schedule import RunProgress, show
 
@@ -46,7 +46,7 @@ def run(spec):
     rerun = ".venv/bin/nf run test_fake::two --sim icarus --build edge_crowded --seed 7"
     return RunRecord.of(spec, bad, seconds=PAUSE, rerun=rerun, log="build/runs/two/run.log")
 
-with terminal.installed(), process.ended_in_order():
+with terminal.installed(), interrupt.ended_in_order():
     say("nf: a fake run", file=sys.stderr)
     seconds = {spec.id: PAUSE for spec in specs}
     records = RunProgress(specs, 1, show, seconds, {build: None}).run(run)

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from neuron_fabric.errors import say
-from scripts.common import process, secret_values, tool_environment
+from scripts.common import interrupt, process, secret_values, tool_environment
 from scripts.common.git import revision
 from scripts.common.paths import shown
 from scripts.common.records import (
@@ -115,7 +115,7 @@ def run_replay(
         runner = Runner(replay, out, args.resume, hints, start, spread, progress)
         try:
             code = runner.run(sims, transport)
-        except (KeyboardInterrupt, process.Terminated):
+        except (KeyboardInterrupt, interrupt.Terminated):
             if out is not None and replay.options.bulk:
                 todo = "go on with the same command and --resume"
                 say(f"nf replay: all returned lines are kept; {todo}", file=sys.stderr)

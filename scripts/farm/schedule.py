@@ -13,7 +13,7 @@ from typing import Any
 
 from neuron_fabric.errors import say
 from scripts.build import build_cache
-from scripts.common import process
+from scripts.common import interrupt, process
 from scripts.common.process import Interrupted
 from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.common.terminal import Bars, clock
@@ -221,10 +221,10 @@ def run_all(
     def note(_number: int) -> None:
         """Handle a signal without raising inside `on_record`."""
         if stop.is_set():
-            process.interrupt()
+            interrupt.interrupt()
         stop.set()
 
-    with process.handling(note, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    with interrupt.handling(note, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         try:
             pending.update(pool.submit(_safely, runner, spec) for spec in specs)
             while pending and not stop.is_set():

@@ -17,7 +17,7 @@ from typing import Any
 
 from neuron_fabric import workers as launcher
 from neuron_fabric.data import read_object
-from scripts.common import orphan_guard, process
+from scripts.common import interrupt, orphan_guard
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.run.node_network import Nodes
@@ -68,4 +68,4 @@ def rank_run(
 
 
 def _ended_by_signals() -> Any:
-    return process.handling(lambda number: sys.exit(128 + number), signal.SIGTERM, signal.SIGHUP)
+    return interrupt.handling(lambda number: sys.exit(128 + number), signal.SIGTERM, signal.SIGHUP)
