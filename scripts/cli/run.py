@@ -30,7 +30,8 @@ from neuron_fabric.data import DataError, read_text
 from neuron_fabric.errors import say
 from scripts import report
 from scripts.build import registry
-from scripts.cli.completion import add_filters, tests, with_completer
+from scripts.cli.completion import with_completer
+from scripts.cli.options import add_filters, tests
 from scripts.common import paths, process, run_folders, secret_values, tool_environment
 from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, Command, positive, seconds
 from scripts.common.errors import NfError

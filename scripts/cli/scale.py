@@ -18,7 +18,7 @@ from neuron_fabric.capacity.scale_command import LowStep
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError, say
 from scripts.build import registry
-from scripts.cli.completion import add_sim
+from scripts.cli.options import add_sim
 from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import BuildError, NfError
 from scripts.common.memory_options import add_memory, memory_of

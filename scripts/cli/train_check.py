@@ -26,7 +26,7 @@ from neuron_fabric.errors import say
 from neuron_fabric.monitor import log, page
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
-from scripts.cli.completion import add_sim
+from scripts.cli.options import add_sim
 from scripts.cli.serve import MODEL, RTL, served
 from scripts.common import process
 from scripts.common.arguments import up_to
