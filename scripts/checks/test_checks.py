@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 from grimp import ImportGraph
 
-from scripts.checks import doc_links, file_rules, generated_tables, rtl_style, tracked_files
+from scripts.checks import (
+    doc_links,
+    environment_variables,
+    file_rules,
+    generated_tables,
+    rtl_style,
+    tracked_files,
+)
 from scripts.checks.import_contracts import NoCircles, SourceLayers, circles
 from scripts.cli import check
 from scripts.common.paths import ROOT
@@ -168,9 +175,9 @@ def test_environment(tmp_path: Path) -> None:
     _write(tmp_path, "scripts/b.sh", '[ -n "${NF_C:-}" ]\nNF_D=1 make\n')
     rows = "".join(f"| `NF_{name}` | x |\n" for name in "ABCD")
     _write(tmp_path, "docs/environment.md", rows)
-    assert generated_tables.env_violations(tmp_path) == []
+    assert environment_variables.violations(tmp_path) == []
     _write(tmp_path, "docs/environment.md", rows.replace("NF_C", "NF_E"))
-    new, gone = generated_tables.env_violations(tmp_path)
+    new, gone = environment_variables.violations(tmp_path)
     assert new == "scripts/b.sh: NF_C is not in docs/environment.md: add a row"
     assert gone == "docs/environment.md: nothing reads NF_E: drop its row"
 
@@ -246,7 +253,7 @@ def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.Monk
     for rule in (
         *(file_rules.without_licence, file_rules.same_class_names),
         *(
-            generated_tables.env_violations,
+            environment_variables.violations,
             doc_links.violations,
             rtl_style.violations,
             file_rules.git_elsewhere,
