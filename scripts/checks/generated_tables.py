@@ -17,10 +17,10 @@ from neuron_fabric import output
 from scripts.checks import requirements, traceability, tracked_files, tutorials
 from scripts.common import data
 from scripts.common.errors import NfError
+from scripts.coverage import functional_coverage
 from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import discover
 from scripts.prove import proof
-from scripts.report import functional
 
 _MARKED = re.compile(
     r"^(?P<head><!-- generated: (?P<name>[\w-]+) ?(?P<argument>\S*) -->\n)"
@@ -175,7 +175,7 @@ def _suites(root: Path, _: str) -> Rows:
 def _coverage(root: Path, _: str) -> Rows:
     """Yield the cover points, with the number of bins and the test that is meant to hit them."""
     yield "point", "what a hole would leave untested", "bins", "hits wanted", "test"
-    for point in functional.planned().points.values():
+    for point in functional_coverage.planned().points.values():
         wanted = (str(len(point.bins)), str(point.at_least))
         yield point.name, point.reason, *wanted, f"`{point.test}`"
 
@@ -215,7 +215,7 @@ def _evidence(root: Path, _: str) -> Rows:
     """Yield rows that count tests, bins, proofs and mutants: the evidence that supports a pass."""
     yield "evidence", "number", "command"
     plan = testplan.read(root / "verif" / "testplan")
-    points = functional.planned().points.values()
+    points = functional_coverage.planned().points.values()
     caught = [one for one in listed_mutants.read() if not one.survives]
     yield "tests of the RTL in the testplan", str(len(plan.entries)), "`nf list`"
     yield "bins of functional coverage", str(sum(len(one.bins) for one in points)), "`nf cov`"

@@ -35,13 +35,12 @@ from scripts.common import tool_versions
 from scripts.common.arguments import Command
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import FILELIST, TOP, Dut
-from scripts.coverage import code_waivers
+from scripts.coverage import code_waivers, functional_coverage
 from scripts.mutation import find_mutants, mutant_outcome
 from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase, discover
 from scripts.plan.testplan import NamedBuild
 from scripts.prove import proof
-from scripts.report import functional
 
 LAYERS = [
     tool_versions.in_venv("lint-imports") or "lint-imports",
@@ -102,13 +101,13 @@ def run(args: argparse.Namespace) -> int:
         "all that the device shows is compared": lambda: traceability.problems(
             ROOT, traceability.read(ROOT), _tracked_tests()
         ),
-        "coverage waivers": lambda: functional.problems(
-            functional.read_waivers(), functional.planned()
+        "coverage waivers": lambda: functional_coverage.problems(
+            functional_coverage.read_waivers(), functional_coverage.planned()
         ),
         "mutation waivers": _mutation_waivers,
         "waivers of code coverage": lambda: code_waivers.problems(code_waivers.read()),
-        "cover points name tests": lambda: functional.unknown_tests(
-            functional.planned(), (test.id for test in _tracked_tests())
+        "cover points name tests": lambda: functional_coverage.unknown_tests(
+            functional_coverage.planned(), (test.id for test in _tracked_tests())
         ),
         "front page and drawings": partial(command, DRAWINGS),
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from scripts.checks import traceability
 from scripts.common.errors import NfError
-from scripts.coverage import code_waivers
+from scripts.coverage import code_waivers, functional_coverage
 from scripts.mutation import mutant_outcome
 from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase
-from scripts.report import functional
 from verif.coverage.cover_model import CoverModel
 
 TESTS = [TestCase("verif.tests.test_x", "one", "", cases=("one",))]
@@ -60,8 +59,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "suites": _plan,
     "mutants": _mutants,
     "package mutants": lambda folder: package_mutants.problems(package_mutants.read(folder)),
-    "waivers": lambda folder: functional.problems(
-        functional.read_waivers(_first(folder)), CoverModel()
+    "waivers": lambda folder: functional_coverage.problems(
+        functional_coverage.read_waivers(_first(folder)), CoverModel()
     ),
     "mutation waivers": lambda folder: mutant_outcome.read_waivers(_first(folder)),
     "code waivers": lambda folder: code_waivers.problems(code_waivers.read(_first(folder))),

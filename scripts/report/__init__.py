@@ -23,19 +23,10 @@ from neuron_fabric.printable import one_line
 from scripts.common.errors import NfError
 from scripts.common.paths import REPORT, shown
 from scripts.common.records import RunRecord
-from scripts.coverage import code_coverage, code_waivers
+from scripts.coverage import code_coverage, code_waivers, functional_coverage
 from scripts.coverage.merged import merge
 from scripts.plan import testplan
-from scripts.report import (
-    functional,
-    json_file,
-    mutation,
-    page,
-    proofs,
-    source_page,
-    trend,
-    xml_files,
-)
+from scripts.report import json_file, mutation, page, proofs, source_page, trend, xml_files
 from scripts.report.failure_causes import buckets
 from scripts.report.invocation import Invocation, describe
 from scripts.report.json_file import Report
@@ -53,7 +44,7 @@ def gather(
     records: Sequence[RunRecord], invocation: Invocation, history: Sequence[HistoryPoint] = ()
 ) -> Report:
     """Build the Report of an invocation; `history` are the earlier invocations."""
-    waivers = _read(functional.read_waivers, list[functional.Waiver](), "waivers")
+    waivers = _read(functional_coverage.read_waivers, list[functional_coverage.Waiver](), "waivers")
     plan = _read(testplan.read, None, "the testplan")
     measured = merge(records) if any(record.coverage for record in records) else None
     counted = None
@@ -64,7 +55,7 @@ def gather(
         invocation=invocation,
         counts=counts(records),
         records=tuple(ordered(records)),
-        functional=functional.merge(records, waivers=waivers),
+        functional=functional_coverage.merge(records, waivers=waivers),
         code=code_coverage.figures(counted),
         progress=measure(plan, records) if plan else None,
         history=tuple(history),
@@ -147,7 +138,7 @@ def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
 
 def coverage_lines(found: Report) -> list[str]:
     """Return coverage for the terminal: totals, and holes of the tests that ran, by name."""
-    return functional.lines(found.functional, found.ran) + code_coverage.lines(found.code)
+    return functional_coverage.lines(found.functional, found.ran) + code_coverage.lines(found.code)
 
 
 def where(folder: Path = REPORT) -> str:

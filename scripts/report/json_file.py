@@ -13,9 +13,9 @@ from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
 from scripts.coverage.code_coverage import CodeCoverage, Counted
+from scripts.coverage.functional_coverage import Functional
 from scripts.coverage.merged import Merged
 from scripts.report import trend
-from scripts.report.functional import Functional
 from scripts.report.invocation import Invocation
 from scripts.report.mutation import Mutation
 from scripts.report.outcome import Counts

@@ -113,11 +113,6 @@ def counts(records: Iterable[RunRecord]) -> Counts:
     return Counts(**{str(outcome): number for outcome, number in sums.items()})
 
 
-def many(number: int, word: str) -> str:
-    """Return "1 hole", "2 holes"."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
 def ordered(records: Iterable[RunRecord]) -> Sequence[RunRecord]:
     """Sort records for reports: red first, then by name."""
     place = {outcome: number for number, outcome in enumerate(Outcome)}

@@ -18,8 +18,9 @@ from urllib.parse import quote
 
 from scripts.common.paths import ROOT
 from scripts.common.records import FailureKind, RunRecord
+from scripts.coverage import functional_coverage
 from scripts.coverage.places import KINDS
-from scripts.report import functional, metrics, source_page, trend
+from scripts.report import metrics, source_page, trend
 from scripts.report.failure_causes import buckets
 from scripts.report.json_file import Report
 from scripts.report.outcome import Outcome, all_results, of_record
@@ -57,7 +58,7 @@ def text(report: Report, folder: Path, picture: Picture | str | None = None) -> 
         "page.html.j2",
         link=lambda path: link(str(path), folder),
         sign=lambda outcome: f"{_SIGNS[outcome]} {outcome}",
-        others=functional.others,
+        others=functional_coverage.others,
         span=span,
         report=report,
         picture=picture,

@@ -14,10 +14,10 @@ from scripts import report
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
-from scripts.coverage import synthetic
+from scripts.coverage import functional_coverage, synthetic
 from scripts.coverage.synthetic import key
 from scripts.plan import testplan
-from scripts.report import functional, mutation, proofs, test_mutation_score
+from scripts.report import mutation, proofs, test_mutation_score
 from scripts.report.page import link
 from scripts.report.proofs import ProofRow, Proofs
 from scripts.report.test_browser import Page
@@ -28,7 +28,7 @@ from verif.coverage.cover_model import FUNCTIONAL
 PHONE = 390
 ROWS = "[...document.querySelectorAll('#tests tbody tr')].filter(r => r.getClientRects().length)"
 LONG = "test_" + "long" * 40
-BINS = sum(len(point.bins) for point in functional.planned().points.values())
+BINS = sum(len(point.bins) for point in functional_coverage.planned().points.values())
 POINT = HistoryPoint("a", "try <it>", "2026-01-01T00:00:00+00:00", 90, 1, 0, 60.0, {})
 
 

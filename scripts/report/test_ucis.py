@@ -13,7 +13,7 @@ import xmlschema
 from scripts import report
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
-from scripts.report import functional
+from scripts.coverage import functional_coverage
 from verif.coverage.cover_model import FUNCTIONAL
 
 SCHEMA = ROOT / "scripts" / "schema" / "ucis.xsd"
@@ -29,7 +29,7 @@ def test_every_bin_is_in_the_file(record: Callable[..., RunRecord], tmp_path: Pa
         point.get("name"): {one.get("name"): one for one in point.iter("coverpointBin")}
         for point in points
     }
-    planned = functional.planned().points
+    planned = functional_coverage.planned().points
     assert {name: [*bins] for name, bins in found.items()} == {
         name: [*point.bins] for name, point in planned.items()
     }

@@ -19,7 +19,7 @@ from typing import Any
 
 from scripts.common.cause_key import key_of
 from scripts.common.records import TOP, RunRecord
-from scripts.report.functional import Functional
+from scripts.coverage.functional_coverage import Functional
 from scripts.report.invocation import Invocation
 from scripts.report.json_file import Report
 from scripts.report.outcome import Outcome, results

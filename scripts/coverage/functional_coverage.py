@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional coverage over the runs of a report: holes by name, and waivers."""
+"""Functional coverage over many runs: holes by name, and waivers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from scripts.common import data
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
+from scripts.common.terminal import many
 from scripts.coverage.merged import hits_of
-from scripts.report.outcome import many
 from verif.coverage.cover_model import FUNCTIONAL, CoverModel, Hits
 
 WAIVERS = ROOT / "verif" / "waivers.yaml"
