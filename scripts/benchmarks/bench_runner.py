@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from neuron_fabric.errors import say
-from scripts import report
 from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.build import build_cache, registry
 from scripts.common.errors import NfError
@@ -26,6 +25,7 @@ from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.farm.schedule import run_all
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
+from scripts.report import write_report
 from scripts.run import fork_client, simulate
 
 HELP = "cost of the runner: two jobs against one, rebuild, overhead, many short tests"
@@ -103,7 +103,7 @@ def _wall(specs: Sequence[RunSpec], jobs: int) -> tuple[float, list[RunRecord]]:
     fork_client.close_all()
     start = time.monotonic()
     records = run_all(specs, jobs, lambda record: None, _run)
-    report.write_all(records, "nf measure bench runner", FOLDER / "report")
+    write_report.write_all(records, "nf measure bench runner", FOLDER / "report")
     fork_client.close_all()
     seconds = time.monotonic() - start
     for record in records:

@@ -28,7 +28,6 @@ from types import ModuleType
 
 from neuron_fabric.data import DataError, read_text
 from neuron_fabric.errors import say
-from scripts import report
 from scripts.build import registry
 from scripts.cli.completion import with_completer
 from scripts.cli.options import add_filters, tests
@@ -44,7 +43,7 @@ from scripts.history.database import History, Recorder
 from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies
 from scripts.plan.run_order import Memory, Reason
-from scripts.report import metrics, recorded
+from scripts.report import metrics, recorded, write_report
 from scripts.run import evidence, simulate
 from scripts.run.rerun_failed import RepeatingRunner
 from verif.scenario import weights as knobs
@@ -186,7 +185,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.watch:
             say(f"nf run: nothing to do: {nothing}")
             if not args.dry_run:  # a job that publishes the report must not show that of before
-                report.write_all([], "nf run: nothing to do", expected=0)
+                write_report.write_all([], "nf run: nothing to do", expected=0)
             return 0
         specs = []
     if args.dry_run:
@@ -300,8 +299,8 @@ def execute(
     for record in red if len(records) > 1 else []:
         say(line_of(record))
     say(*metrics.lines(records))
-    say(*recorded.write_report(recorder, records, title, seconds, len(specs), coverage))
-    say(*report.summary(records, seconds, len(specs)).splitlines())
+    say(*recorded.write_and_close(recorder, records, title, seconds, len(specs), coverage))
+    say(*write_report.summary(records, seconds, len(specs)).splitlines())
     if interrupted.is_set():
         return 130
     return 0 if len(records) == len(specs) and not red else 1

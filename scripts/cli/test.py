@@ -27,7 +27,6 @@ from pathlib import Path
 from neuron_fabric import output
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import say
-from scripts import report
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.common import git
@@ -45,6 +44,7 @@ from scripts.common.records import (
 )
 from scripts.history.database import History
 from scripts.plan.selection import date_base
+from scripts.report import write_report
 from scripts.report.json_file import read_records
 from scripts.report.picture import Replayed
 from scripts.run.simulate import infrastructure
@@ -205,9 +205,9 @@ def regress(args: argparse.Namespace) -> int:
     if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
         records += read_records(smoke)
     seconds, drawn = time.monotonic() - start, replayed([*zip(todo, records, strict=False)])
-    report.write_all(records, "nf regress", seconds=seconds, replayed=drawn)
+    write_report.write_all(records, "nf regress", seconds=seconds, replayed=drawn)
     code = steps.close(done, time.monotonic() - start)
-    say(report.where())
+    say(write_report.where())
     return code
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from scripts import report
 from scripts.common.errors import NfError
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.coverage import functional_coverage
 from scripts.coverage.functional_coverage import Waiver
+from scripts.report import write_report
 from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 
 Make = Callable[..., RunRecord]
@@ -138,8 +138,8 @@ def test_a_filtered_run_shows_the_points_of_its_tests(record: Make, tmp_path: Pa
         cases=(CaseResult(name, "passed", 1.0, 5.0),),
         metrics={FUNCTIONAL: {"memory": {"read": 20}}},
     )
-    found = report.write_all([run], "x", tmp_path)
-    head, *lines, last = report.coverage_lines(found)
+    found = write_report.write_all([run], "x", tmp_path)
+    head, *lines, last = write_report.coverage_lines(found)
     own = {b.point for b in whole.bins if b.test == test}
     assert head.startswith("functional coverage by the tests that ran: 1 of ")
     assert own >= {line.split()[2] for line in lines if line.startswith("  holes in ")} > set()
@@ -152,7 +152,7 @@ def test_a_filtered_run_shows_the_points_of_its_tests(record: Make, tmp_path: Pa
     others = {b.point for b in whole.bins} - own
     assert others
     assert not [point for point in others if f"<dt>{point}</dt>" in page]
-    stopped = report.write_all([run], "x", tmp_path, expected=2)  # not filtered: interrupted
+    stopped = write_report.write_all([run], "x", tmp_path, expected=2)  # not filtered: interrupted
     assert not stopped.filtered
 
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import pytest
 
-from scripts import report
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK
 from scripts.farm import schedule
 from scripts.plan import listed_mutants, testplan
+from scripts.report import write_report
 from scripts.run import simulate
 
 BUG = "wrong-tie"
@@ -57,7 +57,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
         records = schedule.run_all(
             specs, 1, schedule.show, runner=lambda spec: simulate.run(spec, folder / "runs")
         )
-    out.write(report.summary(records, 1.0, len(specs)))
+    out.write(write_report.summary(records, 1.0, len(specs)))
     return Suite(records, out.getvalue())
 
 
