@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of `nf train check`: table, goals of each check, and limits of the evidence.
+"""Goals of `nf train check`: the trainings of each check, their table, and the verdict on them.
 
 Goals apply to the means of three seeds at full length; a shorter training is shown, not judged.
 """

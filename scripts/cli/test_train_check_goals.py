@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from scripts.report import train_targets as targets
-from scripts.report.train_targets import (
+from scripts.cli.train_check_goals import (
     BAD,
     BAD_MONITOR,
     BINARY,
@@ -17,6 +16,7 @@ from scripts.report.train_targets import (
     GUIDED,
     Calibrated,
     CheckFindings,
+    TrainingGoal,
     TrainingRow,
     goals,
     lines_of,
@@ -160,7 +160,7 @@ def test_two_reducers() -> None:
 def test_ranks_that_differ() -> None:
     wrong = found("digits", {FP32: 90.0, GUIDED: 90.0})
     wrong.rows[0] = replace(wrong.rows[0], ranks_differ=1)
-    assert goals(wrong)[0] == targets.TrainingGoal(
+    assert goals(wrong)[0] == TrainingGoal(
         "weights equal on all ranks: 1 trainings differ", False, True
     )
     assert missed(wrong, 30)
