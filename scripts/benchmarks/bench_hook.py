@@ -17,7 +17,7 @@ from typing import Any
 
 from neuron_fabric.errors import say
 from scripts.benchmarks.goals import SpeedGoal, judge
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.run import node_network
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if importlib.util.find_spec("torch") is None:
         raise NfError("bench hook: torch is not installed (requirements-torch.txt).")
-    run_folders.tree()
+    folder_locks.tree()
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     say(f"{WORKERS} gloo workers on {cores} cores, load {load:.1f} before")
     nodes = node_network.plain(WORKERS)

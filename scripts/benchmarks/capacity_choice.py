@@ -30,7 +30,7 @@ from neuron_fabric.monitor.job_plan import costs_of
 from neuron_fabric.profile import PhaseRoute
 from scripts.benchmarks.bulk_loads import benches
 from scripts.build import registry
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.errors import NfError
 from scripts.common.memory_options import add_memory
 from scripts.run import node_network
@@ -106,7 +106,7 @@ def measure(
     """
     if importlib.util.find_spec("torch") is None:
         raise NfError("capacity: torch is not installed (requirements-torch.txt).")
-    run_folders.tree()
+    folder_locks.tree()
     sizes = [256 * kib for kib in sizes_kib]
     known = replace(shipped().coefficients, flit_s=flit_ns * 1e-9, memory_latency=memory.latency)
     clocks = device_clocks(workers, sizes, memory)

@@ -26,7 +26,7 @@ from scripts.cli import cov
 from scripts.closing import curve
 from scripts.closing.curve import OpenBin
 from scripts.closing.loop import BinGoal, Closing, ClosingLimits, Policy
-from scripts.common import paths, run_folders
+from scripts.common import folder_locks, paths
 from scripts.common.arguments import add_jobs, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown
@@ -94,13 +94,13 @@ def run(args: argparse.Namespace) -> int:
     One generator, seeded by `--seed`, draws everything that is random: equal commands choose
     alike."""
     start = time.monotonic()
-    run_folders.tree()
+    folder_locks.tree()
     paths.writable(RUNS)
     goals = _goals(args)
     specs = _specs(args, [SCENARIOS, *dict.fromkeys(goal.test for goal in goals)])
     knobs = {name: weights_of(name) if fnmatch.fnmatch(name, SCENARIOS) else {} for name in specs}
     rng = random.Random(args.seed)
-    folder = run_folders.folder(RUNS)
+    folder = folder_locks.folder(RUNS)
     before = cov.collect(args.after).functional() if args.after else None
     end = start + 60 * args.minutes
 

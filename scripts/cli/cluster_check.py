@@ -27,7 +27,7 @@ from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
-from scripts.common import process, run_folders
+from scripts.common import folder_locks, process
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if importlib.util.find_spec("torch") is None:
         raise NfError("nf train nodes: torch is not installed (requirements-torch.txt).")
-    run_folders.tree()
+    folder_locks.tree()
     with _nodes(args) as nodes, tempfile.TemporaryDirectory(prefix="nf-cluster-") as folder:
         wrong = _alike(args, nodes, Path(folder, "alike"))
         wrong += _killed(args, nodes, Path(folder, "killed"))

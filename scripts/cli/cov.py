@@ -24,7 +24,7 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
-from scripts.common import paths, run_folders
+from scripts.common import folder_locks, paths
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen action and return its exit code."""
-    run_folders.tree()
+    folder_locks.tree()
     code: int = args.do(args)
     return code
 

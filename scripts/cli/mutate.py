@@ -30,7 +30,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import mutate_source
 from scripts.cli.completion import with_completer
-from scripts.common import paths, run_folders
+from scripts.common import folder_locks, paths
 from scripts.common.arguments import add_jobs, given, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
@@ -138,7 +138,7 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
         Exit code: 0 if all runs that started caught their mutant, else 1.
     """
     start = time.monotonic()
-    run_folders.tree()
+    folder_locks.tree()
     paths.writable(RUNS)
     plan = testplan.read()
     owner: dict[str, Mutant] = {}
@@ -165,7 +165,7 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
             late.append(spec)
             raise CancelledError
         # Runs of mutants go to a separate folder, so that they do not look like results.
-        return simulate.run(spec, run_folders.folder(RUNS))
+        return simulate.run(spec, folder_locks.folder(RUNS))
 
     records = RunProgress(specs, jobs, show, what="mutants").run(one)
     for mutant, record in missed:

@@ -17,7 +17,7 @@ from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
-from scripts.common import paths, process, run_folders, secret_values
+from scripts.common import folder_locks, paths, process, secret_values
 from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
@@ -207,9 +207,9 @@ def _run(
         farm: cluster that executes the runs; None: this machine.
     """
     start = time.monotonic()
-    run_folders.tree()
+    folder_locks.tree()
     paths.writable(_RUNS)
-    folder = run_folders.folder(RUNS if farm else _RUNS)
+    folder = folder_locks.folder(RUNS if farm else _RUNS)
 
     runner: Runner = farm.run if farm else lambda spec: simulate.run(spec, folder)
     store = Store()

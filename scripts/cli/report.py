@@ -15,7 +15,7 @@ from pathlib import Path
 
 from neuron_fabric.errors import say
 from scripts.cli.completion import with_completer
-from scripts.common import paths, run_folders
+from scripts.common import folder_locks, paths
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.runs and args.number:
         raise NfError("give the number of a command, or --runs, not both.")
-    run_folders.tree()
+    folder_locks.tree()
     if args.runs:
         records = [*recorded.of_folder(args.runs).values()]
         seconds = sum(record.seconds for record in records)

@@ -31,7 +31,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli.completion import with_completer
 from scripts.cli.options import add_filters, tests
-from scripts.common import paths, process, run_folders, secret_values, tool_environment
+from scripts.common import folder_locks, paths, process, secret_values, tool_environment
 from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, Command, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.git import revision
@@ -268,7 +268,7 @@ def execute(
         0 if every run finished and passed, 130 on Ctrl-C, else 1.
     """
     start = time.monotonic()
-    run_folders.tree()
+    folder_locks.tree()
     paths.writable(paths.RUNS)
     at_once = farm.slots if farm else jobs or process.cores()
     memory, prints = Memory.read_if_any(), run_order.fingerprints(specs)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from neuron_fabric.errors import say
 from scripts.build.build_cache import build
-from scripts.common import process, run_folders
+from scripts.common import folder_locks, process
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, SIM_BUILDS, shown
 from scripts.common.records import BuildSpec, RunRecord, RunSpec
@@ -76,7 +76,7 @@ class Farm:
         self.slots = slots
         self._client = client
         self._executor = client.get_executor(pure=False)
-        self.runs, self.builds = runs or run_folders.folder(RUNS), builds
+        self.runs, self.builds = runs or folder_locks.folder(RUNS), builds
         self._name = f"nf-{uuid.uuid4().hex[:8]}"
         self._plugins = [self._name]
         self._futures: set[Future[Any]] = set()

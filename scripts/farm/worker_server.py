@@ -23,7 +23,7 @@ from typing import Any
 
 from neuron_fabric import output
 from scripts.build import registry
-from scripts.common import process, run_folders, tool_versions
+from scripts.common import folder_locks, process, tool_versions
 from scripts.common.paths import BUILD, RUNS
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm.work import Work, not_run
@@ -51,7 +51,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     spec = replace(spec, build=replace(spec.build, root=Path(request["root"])))
     given = dict(spec.env)
     spec = replace(spec, env=_received(spec.env, request["inputs"]))
-    runs = run_folders.folder(RUNS)
+    runs = folder_locks.folder(RUNS)
     if request["build"] and (lack := _lack(spec.build.sim, request["versions"])):
         record = not_run(spec, lack, runs)
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
@@ -41,7 +41,7 @@ def test_what_counts_as_caught(
     One that passes, or that cannot be collected, has not; cases must pass without a mutant.
     """
     monkeypatch.setattr(package_run, "RUNS", tmp_path)
-    monkeypatch.setattr(run_folders, "folder", lambda path: path)
+    monkeypatch.setattr(folder_locks, "folder", lambda path: path)
     [real] = [one for one in LISTED if one.id == "sixty-five-workers"]
     assert package_run.run([real], 1, within=60) == 0
     assert "1 of 1 cases caught" in capsys.readouterr().out

@@ -15,7 +15,7 @@ from typing import Any
 from neuron_fabric.errors import telling
 from scripts.build import bulk_build, registry
 from scripts.build.sources import design_key
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.paths import BUILD, shown
 from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit, RunRecord, RunSpec
 from scripts.run import evidence
@@ -74,7 +74,7 @@ class Simulators:
         Raises:
             NfError: ``source`` lies in the folder.
         """
-        folder = run_folders.folder(self.files / name[:_NAME])
+        folder = folder_locks.folder(self.files / name[:_NAME])
         if source:
             evidence.refuse(source, folder)
         evidence.empty(folder)

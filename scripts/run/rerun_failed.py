@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scripts.build import registry
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.cause_key import key_of
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, RUNS, shown
@@ -46,7 +46,7 @@ class RepeatingRunner:
     def __init__(
         self, runs: Path | None = None, first: Run | None = None, limit: int = LIMIT
     ) -> None:
-        self._runs = runs or run_folders.folder(RUNS)
+        self._runs = runs or folder_locks.folder(RUNS)
         self._first = first
         self._limit = limit
         self._seen: Counter[tuple[FailureKind | None, str]] = Counter()

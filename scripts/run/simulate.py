@@ -25,7 +25,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry, twins
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
-from scripts.common import run_folders, tool_environment, tool_versions
+from scripts.common import folder_locks, tool_environment, tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
 from scripts.common.process import Finished
@@ -61,7 +61,7 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
         builds: Folder of all builds.
     """
     try:
-        folder = (runs or run_folders.folder(RUNS)) / spec.id
+        folder = (runs or folder_locks.folder(RUNS)) / spec.id
         spec = evidence.detached(spec, folder)
         evidence.empty(folder)
     except (NfError, DataError) as error:

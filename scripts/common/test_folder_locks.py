@@ -17,7 +17,7 @@ from neuron_fabric.lock import Lock
 from scripts.build import build_cache
 from scripts.build.build_cache import MADE, STAMP
 from scripts.cli import capture, clean
-from scripts.common import paths, run_folders
+from scripts.common import folder_locks, paths
 from scripts.common.errors import NfError
 from scripts.conftest import QUICK, Project
 from scripts.run.replay_simulators import Simulators
@@ -25,14 +25,14 @@ from scripts.run.replay_simulators import Simulators
 CLAIMS = """
 import sys
 from pathlib import Path
-from scripts.common import run_folders
-print(run_folders.folder(Path(sys.argv[1])), flush=True)
+from scripts.common import folder_locks
+print(folder_locks.folder(Path(sys.argv[1])), flush=True)
 sys.stdin.read()  # ends with the test, whatever comes of it
 """
 
 
 def claims(path: Path, build_folder: Path) -> subprocess.Popen[str]:
-    """Start another process that claims a folder with `run_folders`, prints it and waits."""
+    """Start another process that claims a folder with `folder_locks`, prints it and waits."""
     return subprocess.Popen(
         [sys.executable, "-c", CLAIMS, str(path)],
         stdin=subprocess.PIPE,
@@ -61,10 +61,10 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setattr(module, "BUILD", place, raising=False)
     monkeypatch.setattr(clean, "ROOT", tmp_path)
     monkeypatch.setattr(clean, "SIM_BUILDS", place / "sim")
-    monkeypatch.setattr(run_folders, "_held", {})
-    monkeypatch.setattr(run_folders, "_folders", {})
+    monkeypatch.setattr(folder_locks, "_held", {})
+    monkeypatch.setattr(folder_locks, "_folders", {})
     yield place
-    run_folders.release()
+    folder_locks.release()
 
 
 def clean_words(*words: str) -> int:
@@ -79,8 +79,8 @@ def test_commands_at_work_at_once_have_folders_of_their_own(tree: Path) -> None:
     runs = tree / "runs"
     with command(runs, tree) as (first, one), command(runs, tree) as (_, two):
         assert {one, two} == {str(runs), f"{runs}.2"}
-        assert run_folders.folder(runs) == tree / "runs.3"
-        assert run_folders.folder(runs) == tree / "runs.3"
+        assert folder_locks.folder(runs) == tree / "runs.3"
+        assert folder_locks.folder(runs) == tree / "runs.3"
         first.send_signal(signal.SIGKILL)
         first.wait()
         with command(runs, tree) as (_, again):
@@ -103,7 +103,7 @@ def test_clean_leaves_a_tree_alone_that_is_in_use(
 
 def test_who_waits_for_clean_finds_a_tree(tree: Path) -> None:
     tree.mkdir()
-    lock = run_folders.alone()
+    lock = folder_locks.alone()
     with claims(tree / "runs", tree) as process:
         assert process.stdout is not None
         clean._all(lock.path)
@@ -168,7 +168,7 @@ def test_what_a_command_fills_is_its_own(tree: Path, monkeypatch: pytest.MonkeyP
 def test_who_builds_holds_the_tree(tree: Path) -> None:
     build_cache.once(tree / "sim" / "x", lambda _: {})
     with pytest.raises(NfError, match="in use by"):
-        run_folders.alone()
+        folder_locks.alone()
 
 
 def test_a_run_beside_another_command(project: Project) -> None:
