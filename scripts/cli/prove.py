@@ -35,7 +35,7 @@ from scripts.plan.run_order import Memory
 from scripts.prove import counterexample, proof, proving
 from scripts.prove.proof import Broken, Method, Proof
 from scripts.report import proofs as reported
-from scripts.run import evidence
+from scripts.run import run_folders
 
 RUNS = BUILD / "prove"
 
@@ -206,7 +206,7 @@ def _show(one: Proof, record: RunRecord) -> None:
 def _show_replay(stimulus: Path) -> None:
     """Replay a counterexample of a proof in the simulator and print the result."""
     try:
-        kept = evidence.kept(paths.ROOT / stimulus)  # the next proof empties its folder
+        kept = run_folders.kept(paths.ROOT / stimulus)  # the next proof empties its folder
         record = counterexample.replay(kept, folder_locks.folder(RUNS) / "replays")
     except NfError as error:
         say(f"  not replayed: {error}")

@@ -44,7 +44,7 @@ from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies
 from scripts.plan.run_order import Memory, Reason
 from scripts.report import metrics, recorded, write_report
-from scripts.run import evidence, simulate
+from scripts.run import run_folders, simulate
 from scripts.run.rerun_failed import RepeatingRunner
 from verif.scenario import weights as knobs
 from verif.scenario.scenario_data import parse as parse_scenario
@@ -81,7 +81,7 @@ def scenario(text: str) -> str:
     """Parse a scenario file and return the path of a copy that no run deletes (argparse type)."""
     try:
         parse_scenario(read_text(text))
-        return str(evidence.store(Path(text)))
+        return str(run_folders.store(Path(text)))
     except (OSError, DataError) as error:
         raise _unreadable(text, error) from error
 

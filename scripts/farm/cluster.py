@@ -40,7 +40,7 @@ from scripts.coverage import run_counts
 from scripts.farm import bundle, worker_server
 from scripts.farm.bundle import Bundle
 from scripts.farm.work import CocotbRun, Work, not_run
-from scripts.run import evidence, shrink_stimulus, simulate
+from scripts.run import run_folders, shrink_stimulus, simulate
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -203,7 +203,7 @@ class Farm:
     def _bring_back(self, spec: RunSpec, text: str, files: bytes, runs: Path) -> RunRecord:
         record = RunRecord.from_json(as_object(parse_json(text)))
         folder = runs / spec.id
-        evidence.empty(folder)
+        run_folders.empty(folder)
         bundle.unpack(files, folder)
         run_counts.adopt(folder)
 

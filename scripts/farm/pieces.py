@@ -31,7 +31,7 @@ from scripts.common.records import FILELIST, TOP, BuildSpec, FailureKind, RunRec
 from scripts.farm.cluster import Farm
 from scripts.farm.schedule import run_all
 from scripts.farm.work import PieceRun, piece_record
-from scripts.run import evidence, fork_client, fork_server, simulate
+from scripts.run import fork_client, fork_server, run_folders, simulate
 from scripts.run.fork_client import Server, ServerError
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.bulk.worker_process import adopt, drive_piece, read_result, shipped
@@ -187,7 +187,7 @@ class _Forks:
     def drive(self, spec: RunSpec, piece: Piece) -> RunRecord:
         """Drive a piece in a child of a fork server and return its record; see DrivePiece."""
         folder = self._done.folder / spec.id
-        evidence.empty(folder)
+        run_folders.empty(folder)
         server = self._idle.get()
         try:
             code = server.run({"piece": piece.number, "folder": str(folder)}).returncode

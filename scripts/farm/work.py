@@ -18,7 +18,7 @@ from scripts.build.build_cache import build_directory
 from scripts.common import folder_locks
 from scripts.common.paths import RUNS
 from scripts.common.records import SOLVER, FailureKind, RunRecord, RunSpec, Verdict
-from scripts.run import evidence, simulate
+from scripts.run import run_folders, simulate
 
 if TYPE_CHECKING:
     from scripts.prove.proof import Proof
@@ -74,7 +74,7 @@ class PieceRun:
         from verif.replay.bulk.worker_process import drive_piece, read_result
 
         folder = folder_locks.folder(RUNS) / spec.id
-        evidence.empty(folder)
+        run_folders.empty(folder)
         model = bulk_build.found(spec.build.sim, build)
         done = BulkTransport(self.replay, spec.build.sim, folder, model)
         drive_piece(done, self.piece, self.identity)

@@ -27,7 +27,7 @@ from scripts.common import folder_locks, process, tool_versions
 from scripts.common.paths import BUILD, RUNS
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm.work import Work, not_run
-from scripts.run import evidence
+from scripts.run import run_folders
 
 Variables = tuple[tuple[str, str], ...]
 
@@ -72,7 +72,7 @@ def _received(env: Variables, inputs: dict[str, tuple[str, str]]) -> Variables:
     """
     here = {}
     for variable, (name, text) in inputs.items():
-        folder = BUILD / evidence.INPUTS / hashlib.sha256(text.encode()).hexdigest()[:16]
+        folder = BUILD / run_folders.INPUTS / hashlib.sha256(text.encode()).hexdigest()[:16]
         folder.mkdir(parents=True, exist_ok=True)
         output.write_text(folder / name, text)
         here[variable] = str(folder / name)

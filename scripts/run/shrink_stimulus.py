@@ -20,7 +20,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec
-from scripts.run import evidence, simulate
+from scripts.run import run_folders, simulate
 from verif.scenario.listing import listing
 from verif.scenario.reductions import OutOfTime, reduce
 from verif.scenario.scenario_data import Scenario, parse
@@ -81,7 +81,7 @@ def reduced(
     before, after = len(drawn.operations), len(found.operations)
     again = simulate.rerun_command(_plain(spec, case))
     # The command empties the folder, so it reads a copy.
-    command = f"{again} --scenario {shlex.quote(shown(evidence.kept(file)))}"
+    command = f"{again} --scenario {shlex.quote(shown(run_folders.kept(file)))}"
     head = f"{after} of {before} operations fail the same way ({tried} runs)"
     return replace(record, stimulus=(head, *listing(found), command))
 

@@ -41,7 +41,7 @@ from scripts.common.records import (
 from scripts.common.secret_values import masked_line
 from scripts.coverage import run_counts
 from scripts.plan import discover
-from scripts.run import cocotb_private, evidence, fork_client, vcd
+from scripts.run import cocotb_private, fork_client, run_folders, vcd
 from scripts.run.verdict import as_registered, judge, read_log, read_names, read_results
 
 _RESULTS = "results.xml"
@@ -62,8 +62,8 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
     """
     try:
         folder = (runs or folder_locks.folder(RUNS)) / spec.id
-        spec = evidence.detached(spec, folder)
-        evidence.empty(folder)
+        spec = run_folders.detached(spec, folder)
+        run_folders.empty(folder)
     except (NfError, DataError) as error:
         return infrastructure(spec, str(error), runs)
     except OSError as error:

@@ -14,7 +14,7 @@ from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD as REAL_BUILD
 from scripts.conftest import Toy
-from scripts.run import evidence
+from scripts.run import run_folders
 from scripts.run.replay_simulators import FILES, Simulators
 from verif.scenario.generator import generate
 from verif.scenario.weights import Weights
@@ -78,7 +78,7 @@ def test_a_scenario_works_after_the_run_that_empties_its_folder(build: Path) -> 
     file = folder / "reduced-mixed.json"
     file.write_text(generate(3, DeviceParams(), Weights(), 9).text(), encoding="utf-8")
     stored = scenario(str(file))
-    evidence.empty(folder)
+    run_folders.empty(folder)
     assert not file.exists()
     assert scenario(stored) == stored  # as it is printed, as often as it is pasted
     with pytest.raises(argparse.ArgumentTypeError, match="No such file"):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Input files of runs, and folders of failed runs, kept where no later run deletes them.
+"""Folders of runs: a run empties its own; its inputs and the evidence of failures are kept.
 
-A run empties its folder first. An input file in it is therefore copied to `build/inputs`, under a
-name made from its content, and read from there, so that a printed command works however often it is
-pasted. The folder of a failed run is moved to `build/red`, where the next failed run of the same
-name replaces it if it holds as much evidence.
+An input file in the folder is copied to `build/inputs`, under a name made from its content, and
+read from there, so that a printed command works however often it is pasted. The folder of a failed
+run is moved to `build/red`, where the next failed run of the same name replaces it if it holds as
+much evidence.
 """
 
 from __future__ import annotations
