@@ -20,11 +20,11 @@ from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.common import folder_locks
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
-from scripts.run import node_network
-from scripts.run.workers import rank_run
+from scripts.ranks import node_network
+from scripts.ranks.launch import rank_run
 
 HELP = "a step and a bucket of the runtime's hook, against plain DDP"
-RANKS = "scripts.benchmarks.hook_ranks"
+RANKS = "scripts.ranks.hook_ranks"
 LEFT = "hook.json"
 WORKERS = 4
 RATE = "1gbit"

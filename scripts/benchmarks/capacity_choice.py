@@ -33,12 +33,12 @@ from scripts.build import registry
 from scripts.common import folder_locks
 from scripts.common.errors import NfError
 from scripts.common.memory_options import add_memory
-from scripts.run import node_network
-from scripts.run.node_network import Nodes
-from scripts.run.workers import rank_run
+from scripts.ranks import node_network
+from scripts.ranks.launch import rank_run
+from scripts.ranks.node_network import Nodes
 from verif.mem.memory_timing import MemoryTiming
 
-RANKS = "scripts.benchmarks.cell_ranks"
+RANKS = "scripts.ranks.capacity_ranks"
 LOOPBACK = "loopback"
 TORCH, DEVICE = "torch", "device"
 SIZES_KIB = (64, 1024, 16_384, 65_536)
@@ -178,7 +178,7 @@ def cells_of(
     Args:
         network: Name of the network.
         workers: Number of ranks.
-        found: Measurements of the ranks (`cell_ranks`).
+        found: Measurements of the ranks (`capacity_ranks`).
         known: Coefficients of the device.
         clocks: Clocks of a bucket by workers and elements.
     """

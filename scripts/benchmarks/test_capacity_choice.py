@@ -11,7 +11,7 @@ import pytest
 from neuron_fabric.capacity.substrate import shipped
 from scripts.benchmarks.capacity_choice import Cell, cells_of, good, shares, summary
 from scripts.cli.main import main
-from scripts.run import node_network
+from scripts.ranks import node_network
 
 SLOW = Cell("1gbit", 4, 1 << 20, fp32=0.100, low=0.010, model_fp32=0.090, model_low=0.012)
 FAST = Cell("loopback", 4, 1 << 20, fp32=0.001, low=0.002, model_fp32=0.001, model_low=0.002)

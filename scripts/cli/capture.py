@@ -33,7 +33,7 @@ from scripts.common import folder_locks
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
-from scripts.run.workers import run_workers
+from scripts.ranks.launch import run_workers
 from verif.replay.gradient_source import ZeroTensors, route_warnings
 from verif.replay.plan import assign_routes, tied_tensors
 

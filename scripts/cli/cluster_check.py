@@ -31,17 +31,17 @@ from scripts.common import folder_locks, process
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.run import node_network
-from scripts.run.node_network import Nodes, bytes_a_second, rate_of
+from scripts.ranks import node_network
+from scripts.ranks.node_network import Nodes, bytes_a_second, rate_of
 
-RANKS = "scripts.benchmarks.cluster_ranks"
+RANKS = "scripts.ranks.node_ranks"
 STEPS, CUT_AT, CUT_FOR = 120, 20, 20
 CUT = "10mbit"
 DIES_AT = 10
 TIMEOUT_S = 30.0
 """Seconds that the others wait for a lost node."""
 GRADIENTS = 1 << 20
-"""Bytes of the low-bit regions of the trained net (`cluster_ranks.net`)."""
+"""Bytes of the low-bit regions of the trained net (`node_ranks.net`)."""
 SLOWER = 8.0
 """Packing time of the modelled host relative to an FP32 reduction on the fast network."""
 

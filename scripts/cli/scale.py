@@ -24,9 +24,9 @@ from scripts.common.errors import BuildError, NfError
 from scripts.common.memory_options import add_memory, memory_of
 from scripts.farm.pieces import Pieces
 from scripts.farm.replay_run import line_progress
-from scripts.run import node_network
+from scripts.ranks import node_network
+from scripts.ranks.launch import rank_run
 from scripts.run.replay_simulators import Simulators, stimulus_command
-from scripts.run.workers import rank_run
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.gradient_source import SyntheticSource
@@ -40,7 +40,7 @@ EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
 """
 HOOK_RANKS, MOST_MEMORY = 4, 1 << 30
 """Ranks of `--hook`, and the most bytes that a rank may take."""
-_RANKS = "scripts.benchmarks.scale_ranks"
+_RANKS = "scripts.ranks.scale_ranks"
 SHARE = 100
 """One in so many elements of the FP32 rest is driven."""
 

@@ -12,7 +12,7 @@ import pytest
 from scripts.cli import cluster_check
 from scripts.cli.main import main
 from scripts.common.errors import NfError
-from scripts.run import node_network
+from scripts.ranks import node_network
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
@@ -45,7 +45,7 @@ def test_what_is_trained_is_a_mib() -> None:
 
     The verb needs it without an import of torch.
     """
-    ranks = pytest.importorskip("scripts.benchmarks.cluster_ranks")
+    ranks = pytest.importorskip("scripts.ranks.node_ranks")
     assert ranks.gradient_bytes() == cluster_check.GRADIENTS
 
 

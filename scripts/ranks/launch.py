@@ -20,7 +20,7 @@ from neuron_fabric.data import read_object
 from scripts.common import interrupt, orphan_guard
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.run.node_network import Nodes
+from scripts.ranks.node_network import Nodes
 
 
 def run_workers(

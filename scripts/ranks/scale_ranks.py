@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rank of `nf train scale MODEL --hook`, a process of a gloo group.
 
-Call: `python -m scripts.benchmarks.scale_ranks FOLDER RANK WORLD MASTER MODEL ROUTE CAP`. The hook
+Call: `python -m scripts.ranks.scale_ranks FOLDER RANK WORLD MASTER MODEL ROUTE CAP`. The hook
 itself runs over every bucket that DDP would make of a model, with random gradients: the model's
 parameters take no memory, and one bucket's gradients exist at a time. Rank 0 writes
 FOLDER/ranks.json: of every rank the seconds, bytes by route, decisions, a digest of all results,
@@ -29,7 +29,7 @@ from neuron_fabric.hook.attachment import assignment, attach
 from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.profile import sketch
 from neuron_fabric.profile.profile_types import Phases, Warmup
-from scripts.benchmarks.rank_process import Rank
+from scripts.ranks.rank_process import Rank
 
 PORT = 29_514
 DRAWN = 1 << 20

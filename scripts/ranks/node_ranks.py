@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node of `nf train nodes`, a process that trains a small net with low-bit gradients.
 
-Call: `python -m scripts.benchmarks.cluster_ranks FOLDER RANK WORLD MASTER STEPS TIMEOUT [FILE]`;
+Call: `python -m scripts.ranks.node_ranks FOLDER RANK WORLD MASTER STEPS TIMEOUT [FILE]`;
 FILE is its substrate. It writes FOLDER/progress-RANK, the number of steps done, and
 FOLDER/rank-RANK.json, the decisions, or the error that ended it. Only capacity decides here:
 signals of the training are off.
@@ -22,8 +22,8 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
 from neuron_fabric.profile import Profile
-from scripts.benchmarks import rank_process
-from scripts.benchmarks.rank_process import Rank
+from scripts.ranks import rank_process
+from scripts.ranks.rank_process import Rank
 
 WIDTH = 256
 WARMUP = 5

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rank of `nf measure bench hook`, a process of a gloo group.
 
-Call: `python -m scripts.benchmarks.hook_ranks FOLDER RANK WORLD MASTER RUNS`. It times steps of
+Call: `python -m scripts.ranks.hook_ranks FOLDER RANK WORLD MASTER RUNS`. It times steps of
 plain DDP, of the hook with all in FP32, and of the hook with votes, in turn; and steps without any
 communication, which give the time of backward itself. Rank 0 writes FOLDER/hook.json: seconds of
 each; with RUNS = 0 the memory that the hook takes, since a heap whose peaks can be compared
@@ -29,8 +29,8 @@ from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
 from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.profile import Profile
-from scripts.benchmarks import rank_process
-from scripts.benchmarks.rank_process import Rank
+from scripts.ranks import rank_process
+from scripts.ranks.rank_process import Rank
 
 PORT = 29_513
 PLAIN, FULL, LOW, ALONE = "plain", "fp32", "low", "alone"

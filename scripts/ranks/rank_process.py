@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common parts of the rank scripts of measurements.
 
-`scripts.run.workers.rank_run` starts them as `python -m MODULE FOLDER RANK WORLD MASTER WORD...`.
+`scripts.ranks.launch.rank_run` starts them as `python -m MODULE FOLDER RANK WORLD MASTER WORD...`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from scripts.run import node_network
+from scripts.ranks import node_network
 
 _TAKE = """
 import socket, time

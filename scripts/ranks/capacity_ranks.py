@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rank of `nf measure capacity table --measure`, a process of a gloo group.
 
-Call: `python -m scripts.benchmarks.cell_ranks FOLDER RANK WORLD MASTER RUNS SIZE ...`; SIZE is the
+Call: `python -m scripts.ranks.capacity_ranks FOLDER RANK WORLD MASTER RUNS SIZE ...`; SIZE is the
 elements of a bucket. Rank 0 writes FOLDER/cells.json: of each bucket the seconds of both ways in
 turn, FP32 by an all-reduce and G_BINARY by the `torch` reducer, packing and decoding included; and
 the inputs of the model: the rates of this host, and the latencies of its collectives.
@@ -22,7 +22,7 @@ from neuron_fabric.hook.payload import column, common_scale, decode, sidecar
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import Part
 from neuron_fabric.reducers.torch_reducer import TorchReducer
-from scripts.benchmarks.rank_process import Rank
+from scripts.ranks.rank_process import Rank
 
 PORT = 29_512
 HOW = PhaseRoute(Route.G_BINARY)
