@@ -98,7 +98,6 @@ MODULES = {
     "train monitor": "neuron_fabric.monitor.monitor_command",
     "train check": "scripts.cli.train_check",
     "train exact": "neuron_fabric.hook.ddp_check_command",
-    "train nodes": "scripts.cli.cluster_check",
     "measure bench": "scripts.benchmarks.bench_command",
     "measure figures": "scripts.figures.figures_command",
     "measure capacity": "scripts.benchmarks.measure_capacity_command",

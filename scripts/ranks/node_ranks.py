@@ -47,11 +47,6 @@ def profile_of(model: nn.Module) -> Profile:
     return rank_process.profile_of(model, Route.G_BINARY, WARMUP, limits, ("linear",))
 
 
-def gradient_bytes() -> int:
-    """Return the FP32 bytes of the gradients that may be low-bit: those of the weight matrices."""
-    return sum(4 * one.numel() for one in net().parameters() if one.dim() > 1)
-
-
 def main(rank: Rank, steps: int, timeout_s: float, substrate: str) -> int:
     """Train, and write the results or the error; return 1 if it ended by an error, else 0.
 

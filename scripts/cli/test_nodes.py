@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from scripts.cli import cluster_check
+from scripts.cli import nodes
 from scripts.cli.main import main
 from scripts.common.errors import NfError
 from scripts.ranks import node_network
@@ -27,17 +27,15 @@ def test_rates() -> None:
 
 def test_a_flip_belongs_to_the_cut() -> None:
     good = [(4, "rejected"), (25, "admitted"), (45, "rejected")]
-    assert cluster_check.flips_and_returns(good)
-    assert not cluster_check.flips_and_returns(good[:2])
-    assert not cluster_check.flips_and_returns([good[0], (15, "admitted"), (45, "rejected")])
-    assert not cluster_check.flips_and_returns(
-        [(4, "rejected"), (25, "admitted"), (30, "rejected")]
-    )
-    assert not cluster_check.flips_and_returns([])
+    assert nodes.flips_and_returns(good)
+    assert not nodes.flips_and_returns(good[:2])
+    assert not nodes.flips_and_returns([good[0], (15, "admitted"), (45, "rejected")])
+    assert not nodes.flips_and_returns([(4, "rejected"), (25, "admitted"), (30, "rejected")])
+    assert not nodes.flips_and_returns([])
     # Step 40 is the first after the cut, and step 20 the first in it.
-    assert cluster_check.flips_and_returns([good[0], (20, "admitted"), (40, "rejected")])
-    assert not cluster_check.flips_and_returns([good[0], (19, "admitted"), (40, "rejected")])
-    assert not cluster_check.flips_and_returns([good[0], (40, "admitted"), (45, "rejected")])
+    assert nodes.flips_and_returns([good[0], (20, "admitted"), (40, "rejected")])
+    assert not nodes.flips_and_returns([good[0], (19, "admitted"), (40, "rejected")])
+    assert not nodes.flips_and_returns([good[0], (40, "admitted"), (45, "rejected")])
 
 
 def test_what_is_trained_is_a_mib() -> None:
@@ -46,7 +44,8 @@ def test_what_is_trained_is_a_mib() -> None:
     The verb needs it without an import of torch.
     """
     ranks = pytest.importorskip("scripts.ranks.node_ranks")
-    assert ranks.gradient_bytes() == cluster_check.GRADIENTS
+    weights = [one for one in ranks.net().parameters() if one.dim() > 1]
+    assert sum(4 * one.numel() for one in weights) == nodes.GRADIENTS
 
 
 def test_without_root_one_line_says_so(
@@ -54,8 +53,8 @@ def test_without_root_one_line_says_so(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda *_, **__: "/sbin/ip")
-    monkeypatch.setattr(cluster_check, "_alike", lambda *_: [])
-    monkeypatch.setattr(cluster_check, "_killed", lambda *_: ["node 1: hangs"])
+    monkeypatch.setattr(nodes, "_alike", lambda *_: [])
+    monkeypatch.setattr(nodes, "_killed", lambda *_: ["node 1: hangs"])
     assert main(["train", "nodes", "--rate", "1gbit", "--nodes", "3"]) == 1
     first, last = capsys.readouterr().out.splitlines()
     assert first == (
@@ -86,5 +85,5 @@ def test_a_tool_that_fails_is_one_line_and_nothing_is_left(
 def test_two_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "nodes", "--nodes", "2"]) == 0
     out = capsys.readouterr().out
-    assert f"ok   {cluster_check.STEPS} steps alike on 2 nodes" in out
+    assert f"ok   {nodes.STEPS} steps alike on 2 nodes" in out
     assert "ok   a node killed" in out

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("torch") is None:
         raise NfError("nf train nodes: torch is not installed (requirements-torch.txt).")
     folder_locks.tree()
-    with _nodes(args) as nodes, tempfile.TemporaryDirectory(prefix="nf-cluster-") as folder:
+    with _nodes(args) as nodes, tempfile.TemporaryDirectory(prefix="nf-nodes-") as folder:
         wrong = _alike(args, nodes, Path(folder, "alike"))
         wrong += _killed(args, nodes, Path(folder, "killed"))
     say(f"nf train nodes: {args.nodes} nodes, {f'{len(wrong)} wrong' if wrong else 'clean'}")
