@@ -22,11 +22,11 @@ from scripts.build import build_cache, registry
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
 from scripts.common.records import BuildSpec, RunRecord, RunSpec
-from scripts.farm.schedule import run_all
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
 from scripts.report import write_report
 from scripts.run import fork_client, simulate
+from scripts.run.schedule import run_all
 
 HELP = "cost of the runner: two jobs against one, rebuild, overhead, many short tests"
 FOLDER = BUILD / "bench"

@@ -33,10 +33,10 @@ from scripts.common.paths import BUILD, shown
 from scripts.common.records import RunRecord, RunSpec
 from scripts.coverage import functional_coverage
 from scripts.coverage.merged import SUFFIX, write
-from scripts.farm.schedule import run_all
 from scripts.plan import testplan
 from scripts.plan.discover import discover
 from scripts.run import simulate
+from scripts.run.schedule import run_all
 from verif.scenario.bin_hints import hints
 from verif.scenario.weights import KNOBS, USES
 

@@ -22,8 +22,8 @@ from scripts.cli.options import tests
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.terminal import TextTable, clock
-from scripts.farm.schedule import line_of
 from scripts.history.database import History, Run
+from scripts.run.schedule import line_of
 
 SHOWN = 20
 _TREND = 8

@@ -35,12 +35,12 @@ from scripts.common.arguments import add_jobs, given, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import RunRecord, RunSpec
-from scripts.farm.schedule import RunProgress
 from scripts.mutation import package_run
 from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.listed_mutants import Mutant
 from scripts.plan.package_mutants import PackageMutant
 from scripts.run import simulate
+from scripts.run.schedule import RunProgress
 
 RUNS = BUILD / "mutants"
 PARTS = ("rtl", "package")

@@ -24,7 +24,6 @@ from scripts.common.paths import BUILD, ROOT, RUNS, shown
 from scripts.common.records import FILELIST, TOP
 from scripts.common.terminal import Bars
 from scripts.farm import cluster
-from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
 from scripts.mutation.mutant_outcome import ALIVE, RESULTS, MutantOutcome, Store
 from scripts.mutation.run_mutants import UNKNOWN_S, Candidate, MutantRuns
@@ -34,6 +33,7 @@ from scripts.plan.discover import discover, select
 from scripts.plan.run_order import Memory
 from scripts.report import mutation
 from scripts.run import fork_client, simulate
+from scripts.run.schedule import Runner
 from verif.scoreboard.checkers_off import CHECKERS
 
 # Builds whose tests run on no other build, and one for each size of a queue that a mutant may get

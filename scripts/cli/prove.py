@@ -28,7 +28,6 @@ from scripts.common.git import revision
 from scripts.common.paths import BUILD
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.farm import cluster
-from scripts.farm.schedule import RunProgress
 from scripts.farm.work import ProofRun
 from scripts.history.database import Recorder
 from scripts.plan.run_order import Memory
@@ -36,6 +35,7 @@ from scripts.prove import counterexample, proof, proving
 from scripts.prove.proof import Broken, Method, Proof
 from scripts.report import proofs as reported
 from scripts.run import run_folders
+from scripts.run.schedule import RunProgress
 
 RUNS = BUILD / "prove"
 

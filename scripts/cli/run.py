@@ -38,7 +38,6 @@ from scripts.common.git import revision
 from scripts.common.paths import TESTPLAN, TESTS
 from scripts.common.records import SOLVER, RunRecord, RunSpec
 from scripts.farm import cluster
-from scripts.farm.schedule import RunProgress, line_of, show
 from scripts.history.database import History, Recorder
 from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies
@@ -46,6 +45,7 @@ from scripts.plan.run_order import Memory, Reason
 from scripts.report import metrics, recorded, write_report
 from scripts.run import run_folders, simulate
 from scripts.run.rerun_failed import RepeatingRunner
+from scripts.run.schedule import RunProgress, line_of, show
 from verif.scenario import weights as knobs
 from verif.scenario.scenario_data import parse as parse_scenario
 

@@ -22,7 +22,7 @@ from scripts.cli.options import add_sim
 from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import BuildError, NfError
 from scripts.common.memory_options import add_memory, memory_of
-from scripts.farm.pieces import Pieces
+from scripts.farm.replay_pieces import Pieces
 from scripts.farm.replay_run import line_progress
 from scripts.ranks import node_network
 from scripts.ranks.launch import rank_run

@@ -24,9 +24,10 @@ from scripts.common import cpu_time, process
 from scripts.common.errors import NfError
 from scripts.common.records import RunSpec
 from scripts.conftest import Toy
-from scripts.farm import cluster, schedule
+from scripts.farm import cluster
 from scripts.plan import selection
 from scripts.report import write_report
+from scripts.run import schedule
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from scripts.common.records import (
 )
 from scripts.common.terminal import Bars, clock
 from scripts.farm.cluster import connect
-from scripts.farm.pieces import Pieces
+from scripts.farm.replay_pieces import Pieces
 from scripts.history.database import Recorder
 from scripts.plan.testplan import with_dut
 from scripts.run.replay_simulators import (

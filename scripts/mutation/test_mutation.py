@@ -25,13 +25,13 @@ from scripts.common.records import (
     RunRecord,
     RunSpec,
 )
-from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
 from scripts.mutation.mutant_outcome import ALIVE, MutantOutcome, State, Store
 from scripts.mutation.run_mutants import Candidate, MutantRuns, write_variant
 from scripts.mutation.source_mutant import OPERATORS, SourceMutant, sample
 from scripts.plan import listed_mutants
 from scripts.run import simulate
+from scripts.run.schedule import Runner
 
 Design = tuple[list[SourceMutant], dict[str, str]]
 Tally = tuple[Path, list[SourceMutant], dict[str, str]]

@@ -19,14 +19,13 @@ from scripts.common.errors import NfError
 from scripts.common.paths import TESTPLAN
 from scripts.common.records import TOP, RunSpec
 from scripts.conftest import QUICK, Toy
-from scripts.farm import schedule
 from scripts.history.database import History, keys_of
 from scripts.history.test_history import record, spec
 from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies, changed_since
 from scripts.plan.discover import discover
 from scripts.plan.run_order import Memory, Reason
-from scripts.run import simulate
+from scripts.run import schedule, simulate
 
 
 def test_failed_then_changed_then_new_then_longest() -> None:

@@ -16,10 +16,9 @@ import pytest
 
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK
-from scripts.farm import schedule
 from scripts.plan import listed_mutants, testplan
 from scripts.report import write_report
-from scripts.run import simulate
+from scripts.run import schedule, simulate
 
 BUG = "wrong-tie"
 RED = "test_modes::g_binary"

@@ -11,8 +11,8 @@ import pytest
 from models.parameters import DeviceParams
 from scripts.common import paths
 from scripts.common.records import BuildSpec, CaseResult, FailureKind, RunRecord, RunSpec, Verdict
-from scripts.farm.schedule import details
 from scripts.run import shrink_stimulus, simulate
+from scripts.run.schedule import details
 from verif.scenario.generator import generate
 from verif.scenario.scenario_data import Do, Scenario, parse
 from verif.scenario.weights import Weights

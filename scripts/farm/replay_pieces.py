@@ -29,10 +29,10 @@ from scripts.build import bulk_build
 from scripts.common import process
 from scripts.common.records import FILELIST, TOP, BuildSpec, FailureKind, RunRecord, RunSpec
 from scripts.farm.cluster import Farm
-from scripts.farm.schedule import run_all
 from scripts.farm.work import PieceRun, piece_record
 from scripts.run import fork_client, fork_server, run_folders, simulate
 from scripts.run.fork_client import Server, ServerError
+from scripts.run.schedule import run_all
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.bulk.worker_process import adopt, drive_piece, read_result, shipped
 from verif.replay.job import Piece
