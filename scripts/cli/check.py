@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf check` and `nf lint`: static checks of Python, generated files, documents, plans and RTL.
+"""`nf check`: static checks of Python, generated files, documents and plans.
 
 examples:
   nf check                                   what pre-commit runs
@@ -13,11 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from neuron_fabric.errors import say
-from scripts.build import registry
-from scripts.build.filelist import FileList, read_filelist
-from scripts.build.simulator import Simulator
-from scripts.build.slang import analyse
+from scripts.build.filelist import read_filelist
 from scripts.checks import (
     doc_links,
     environment_variables,
@@ -32,14 +28,12 @@ from scripts.checks import (
 )
 from scripts.cli.steps import command, run_checks
 from scripts.common import tool_versions
-from scripts.common.arguments import Command
 from scripts.common.paths import BUILD, ROOT, shown
-from scripts.common.records import FILELIST, TOP, Dut
+from scripts.common.records import FILELIST, TOP
 from scripts.coverage import code_waivers, functional_coverage
 from scripts.mutation import find_mutants, mutant_outcome
 from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase, discover
-from scripts.plan.testplan import NamedBuild
 from scripts.prove import proof
 
 LAYERS = [
@@ -47,7 +41,6 @@ LAYERS = [
     "--cache-dir",
     shown(BUILD / "imports"),
 ]
-LINT_WAIVERS = ROOT / "hdl" / "lint"
 REGISTERS = [sys.executable, "-m", "verif.regs.generate", "--check"]
 DRAWINGS = [sys.executable, "-m", "scripts.drawings.draw", "--check"]
 
@@ -144,51 +137,3 @@ def _mutation_waivers() -> list[str]:
         return []
     found, _ = find_mutants.find(ROOT, TOP, read_filelist(ROOT, FILELIST), find_mutants.shapes())
     return mutant_outcome.unmatched_waivers(waived, found)
-
-
-def add_lint_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the option of `nf lint`."""
-    parser.add_argument("--build", action="append", default=[], help="named parameter set (all)")
-
-
-def lint(args: argparse.Namespace) -> int:
-    """Lint every build with slang, Verilator and Icarus: each finds what the others miss.
-
-    examples:
-      nf lint                                    lint every build with three readers
-      nf lint --build small                      lint one parameter set
-    """
-    plan = testplan.read()
-    names = args.build or list(plan.builds)
-    checks: dict[str, Callable[[], list[str]]] = {
-        "every test is planned": plan_problems,
-        "style of the RTL": partial(rtl_style.violations, ROOT),
-    }
-    simulators, missing = registry.choose(registry.ALL)
-    seen: set[object] = set()
-    for name in names:
-        build = plan.build(name)
-        design = build.top, build.filelist, build.parameters
-        # Builds of one design differ in what tests may see; MyHDL writes its Verilog itself.
-        if design in seen or build.dut is not Dut.RTL:
-            continue
-        seen.add(design)
-        files = read_filelist(ROOT, build.filelist)
-        checks[f"slang, build {name}"] = partial(analyse, build.top, build.parameters, files)
-        for simulator in map(registry.get, simulators):
-            check = partial(_read, simulator, build, files)
-            checks[f"{simulator.lint_title}, build {name}"] = check
-    if missing:
-        say(missing)
-    return run_checks("nf lint", checks)
-
-
-def _read(simulator: type[Simulator], build: NamedBuild, files: FileList) -> list[str]:
-    """Return the messages of a simulator's linter for a build, without those that say nothing."""
-    waivers = [shown(path) for path in sorted(LINT_WAIVERS.glob("*.vlt"))]
-    files = files.with_bound(simulator.bound, ROOT)
-    words, env = simulator.lint_command(build.top, build.parameters, files, waivers)
-    return [line for line in command(words, env=env) if not simulator.says_nothing(line)]
-
-
-LINT = Command(add_lint_arguments, lint)

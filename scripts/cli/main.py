@@ -87,13 +87,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "completion": "print the completion script of a shell",
     },
 }
-# Where a verb is implemented, if not in the module of its name: MODULE with `add_arguments`, `run`
-# and examples (`EXAMPLES`, or the end of its docstring), or MODULE:COMMAND.
+# Where a verb is implemented, if not in the module of its name: `add_arguments`, `run` and examples
+# (`EXAMPLES`, or the end of the docstring).
 MODULES = {
-    "rerun": "scripts.cli.run:RERUN",
-    "lint": "scripts.cli.check:LINT",
-    "regress": "scripts.cli.test:REGRESS",
-    "nightly": "scripts.cli.test:NIGHTLY",
     "train profile": "neuron_fabric.profile.profile_command",
     "train monitor": "neuron_fabric.monitor.monitor_command",
     "train check": "scripts.cli.train_check",
@@ -152,12 +148,7 @@ class _OverviewParser(OneLineParser):
 
 def load(name: str) -> Command:
     """Import the module of a verb and return its options, function and examples."""
-    place = MODULES.get(name, f"scripts.cli.{name.split()[-1]}")
-    path, _, command = place.partition(":")
-    module = importlib.import_module(path)
-    if command:
-        found: Command = getattr(module, command)
-        return found._replace(examples=examples_in(found.run.__doc__))
+    module = importlib.import_module(MODULES.get(name, f"scripts.cli.{name.split()[-1]}"))
     examples = getattr(module, "EXAMPLES", examples_in(module.__doc__))
     return Command(module.add_arguments, module.run, examples)
 

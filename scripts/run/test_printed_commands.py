@@ -34,7 +34,7 @@ PASTED = {
     ("scripts/run/replay_simulators.py", "nf"): "test_a_red_bulk_replay",
     ("scripts/farm/replay_run.py", "{}"): "test_a_red_bulk_replay",  # what `nf rerun` reads
     ("scripts/cli/replay.py", "nf"): "test_a_red_replay",
-    ("scripts/cli/test.py", "nf"): "test_a_red_replay",  # the same words, of another capture
+    ("scripts/cli/regress.py", "nf"): "test_a_red_replay",  # the same words, of another capture
     (
         "scripts/cli/test.py",
         "nf test --only mutate --seed {}",
