@@ -13,7 +13,7 @@ from scripts.cli import main
 from scripts.common import paths
 from scripts.common.records import RunRecord
 from scripts.coverage import functional_coverage
-from scripts.coverage.synthetic import key, run
+from scripts.coverage.conftest import key, run
 
 Make = Callable[..., RunRecord]
 FILE = "hdl/common/nf_fifo.sv"

@@ -13,8 +13,8 @@ import pytest
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
-from scripts.coverage import functional_coverage, synthetic
-from scripts.coverage.synthetic import key
+from scripts.coverage import functional_coverage
+from scripts.coverage.conftest import key, run
 from scripts.plan import testplan
 from scripts.report import mutation, proofs, test_mutation_score, write_report
 from scripts.report.page import link
@@ -51,7 +51,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for n in range(1, 12)
     ]
     points = [(key("line", "hdl/nf_core.sv", 1, "block", "1-3"), 0)]
-    wide[0] = synthetic.run(folder / "run", wide[0], points)
+    wide[0] = run(folder / "run", wide[0], points)
     records = [covered, *RECORDS[1:], *wide]
     row = ProofRow(
         "name_of_a_proof/sum_path", LONG, "induction", 20, "bounded", 1234.5, "0123456789ab"
@@ -81,7 +81,7 @@ def test_the_source_page_is_offline_and_escaped(tmp_path: Path, chromium: Page) 
         (key("toggle", "hdl/nf_core.sv", 4, f"{NASTY}[3]:0->1"), 0),
         (key("toggle", "hdl/nf_core.sv", 5, "q:1->0"), 2),
     ]
-    write_report.write_all([synthetic.run(tmp_path / "run", RECORD, points)], "try <it>", tmp_path)
+    write_report.write_all([run(tmp_path / "run", RECORD, points)], "try <it>", tmp_path)
     chromium.open(tmp_path / "coverage.html")
     chromium.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
     text = chromium.ask("document.body.innerText")

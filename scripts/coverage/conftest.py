@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of runs with made-up coverage, for tests and benchmarks without a simulator."""
+"""Folders of runs with made-up coverage, for tests without a simulator."""
 
 from __future__ import annotations
 
