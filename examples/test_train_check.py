@@ -20,7 +20,7 @@ from neuron_fabric.profile import read_profile, sketch, traced_head
 from neuron_fabric.profile.draft_profile import draft
 from scripts.cli import main as cli
 from scripts.cli import train_check
-from scripts.report.train_targets import BINARY, BINARY_HEAD, CHECKS, FP32, GUIDED
+from scripts.cli.train_check_goals import BINARY, BINARY_HEAD, CHECKS, FP32, GUIDED
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,7 @@ from neuron_fabric.data import read_object
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path, write_samples
-from scripts.report.train_targets import FP32
+from scripts.cli.train_check_goals import FP32
 
 TAIL = 0.8  # of the steps: the rest is the steady state
 

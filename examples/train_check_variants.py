@@ -12,7 +12,7 @@ from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.profile_types import FULL, Phases, Warmup
-from scripts.report.train_targets import (
+from scripts.cli.train_check_goals import (
     BAD,
     BAD_MONITOR,
     BINARY_HEAD,

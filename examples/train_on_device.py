@@ -41,7 +41,7 @@ from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.reducers.server_wire import default_socket
 from scripts.build import registry
 from scripts.cli.serve import MODEL, RTL, served, status
-from scripts.report.train_targets import BINARY, FP32, TERNARY
+from scripts.cli.train_check_goals import BINARY, FP32, TERNARY
 
 PROFILE = Path(__file__).with_name("digits.toml")
 ROUTES = {"votes": (FP32, BINARY, TERNARY), "codes": (FP32, INT4, INT8)}

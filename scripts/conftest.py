@@ -21,8 +21,8 @@ import pytest
 from scripts.build import registry
 from scripts.common import git
 from scripts.common.records import BuildSpec, CaseResult, Edit, RunRecord, RunSpec
-from scripts.record.database import History
-from scripts.report import document, test_browser
+from scripts.history.database import History
+from scripts.report import json_file, test_browser
 from scripts.run import simulate
 
 DESIGN = Path(__file__).with_name("toy.sv").read_text(encoding="utf-8")
@@ -305,7 +305,7 @@ class Project:
 
     def records(self) -> list[RunRecord]:
         """Return the records in `build/report/results.json`, those of the last run."""
-        return document.read_records(self.folder / "build/report/results.json")
+        return json_file.read_records(self.folder / "build/report/results.json")
 
 
 @pytest.fixture(scope="session")

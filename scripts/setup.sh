@@ -43,7 +43,7 @@ extra() {
   stamp="$(digest "requirements-$1.lock") $(pwd -P)"
   [ "$(cat "$VENV/$1-stamp" 2>/dev/null)" != "$stamp" ] || return 0
   without="$2 is not installed: $3"
-  if ! (cd "$TREE" && "$VENV/bin/python" -m scripts.checks.pins --has "$2"); then
+  if ! (cd "$TREE" && "$VENV/bin/python" -m scripts.checks.requirements --has "$2"); then
     say "$without (requirements-$1.lock has no build of it for this Python and machine)"
   elif say "installing $2" && pip_install --retries 1 -r "requirements-$1.lock" \
     >"$VENV/$1.log" 2>&1; then

@@ -17,14 +17,14 @@ from typing import Any
 
 from neuron_fabric.errors import say
 from scripts.benchmarks.goals import SpeedGoal, judge
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
-from scripts.run import node_network
-from scripts.run.workers import rank_run
+from scripts.ranks import node_network
+from scripts.ranks.launch import rank_run
 
 HELP = "a step and a bucket of the runtime's hook, against plain DDP"
-RANKS = "scripts.benchmarks.hook_ranks"
+RANKS = "scripts.ranks.hook_ranks"
 LEFT = "hook.json"
 WORKERS = 4
 RATE = "1gbit"
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if importlib.util.find_spec("torch") is None:
         raise NfError("bench hook: torch is not installed (requirements-torch.txt).")
-    run_folders.tree()
+    folder_locks.tree()
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     say(f"{WORKERS} gloo workers on {cores} cores, load {load:.1f} before")
     nodes = node_network.plain(WORKERS)

@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from models.modes import Mode
 from neuron_fabric.errors import say
+from scripts.benchmarks.bulk_loads import LEAST_LINES, BulkLoads, benches
 from scripts.benchmarks.goals import SpeedGoal, judge
-from scripts.benchmarks.miss_loads import LEAST_LINES, MissBench, benches
 from scripts.build import registry
 from scripts.common.arguments import up_to
 from scripts.common.errors import OptionError
@@ -25,7 +25,7 @@ from scripts.common.memory_options import add_memory, memory_of
 from verif.mem.memory_timing import LATENCIES
 
 HELP = "clocks of hits and misses by the latency of memory, and what a host's misses cost others"
-Figure = Callable[[MissBench], float]
+Figure = Callable[[BulkLoads], float]
 GB, GT, FP = Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32
 
 ROWS: dict[str, Figure] = {

@@ -17,16 +17,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from neuron_fabric.errors import say
-from scripts import report
 from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.build import build_cache, registry
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
 from scripts.common.records import BuildSpec, RunRecord, RunSpec
-from scripts.farm.schedule import run_all
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
-from scripts.run import forkserver, simulate
+from scripts.report import write_report
+from scripts.run import fork_client, simulate
+from scripts.run.schedule import run_all
 
 HELP = "cost of the runner: two jobs against one, rebuild, overhead, many short tests"
 FOLDER = BUILD / "bench"
@@ -100,11 +100,11 @@ def _wall(specs: Sequence[RunSpec], jobs: int) -> tuple[float, list[RunRecord]]:
 
     It starts without fork servers and includes the report. NfError is raised if a run fails.
     """
-    forkserver.close_all()
+    fork_client.close_all()
     start = time.monotonic()
     records = run_all(specs, jobs, lambda record: None, _run)
-    report.write_all(records, "nf measure bench runner", FOLDER / "report")
-    forkserver.close_all()
+    write_report.write_all(records, "nf measure bench runner", FOLDER / "report")
+    fork_client.close_all()
     seconds = time.monotonic() - start
     for record in records:
         if not record.passed:

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.benchmarks.bench_hook import at_home, by_links, hidden, shown
 from scripts.cli.main import main
-from scripts.run import node_network
+from scripts.ranks import node_network
 
 MIB = 1 << 20
 FOUND: dict[str, Any] = {

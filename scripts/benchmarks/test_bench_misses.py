@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.benchmarks import bench_misses as bench
-from scripts.benchmarks.miss_loads import MissBench
+from scripts.benchmarks.bulk_loads import BulkLoads
 from scripts.build import bulk_build
 from verif.mem.memory_timing import LATENCIES, MemoryTiming
 
@@ -51,7 +51,7 @@ def test_clocks_do_not_slip(tmp_path: Path) -> None:
     model = bulk_build.build("verilator")
     slipped = {}
     for (name, latency), wanted in MEASURED.items():
-        found = bench.ROWS[name](MissBench(model, tmp_path, MemoryTiming(latency), LINES))
+        found = bench.ROWS[name](BulkLoads(model, tmp_path, MemoryTiming(latency), LINES))
         good = found * SLIP >= wanted if "lines a clock" in name else found <= SLIP * wanted
         if not good:
             slipped[name, latency] = found, wanted

@@ -24,7 +24,7 @@ from neuron_fabric.output import naming
 from neuron_fabric.typed import typed
 from scripts.build import registry
 from scripts.build.sources import Sources, collect, write_copy
-from scripts.common import process, run_folders
+from scripts.common import folder_locks, process
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, SIM_BUILDS, VARIANTS, shown
 from scripts.common.records import BuildSpec
@@ -181,7 +181,7 @@ def once(
     """
     stamp = directory / STAMP
     if directory.is_relative_to(BUILD):
-        run_folders.tree()
+        folder_locks.tree()
     if _lack(directory, products) == "":
         os.utime(stamp)  # last use, for `nf clean`
         return Built(directory, 0.0, cached=True)

@@ -62,7 +62,7 @@ class Simulator(runner.Runner):
     links_c: ClassVar[bool] = False
     """True if a build takes C++ files in addition to the design, as one with many mutants needs."""
     forks: ClassVar[bool] = True
-    """True if a run may be a fork of a running simulator (`scripts/run/forkserver.py`)."""
+    """True if a run may be a fork of a running simulator (`scripts/run/fork_client.py`)."""
     bound: ClassVar[Mapping[str, str]] = {}
     """Sources that hold a module bound to one of the design, each with the source of that one."""
     wave_format: ClassVar[Waves] = Waves.VCD

@@ -84,17 +84,6 @@ def elaborate(
     return compilation
 
 
-def errors(top: str, files: Sequence[Path], includes: Sequence[Path]) -> list[str]:
-    """Return "FILE:LINE CODE" for every error that slang finds in the elaborated design."""
-    compilation = elaborate(top, files, includes)
-    manager = compilation.sourceManager
-    return [
-        f"{manager.getFileName(one.location)}:{manager.getLineNumber(one.location)} {one.code}"
-        for one in compilation.getAllDiagnostics()
-        if one.isError()
-    ]
-
-
 def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) -> list[str]:
     """Lint a design with slang, in a child process, since slang prints to stderr.
 

@@ -20,10 +20,7 @@ def test_an_unknown_name_is_one_line() -> None:
 
 # The two backends; what links the C++ host of bulk replay with each; and
 # the night, whose million flits are for the faster one.
-OWN = {
-    *("verilator.py", "icarus.py", "registry.py", "bulk_build.py"),
-    "test.py",  # of the night
-}
+OWN = {"verilator.py", "icarus.py", "registry.py", "bulk_build.py", "nightly.py"}
 NAMED = re.compile(r"verilator|icarus|iverilog|vvp", re.IGNORECASE)
 
 

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.checks import tree
+from scripts.checks import tracked_files
 
 SUFFIXES = (".md", ".py", ".sv", ".svh", ".cpp", ".h", ".yaml", ".yml", ".sh", ".rdl", ".toml")
-_PACKAGES, _FOLDERS = "|".join(tree.PACKAGES), "|".join(tree.FOLDERS)
+_PACKAGES, _FOLDERS = "|".join(tracked_files.PACKAGES), "|".join(tracked_files.FOLDERS)
 _LINK = re.compile(r"\]\(([^)#\s]*)(#[^)]*)?\)")
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -32,7 +32,7 @@ _MADE = frozenset(
 
 def violations(root: Path) -> list[str]:
     """Return an error line for each name of a file, path or module that does not exist."""
-    files = [path for path in tree.files(root) if not tree.is_test(path)]
+    files = [path for path in tracked_files.files(root) if not tracked_files.is_test(path)]
     known = _known(root)
     out: set[tuple[str, int, str]] = set()
     for path in (path for path in files if path.suffix in SUFFIXES):
@@ -51,21 +51,23 @@ def violations(root: Path) -> list[str]:
 
 def _known(root: Path) -> list[str]:
     """Return the paths, from the root, of all tracked files and their folders."""
-    files = [path.relative_to(root) for path in tree.files(root)]
+    files = [path.relative_to(root) for path in tracked_files.files(root)]
     return sorted({p.as_posix() for file in files for p in (file, *file.parents)})
 
 
 def _modules(text: str) -> Iterator[tuple[int, str]]:
     """Yield modules that a text names, in commands and in back-ticks, with their lines."""
     for found in _COMMAND.finditer(text):
-        yield tree.line_of(text, found.start()), found[1]
-    yield from ((line, word) for line, word in tree.ticked(text) if _MODULE.fullmatch(word))
+        yield tracked_files.line_of(text, found.start()), found[1]
+    yield from (
+        (line, word) for line, word in tracked_files.ticked(text) if _MODULE.fullmatch(word)
+    )
 
 
 def _paths(document: Path, text: str) -> Iterator[tuple[int, str]]:
     """Yield paths and broken links of a text, with their lines; code blocks contain no links."""
     for found in _PATH.finditer(text):
-        yield tree.line_of(text, found.start()), found[0].rstrip("./")
+        yield tracked_files.line_of(text, found.start()), found[0].rstrip("./")
     if document.suffix == ".md":
         text = _FENCE.sub(lambda found: "\n" * found[0].count("\n"), text)
         for found in _LINK.finditer(text):
@@ -73,8 +75,8 @@ def _paths(document: Path, text: str) -> Iterator[tuple[int, str]]:
             file = document.parent / name if name else document
             known = "://" in name or (file.exists() and not anchor)
             if not known and not (file.is_file() and anchor[1:] in _anchors(file)):
-                yield tree.line_of(text, found.start()), name + anchor
-    yield from ((line, word) for line, word in tree.ticked(text) if _FILE.fullmatch(word))
+                yield tracked_files.line_of(text, found.start()), name + anchor
+    yield from ((line, word) for line, word in tracked_files.ticked(text) if _FILE.fullmatch(word))
 
 
 def _anchors(document: Path) -> set[str]:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from scripts.checks import tree
+from scripts.checks import tracked_files
 from scripts.common import git
 
 SUFFIXES = (".py", ".sv", ".svh", ".cpp", ".h", ".sh")
@@ -40,7 +40,7 @@ def without_licence(root: Path) -> list[str]:
     """Return an error line for each source without the licence in its first 400 characters."""
     return [
         f"{path.relative_to(root)}: no line '{LICENCE}' at the top"
-        for path in tree.files(root, *SUFFIXES)
+        for path in tracked_files.files(root, *SUFFIXES)
         if LICENCE not in path.read_text(errors="replace", encoding="utf-8")[:400]
     ]
 
@@ -51,9 +51,9 @@ def same_class_names(root: Path) -> list[str]:
     A reader who searches a class must find one definition. Tests are left out.
     """
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for path in tree.files(root, ".py"):
+    for path in tracked_files.files(root, ".py"):
         name = path.relative_to(root)
-        if tree.is_test(path) or "tests" in name.parts or len(name.parts) == 1:
+        if tracked_files.is_test(path) or "tests" in name.parts or len(name.parts) == 1:
             continue
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
@@ -123,6 +123,6 @@ def git_elsewhere(root: Path) -> list[str]:
             continue
         text = _SHELL_COMMENT.sub("", text) if shell else text
         found = (_GIT_IN_SHELL if shell else _GIT_IN_PYTHON).finditer(text)
-        lines = {tree.line_of(text, one.end() - 1) for one in found}
+        lines = {tracked_files.line_of(text, one.end() - 1) for one in found}
         out += [f"{name}:{line}: runs git: use scripts.common.git" for line in lines]
     return sorted(out)

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from neuron_fabric import output
-from scripts.checks import audit, pins, tree, tutorials
+from scripts.checks import requirements, traceability, tracked_files, tutorials
 from scripts.common import data
 from scripts.common.errors import NfError
-from scripts.plan import mutants, package_mutants, testplan
+from scripts.coverage import functional_coverage
+from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import discover
 from scripts.prove import proof
-from scripts.report import functional
 
 _MARKED = re.compile(
     r"^(?P<head><!-- generated: (?P<name>[\w-]+) ?(?P<argument>\S*) -->\n)"
@@ -38,7 +38,7 @@ def violations(root: Path, fix: bool = False) -> list[str]:
     With `fix` the tables are written instead.
     """
     out: list[str] = []
-    for path in tree.files(root, ".md"):
+    for path in tracked_files.files(root, ".md"):
         text, where = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
         if len(_HEAD.findall(text)) != len(_MARKED.findall(text)):
             out.append(f"{where}: a generated table without its `<!-- end -->`")
@@ -78,7 +78,7 @@ def _mutants(root: Path, _: str) -> Rows:
     """Yield the files of listed RTL mutants, with the mutants that no test catches."""
     yield "file", "what it breaks", "mutants", "caught by nothing"
     for path in sorted((root / "verif" / "mutants").glob("*.yaml")):
-        listed = mutants.read(path)
+        listed = listed_mutants.read(path)
         alive = ", ".join(f"`{mutant.id}`" for mutant in listed if mutant.survives)
         yield f"`{path.name}`", header_sentence(path, "# "), str(len(listed)), alive
 
@@ -105,7 +105,9 @@ def _rtl(root: Path, _: str) -> Rows:
     """Yield rows of RTL modules and packages by folder, with the first sentences of headers."""
     yield "folder", "module", "what it is"
     before = root / "hdl"
-    files = [path for path in tree.files(root, ".sv", ".svh") if path.is_relative_to(before)]
+    files = [
+        path for path in tracked_files.files(root, ".sv", ".svh") if path.is_relative_to(before)
+    ]
     files = [path for path in files if path.parent.name != "formal"]  # no part of the design
     for path in sorted(files, key=lambda path: (path.parent, path)):
         folder = "" if path.parent == before else f"`{path.parent.name}/`"
@@ -152,7 +154,7 @@ def _modules(root: Path, folder: str) -> Rows:
         raise NfError(f"there is no folder {folder}.")
     for path in sorted((root / folder).iterdir()):
         source = path / "__init__.py" if path.is_dir() else path
-        if source.suffix != ".py" or not source.is_file() or tree.is_test(path):
+        if source.suffix != ".py" or not source.is_file() or tracked_files.is_test(path):
             continue
         doc = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))
         if doc is None and source.name != "__init__.py":
@@ -173,7 +175,7 @@ def _suites(root: Path, _: str) -> Rows:
 def _coverage(root: Path, _: str) -> Rows:
     """Yield the cover points, with the number of bins and the test that is meant to hit them."""
     yield "point", "what a hole would leave untested", "bins", "hits wanted", "test"
-    for point in functional.planned().points.values():
+    for point in functional_coverage.planned().points.values():
         wanted = (str(len(point.bins)), str(point.at_least))
         yield point.name, point.reason, *wanted, f"`{point.test}`"
 
@@ -213,15 +215,15 @@ def _evidence(root: Path, _: str) -> Rows:
     """Yield rows that count tests, bins, proofs and mutants: the evidence that supports a pass."""
     yield "evidence", "number", "command"
     plan = testplan.read(root / "verif" / "testplan")
-    points = functional.planned().points.values()
-    caught = [one for one in mutants.read() if not one.survives]
+    points = functional_coverage.planned().points.values()
+    caught = [one for one in listed_mutants.read() if not one.survives]
     yield "tests of the RTL in the testplan", str(len(plan.entries)), "`nf list`"
     yield "bins of functional coverage", str(sum(len(one.bins) for one in points)), "`nf cov`"
     proofs = proof.read()
     yield "proofs of RTL blocks, by parameters", str(len(proofs)), "`nf prove`"
     yield "mutants that must break a proof", str(len(proof.mutants())), "`nf prove --mutants`"
     yield "mutants of the RTL that a named test must catch", str(len(caught)), "`nf mutate`"
-    rows = list(audit.rows(root))[1:]
+    rows = list(traceability.rows(root))[1:]
     yield "things that the device shows, each with its checkers", str(len(rows)), "`nf check`"
 
 
@@ -235,7 +237,7 @@ def _systems(root: Path, _: str) -> Rows:
 def _pins(root: Path, file: str) -> Rows:
     """Packages of a list, each with its pin, its condition and its reason."""
     yield "package", "version", "only where", "use"
-    for pin in pins.read(root / file)[0].values():
+    for pin in requirements.read(root / file)[0].values():
         why = pin.why.removeprefix("not imported: ")
         yield pin.name, pin.version, pin.marker and f"`{pin.marker}`", why
 
@@ -269,34 +271,5 @@ TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "systems": _systems,
     "pins": _pins,
     "tutorials": _tutorials,
-    "audit": lambda root, _: audit.rows(root),
+    "audit": lambda root, _: traceability.rows(root),
 }
-
-
-TABLE = Path("docs", "environment.md")
-SUFFIXES = (".py", ".sh", ".cpp", ".h", ".yml")
-# A variable in Python and C++ is a whole string or the head of `NAME=value`; in a shell script
-# it follows a dollar sign or precedes an equals sign.
-_CODE = re.compile(
-    r"""["'](NF_[A-Z0-9_]+)(?=["'=])|\$\{?(NF_[A-Z0-9_]+)|^\s*(NF_[A-Z0-9_]+)=""", re.M
-)
-_ROW = re.compile(r"^\| `(NF_[A-Z0-9_]+)` \|", re.MULTILINE)
-
-
-def env_violations(root: Path) -> list[str]:
-    """Return an error line for each variable without a row and each row without a variable."""
-    used: dict[str, str] = {}
-    for path in tree.files(root, *SUFFIXES):
-        if not tree.is_test(path):
-            for found in _CODE.finditer(path.read_text(encoding="utf-8")):
-                name = next(filter(None, found.groups()))
-                used.setdefault(name, path.relative_to(root).as_posix())
-    table = root / TABLE
-    listed = set(_ROW.findall(table.read_text(encoding="utf-8"))) if table.is_file() else set()
-    out = [
-        f"{where}: {name} is not in {TABLE.as_posix()}: add a row"
-        for name, where in used.items()
-        if name not in listed
-    ]
-    gone = sorted(listed - used.keys())
-    return out + [f"{TABLE.as_posix()}: nothing reads {name}: drop its row" for name in gone]

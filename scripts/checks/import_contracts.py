@@ -17,7 +17,7 @@ from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
 from importlinter.contracts.layers import LayersContract
 
-from scripts.checks import tree
+from scripts.checks.tracked_files import is_test
 
 
 class SourceLayers(LayersContract):
@@ -51,7 +51,7 @@ def remove_imports_of_tests(graph: ImportGraph, packages: Iterable[str]) -> None
     """Remove all imports by tests and conftest files of these packages from a graph, in place."""
     above = tuple(f"{package}." for package in packages)
     for module in list(graph.modules):
-        if f"{module}.".startswith(above) and tree.is_test(Path(f"{module.split('.')[-1]}.py")):
+        if f"{module}.".startswith(above) and is_test(Path(f"{module.split('.')[-1]}.py")):
             for imported in graph.find_modules_directly_imported_by(module):
                 graph.remove_import(importer=module, imported=imported)
 
@@ -65,7 +65,7 @@ def circles(graph: ImportGraph, reexporting: Iterable[str] = ()) -> list[list[st
     imports = {
         module: set() if module in reexporting else graph.find_modules_directly_imported_by(module)
         for module in graph.modules
-        if not tree.is_test(Path(f"{module.split('.')[-1]}.py"))
+        if not is_test(Path(f"{module.split('.')[-1]}.py"))
     }
     found: list[list[str]] = []
     while True:

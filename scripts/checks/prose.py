@@ -15,7 +15,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.checks import tree
+from scripts.checks import tracked_files
 from scripts.common import git
 
 OPENINGS = re.compile(r"(What|Whether|Of|By|As|How|Who|Whose|Where|When|Which|Why|That)\b[^`]")
@@ -37,7 +37,7 @@ BASE = "origin/main"
 def violations(root: Path) -> list[str]:
     """Return an error line for each breach in code and documents, and each long commit subject."""
     out: list[str] = []
-    for path in tree.files(root, ".py", ".md"):
+    for path in tracked_files.files(root, ".py", ".md"):
         name = path.relative_to(root).as_posix()
         text = path.read_text(encoding="utf-8")
         out += [f"{name}:{line}: {what}" for line, what in _breaches(path.suffix, text)]

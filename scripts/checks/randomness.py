@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scripts.checks import tree
+from scripts.checks import tracked_files
 
 FOLDERS = ("verif", "models", "cocotbext")
 # By no means repeatable.
@@ -48,7 +48,7 @@ def violations(root: Path, files: Iterable[Path]) -> list[str]:
     for path in files:
         name = path.relative_to(root)
         if name.parts[0] in FOLDERS:
-            by_pytest = tree.is_test(path) and name.parts[:2] != ("verif", "tests")
+            by_pytest = tracked_files.is_test(path) and name.parts[:2] != ("verif", "tests")
             source = path.read_text(encoding="utf-8")
             out += [f"{name.as_posix()}:{n}: {why}" for n, why in found(source, by_pytest)]
     return out

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.checks import tree
+from scripts.checks import tracked_files
 
 COLUMNS = 100
 
@@ -39,7 +39,7 @@ _GLOBAL = re.compile(r"\b(?:module|package|function automatic \S+|`define)\s+(\w
 def violations(root: Path) -> list[str]:
     """Return an error line for each breach of style in the SystemVerilog below `root`."""
     found: list[str] = []
-    for path in tree.files(root, ".sv", ".svh"):
+    for path in tracked_files.files(root, ".sv", ".svh"):
         where = path.relative_to(root).as_posix()
         found += [f"{where}:{n}: {what}" for n, what in faults(path.read_text(encoding="utf-8"))]
     return found
@@ -82,13 +82,15 @@ def header_words(root: Path) -> list[str]:
     identifier in back-ticks there must occur in the file's own code, or be a module, a package or a
     type of `hdl/`.
     """
-    sources = {path: path.read_text(encoding="utf-8") for path in tree.files(root, ".sv", ".svh")}
+    sources = {
+        path: path.read_text(encoding="utf-8") for path in tracked_files.files(root, ".sv", ".svh")
+    }
     everywhere = {word for text in sources.values() for word in _GLOBAL.findall(text)}
     everywhere |= {path.name for path in sources} | {path.stem for path in sources}
     out: list[str] = []
     for path, text in sources.items():
         code = set(_WORD.findall(_COMMENT.sub(" ", text))) | everywhere
-        for line, words in tree.ticked(_head(text)):
+        for line, words in tracked_files.ticked(_head(text)):
             for word in _WORD.findall(words) if " -m " not in words else ():
                 if not _names(word, code):
                     where = f"{path.relative_to(root).as_posix()}:{line}"

@@ -15,10 +15,11 @@ from grimp import ImportGraph
 
 from scripts.checks import (
     doc_links,
+    environment_variables,
     file_rules,
     generated_tables,
     rtl_style,
-    tree,
+    tracked_files,
 )
 from scripts.checks.import_contracts import NoCircles, SourceLayers, circles
 from scripts.cli import check
@@ -174,9 +175,9 @@ def test_environment(tmp_path: Path) -> None:
     _write(tmp_path, "scripts/b.sh", '[ -n "${NF_C:-}" ]\nNF_D=1 make\n')
     rows = "".join(f"| `NF_{name}` | x |\n" for name in "ABCD")
     _write(tmp_path, "docs/environment.md", rows)
-    assert generated_tables.env_violations(tmp_path) == []
+    assert environment_variables.violations(tmp_path) == []
     _write(tmp_path, "docs/environment.md", rows.replace("NF_C", "NF_E"))
-    new, gone = generated_tables.env_violations(tmp_path)
+    new, gone = environment_variables.violations(tmp_path)
     assert new == "scripts/b.sh: NF_C is not in docs/environment.md: add a row"
     assert gone == "docs/environment.md: nothing reads NF_E: drop its row"
 
@@ -219,7 +220,7 @@ def test_tables_that_cannot_be_made(tmp_path: Path, mark: str, says: str) -> Non
 def test_no_folder_of_tests_is_left_out(pytestconfig: pytest.Config) -> None:
     """Check that pytest collects all folders; by default it skips some names, such as `build`."""
     left_out = pytestconfig.getini("norecursedirs")
-    paths = [path.relative_to(ROOT) for path in tree.files(ROOT, ".py")]
+    paths = [path.relative_to(ROOT) for path in tracked_files.files(ROOT, ".py")]
     folders = {folder for path in paths for folder in path.parent.parts}
     assert "build" in folders
     assert [name for name in folders if any(fnmatch(name, glob) for glob in left_out)] == []
@@ -248,11 +249,11 @@ def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.Monk
     _write(tmp_path, "neuron_fabric/neuron_fabric.egg-info/pack.py", "class Row: ...\n")
     _write(tmp_path, "scripts/draft.py", 'from verif import no\nopen("NF_X")\n"NF_DRAFT"\n')
     _write(tmp_path, "hdl/draft.sv", "module m;\t\n")
-    assert tree.files(tmp_path) == [tmp_path / "neuron_fabric/codec/pack.py"]
+    assert tracked_files.files(tmp_path) == [tmp_path / "neuron_fabric/codec/pack.py"]
     for rule in (
         *(file_rules.without_licence, file_rules.same_class_names),
         *(
-            generated_tables.env_violations,
+            environment_variables.violations,
             doc_links.violations,
             rtl_style.violations,
             file_rules.git_elsewhere,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.checks import tree
+from scripts.checks import tracked_files
 from scripts.cli.main import VERBS, make_parser, verb_of
 from scripts.common.paths import ROOT
 
@@ -68,8 +68,8 @@ def test_there_are_command_lines() -> None:
 @pytest.fixture(scope="module")
 def known() -> set[str]:
     """Return every identifier, option and file name of the code."""
-    found = {file.stem for file in tree.files(ROOT)}
-    for file in tree.files(ROOT, *CODE):
+    found = {file.stem for file in tracked_files.files(ROOT)}
+    for file in tracked_files.files(ROOT, *CODE):
         if file != Path(__file__):
             text = file.read_text(encoding="utf-8", errors="replace")
             found |= set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*|--[a-z][a-z-]*", text))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.checks import randomness, tree
+from scripts.checks import randomness, tracked_files
 from scripts.common.paths import ROOT
 
 UNSEEDED = [
@@ -76,6 +76,6 @@ def test_only_the_testbench_is_meant(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(parents=True)
         path.write_text("import random\nrandom.Random()\n", encoding="utf-8")
-    said = randomness.violations(tmp_path, tree.files(tmp_path, ".py"))
+    said = randomness.violations(tmp_path, tracked_files.files(tmp_path, ".py"))
     assert [line.partition(":")[0] for line in said] == ["models/b.py", "verif/tests/test_a.py"]
-    assert randomness.violations(ROOT, tree.files(ROOT, ".py")) == []
+    assert randomness.violations(ROOT, tracked_files.files(ROOT, ".py")) == []

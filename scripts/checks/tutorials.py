@@ -27,7 +27,7 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
-from scripts.checks import tree
+from scripts.checks import tracked_files
 from scripts.common import git, process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
@@ -86,7 +86,7 @@ def steps_of(page: Path) -> list[PageStep]:
     out: list[PageStep] = []
     for fence in _FENCE.finditer(text):
         kind, body = fence.groups()
-        first = tree.line_of(text, fence.start()) + 1
+        first = tracked_files.line_of(text, fence.start()) + 1
         if kind == "{code-block}" and (caption := _CAPTION.match(body)):
             file, content = caption[1], body[caption.end() :]
             folder = Path(file).parent

@@ -30,7 +30,7 @@ from typing import Any
 
 from neuron_fabric.errors import say
 from scripts.build import registry
-from scripts.checks import pins
+from scripts.checks import requirements
 from scripts.common import git
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
@@ -190,12 +190,12 @@ def needed(wheel: Path) -> set[str]:
         metadata = email.message_from_string(archive.read(name).decode("utf-8"))
     wanted = [str(value) for value in metadata.get_all("Requires-Dist", [])]
     here = ["{}.{}".format(*sys.version_info)]
-    todo = pins.names(wanted, TESTS, here)
+    todo = requirements.names(wanted, TESTS, here)
     found: set[str] = set()
     while todo:
         name = todo.pop()
         found.add(name)
-        todo |= pins.names(importlib.metadata.requires(name) or (), "", here) - found
+        todo |= requirements.names(importlib.metadata.requires(name) or (), "", here) - found
     return found
 
 
@@ -205,7 +205,7 @@ def pinned(names: Collection[str]) -> str:
     Raises:
         NfError: A package has no pin.
     """
-    locked = pins.read(ROOT / LOCK)[0]
+    locked = requirements.read(ROOT / LOCK)[0]
     if missing := sorted(set(names) - locked.keys()):
         raise NfError(f"{LOCK} has no pin of {missing[0]}, which a package depends on.")
     return "".join(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from neuron_fabric.calibration import calibrate_command
 from scripts.common.paths import ROOT
-from scripts.run.workers import run_workers
+from scripts.ranks.launch import run_workers
 
 EXAMPLES = calibrate_command.EXAMPLES
 

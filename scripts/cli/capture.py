@@ -29,11 +29,11 @@ from neuron_fabric.capture.layout import DTYPES, MANIFEST
 from neuron_fabric.capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
 from neuron_fabric.errors import CaptureError, say
 from neuron_fabric.lock import Busy
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
-from scripts.run.workers import run_workers
+from scripts.ranks.launch import run_workers
 from verif.replay.gradient_source import ZeroTensors
 from verif.replay.routing import assign_routes, route_warnings, tied_tensors
 
@@ -93,11 +93,11 @@ def _capture(args: argparse.Namespace) -> int:
     Selection.parse(args.steps, args.ranks, args.layers).workers(args.workers)
     if importlib.util.find_spec("torch") is None:
         raise NfError("torch is not installed: `make torch`.")
-    run_folders.tree()
+    folder_locks.tree()
     folder = args.out or _free_folder(script.stem)
     if args.out:
         try:
-            run_folders.take(folder)
+            folder_locks.take(folder)
         except Busy as busy:
             raise NfError(f"{folder} is {busy}: choose another --out.") from None
     writable(folder)
@@ -206,6 +206,6 @@ def _free_folder(stem: str) -> Path:
         path = CAPTURES / (stem if number == 1 else f"{stem}-{number}")
         if not path.exists():
             with suppress(Busy):  # another command is about to make it
-                run_folders.take(path)
+                folder_locks.take(path)
                 return path
     raise AssertionError

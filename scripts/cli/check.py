@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf check` and `nf lint`: static checks of Python, generated files, documents, plans and RTL.
+"""`nf check`: static checks of Python, generated files, documents and plans.
 
 examples:
   nf check                                   what pre-commit runs
@@ -13,41 +13,34 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from neuron_fabric.errors import say
-from scripts.build import registry
-from scripts.build.filelist import FileList, read_filelist
-from scripts.build.simulator import Simulator
-from scripts.build.slang import analyse
+from scripts.build.filelist import read_filelist
 from scripts.checks import (
-    audit,
     doc_links,
+    environment_variables,
     file_rules,
     generated_tables,
-    pins,
     prose,
     randomness,
+    requirements,
     rtl_style,
-    tree,
+    traceability,
+    tracked_files,
 )
 from scripts.cli.steps import command, run_checks
 from scripts.common import tool_versions
-from scripts.common.arguments import Command
 from scripts.common.paths import BUILD, ROOT, shown
-from scripts.common.records import FILELIST, TOP, Dut
-from scripts.coverage import code_waivers
+from scripts.common.records import FILELIST, TOP
+from scripts.coverage import code_waivers, functional_coverage
 from scripts.mutation import find_mutants, mutant_outcome
-from scripts.plan import mutants, package_mutants, testplan
+from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase, discover
-from scripts.plan.testplan import NamedBuild
 from scripts.prove import proof
-from scripts.report import functional
 
 LAYERS = [
     tool_versions.in_venv("lint-imports") or "lint-imports",
     "--cache-dir",
     shown(BUILD / "imports"),
 ]
-LINT_WAIVERS = ROOT / "hdl" / "lint"
 REGISTERS = [sys.executable, "-m", "verif.regs.generate", "--check"]
 DRAWINGS = [sys.executable, "-m", "scripts.drawings.draw", "--check"]
 
@@ -65,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     With `--fix`, formatting, imports and registers are mended first; generated tables by their
     check."""
     ruff = tool_versions.in_venv("ruff") or "ruff"
-    sources = tree.files(ROOT, ".py")
+    sources = tracked_files.files(ROOT, ".py")
     python = [path.relative_to(ROOT).as_posix() for path in sources]
     if args.fix:
         command([ruff, "check", "--quiet", "--fix", *python])
@@ -81,31 +74,33 @@ def run(args: argparse.Namespace) -> int:
         "imports keep the layers, without a circle": partial(command, LAYERS),
         "licence lines": partial(file_rules.without_licence, ROOT),
         "pipeline is the copy of its source": _pipeline,
-        "lock files hold the pins": pins.problems,
-        "every pin is used": partial(pins.unused, ROOT, sources),
+        "lock files hold the pins": requirements.problems,
+        "every pin is used": partial(requirements.unused, ROOT, sources),
         "text has an encoding": partial(file_rules.without_encoding, ROOT, sources),
         "all that is random has a seed": partial(randomness.violations, ROOT, sources),
         "class names are unique in a top folder": partial(file_rules.same_class_names, ROOT),
         "prose is plain": partial(prose.violations, ROOT),
         "RTL headers name what is there": partial(rtl_style.header_words, ROOT),
         "links, paths and modules exist": partial(doc_links.violations, ROOT),
-        "environment variables are documented": partial(generated_tables.env_violations, ROOT),
+        "environment variables are documented": partial(environment_variables.violations, ROOT),
         "testplan": plan_problems,
-        "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), _tracked_tests()),
+        "mutants": lambda: listed_mutants.problems(
+            listed_mutants.read(), testplan.read(), _tracked_tests()
+        ),
         "mutants of the package": lambda: package_mutants.problems(
-            package_mutants.read(), [mutant.id for mutant in mutants.read()]
+            package_mutants.read(), [mutant.id for mutant in listed_mutants.read()]
         ),
         "proofs and their mutants": proof.problems,
-        "all that the device shows is compared": lambda: audit.problems(
-            ROOT, audit.read(ROOT), _tracked_tests()
+        "all that the device shows is compared": lambda: traceability.problems(
+            ROOT, traceability.read(ROOT), _tracked_tests()
         ),
-        "coverage waivers": lambda: functional.problems(
-            functional.read_waivers(), functional.planned()
+        "coverage waivers": lambda: functional_coverage.problems(
+            functional_coverage.read_waivers(), functional_coverage.planned()
         ),
         "mutation waivers": _mutation_waivers,
         "waivers of code coverage": lambda: code_waivers.problems(code_waivers.read()),
-        "cover points name tests": lambda: functional.unknown_tests(
-            functional.planned(), (test.id for test in _tracked_tests())
+        "cover points name tests": lambda: functional_coverage.unknown_tests(
+            functional_coverage.planned(), (test.id for test in _tracked_tests())
         ),
         "front page and drawings": partial(command, DRAWINGS),
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
@@ -123,7 +118,7 @@ def _pipeline() -> list[str]:
 
 def _tracked_tests() -> list[TestCase]:
     """Return the cocotb tests in files that git tracks: a draft need not be in the testplan yet."""
-    tracked = {path.stem for path in tree.files(ROOT, ".py")}
+    tracked = {path.stem for path in tracked_files.files(ROOT, ".py")}
     return [test for test in discover() if test.module.rpartition(".")[2] in tracked]
 
 
@@ -142,51 +137,3 @@ def _mutation_waivers() -> list[str]:
         return []
     found, _ = find_mutants.find(ROOT, TOP, read_filelist(ROOT, FILELIST), find_mutants.shapes())
     return mutant_outcome.unmatched_waivers(waived, found)
-
-
-def add_lint_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the option of `nf lint`."""
-    parser.add_argument("--build", action="append", default=[], help="named parameter set (all)")
-
-
-def lint(args: argparse.Namespace) -> int:
-    """Lint every build with slang, Verilator and Icarus: each finds what the others miss.
-
-    examples:
-      nf lint                                    lint every build with three readers
-      nf lint --build small                      lint one parameter set
-    """
-    plan = testplan.read()
-    names = args.build or list(plan.builds)
-    checks: dict[str, Callable[[], list[str]]] = {
-        "every test is planned": plan_problems,
-        "style of the RTL": partial(rtl_style.violations, ROOT),
-    }
-    simulators, missing = registry.choose(registry.ALL)
-    seen: set[object] = set()
-    for name in names:
-        build = plan.build(name)
-        design = build.top, build.filelist, build.parameters
-        # Builds of one design differ in what tests may see; MyHDL writes its Verilog itself.
-        if design in seen or build.dut is not Dut.RTL:
-            continue
-        seen.add(design)
-        files = read_filelist(ROOT, build.filelist)
-        checks[f"slang, build {name}"] = partial(analyse, build.top, build.parameters, files)
-        for simulator in map(registry.get, simulators):
-            check = partial(_read, simulator, build, files)
-            checks[f"{simulator.lint_title}, build {name}"] = check
-    if missing:
-        say(missing)
-    return run_checks("nf lint", checks)
-
-
-def _read(simulator: type[Simulator], build: NamedBuild, files: FileList) -> list[str]:
-    """Return the messages of a simulator's linter for a build, without those that say nothing."""
-    waivers = [shown(path) for path in sorted(LINT_WAIVERS.glob("*.vlt"))]
-    files = files.with_bound(simulator.bound, ROOT)
-    words, env = simulator.lint_command(build.top, build.parameters, files, waivers)
-    return [line for line in command(words, env=env) if not simulator.says_nothing(line)]
-
-
-LINT = Command(add_lint_arguments, lint)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from neuron_fabric.errors import say
 from scripts.build.build_cache import STAMP, is_build
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, SIM_BUILDS, shown
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         say("nothing to remove")
         return 0
     try:
-        with run_folders.alone() as lock:
+        with folder_locks.alone() as lock:
             return _all(lock.path) if args.all else _old(args.days)
     except OSError as error:
         raise NfError(f"cannot clean {shown(BUILD)}: {error.strerror}.") from error

@@ -26,17 +26,17 @@ from scripts.cli import cov
 from scripts.closing import curve
 from scripts.closing.curve import OpenBin
 from scripts.closing.loop import BinGoal, Closing, ClosingLimits, Policy
-from scripts.common import paths, run_folders
+from scripts.common import folder_locks, paths
 from scripts.common.arguments import add_jobs, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown
 from scripts.common.records import RunRecord, RunSpec
+from scripts.coverage import functional_coverage
 from scripts.coverage.merged import SUFFIX, write
-from scripts.farm.schedule import run_all
 from scripts.plan import testplan
 from scripts.plan.discover import discover
-from scripts.report import functional
 from scripts.run import simulate
+from scripts.run.schedule import run_all
 from verif.scenario.bin_hints import hints
 from verif.scenario.weights import KNOBS, USES
 
@@ -94,13 +94,13 @@ def run(args: argparse.Namespace) -> int:
     One generator, seeded by `--seed`, draws everything that is random: equal commands choose
     alike."""
     start = time.monotonic()
-    run_folders.tree()
+    folder_locks.tree()
     paths.writable(RUNS)
     goals = _goals(args)
     specs = _specs(args, [SCENARIOS, *dict.fromkeys(goal.test for goal in goals)])
     knobs = {name: weights_of(name) if fnmatch.fnmatch(name, SCENARIOS) else {} for name in specs}
     rng = random.Random(args.seed)
-    folder = run_folders.folder(RUNS)
+    folder = folder_locks.folder(RUNS)
     before = cov.collect(args.after).functional() if args.after else None
     end = start + 60 * args.minutes
 
@@ -187,10 +187,10 @@ def weights_of(test: str) -> dict[str, dict[str, float]]:
 
 def _goals(args: argparse.Namespace) -> list[BinGoal]:
     """Return the coverage bins to close: those of the chosen points that are not waived."""
-    waived = {(waiver.point, waiver.bin) for waiver in functional.read_waivers()}
+    waived = {(waiver.point, waiver.bin) for waiver in functional_coverage.read_waivers()}
     out = [
         BinGoal((point.name, name), point.at_least, point.test)
-        for point in functional.planned().points.values()
+        for point in functional_coverage.planned().points.values()
         if any(fnmatch.fnmatch(point.name, glob) for glob in args.point or ["*"])
         for name in point.bins
         if (point.name, name) not in waived

@@ -64,33 +64,3 @@ def with_completer(action: argparse.Action, source: Source) -> None:
             return []
 
     action.completer = complete  # type: ignore[attr-defined]
-
-
-def add_filters(parser: argparse._ActionsContainer) -> None:
-    """Add the options `--stage` and `--feature`, which restrict the selection of tests."""
-    from scripts.plan import testplan
-
-    parser.add_argument(
-        "--stage", action="append", default=[], choices=testplan.STAGES, help="tests of this stage"
-    )
-    feature = parser.add_argument(
-        "--feature", action="append", default=[], metavar="F", help="tests of this feature"
-    )
-    with_completer(
-        feature, lambda: sorted({entry.feature for entry in testplan.read().entries.values()})
-    )
-
-
-def add_sim(add: Callable[..., object], what: str = "simulator") -> None:
-    """Add the option `--sim`: one simulator, by default the first of the registry."""
-    from scripts.build import registry  # `nf` itself needs no simulator
-
-    first = registry.names()[0]
-    add("--sim", choices=registry.names(), default=first, help=f"{what} ({first})")
-
-
-def tests() -> list[str]:
-    """Return the ids (`test_module::test`) of all cocotb tests."""
-    from scripts.plan.discover import discover
-
-    return [test.id for test in discover()]

@@ -24,20 +24,19 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
-from scripts.common import paths, run_folders
+from scripts.common import folder_locks, paths
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
-from scripts.common.terminal import TextTable
-from scripts.coverage import code_coverage, code_waivers, rank
+from scripts.common.terminal import TextTable, many
+from scripts.coverage import code_coverage, code_waivers, functional_coverage, rank
 from scripts.coverage.code_coverage import CodeCoverage, Counted
+from scripts.coverage.functional_coverage import Functional
 from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
 from scripts.coverage.places import TOGGLE
 from scripts.coverage.run_counts import PACKED
-from scripts.record.database import History
-from scripts.report import functional, recorded, source_page
-from scripts.report.functional import Functional
-from scripts.report.outcome import many
+from scripts.history.database import History
+from scripts.report import recorded, source_page
 
 MERGED = f"merged{SUFFIX}"
 
@@ -70,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen action and return its exit code."""
-    run_folders.tree()
+    folder_locks.tree()
     code: int = args.do(args)
     return code
 
@@ -131,9 +130,9 @@ def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:
 
 def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCoverage | None]:
     """Return functional coverage against the plan, counts of code coverage, and its figures."""
-    waivers = functional.read_waivers()
+    waivers = functional_coverage.read_waivers()
     cover = (
-        functional.judge([merged.functional()], len(merged.runs), waivers=waivers)
+        functional_coverage.judge([merged.functional()], len(merged.runs), waivers=waivers)
         if merged.bins
         else None
     )
@@ -152,7 +151,7 @@ def _needless(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
 
 def _totals(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
     """Return the totals of functional and code coverage as lines, and needless waivers."""
-    totals = functional.lines(cover)[:1] + code_coverage.lines(code)[:1]
+    totals = functional_coverage.lines(cover)[:1] + code_coverage.lines(code)[:1]
     return totals + _needless(cover, code)
 
 

@@ -17,12 +17,13 @@ from functools import partial
 
 from neuron_fabric.errors import say
 from scripts.build import registry
-from scripts.cli.completion import tests, with_completer
+from scripts.cli.completion import with_completer
+from scripts.cli.options import tests
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.terminal import TextTable, clock
-from scripts.farm.schedule import line_of
-from scripts.record.database import History, Run
+from scripts.history.database import History, Run
+from scripts.run.schedule import line_of
 
 SHOWN = 20
 _TREND = 8

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 
 from neuron_fabric.errors import say
-from scripts.cli import completion
+from scripts.cli import options
 from scripts.cli.completion import with_completer
 from scripts.common.terminal import TextTable
 from scripts.plan import testplan
@@ -23,11 +23,11 @@ from scripts.plan.discover import discover, select
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     with_completer(
         parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="test names"),
-        completion.tests,
+        options.tests,
     )
     suite = parser.add_argument("--suite", metavar="S", help="tests of this suite")
     with_completer(suite, lambda: testplan.read().suites)
-    completion.add_filters(parser)
+    options.add_filters(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--suites", action="store_true", help="list the suites with their reasons")
     what.add_argument("--builds", action="store_true", help="list the named parameter sets")

@@ -34,7 +34,7 @@ from neuron_fabric.arguments import intermixed
 from neuron_fabric.errors import LineError, say, settle_output
 from neuron_fabric.printable import one_line
 from scripts.cli import completion
-from scripts.common import process, terminal
+from scripts.common import interrupt, terminal
 from scripts.common.arguments import Command, seconds
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import ROOT
@@ -87,21 +87,16 @@ SECTIONS: dict[str, dict[str, str]] = {
         "completion": "print the completion script of a shell",
     },
 }
-# Where a verb is implemented, if not in the module of its name: MODULE with `add_arguments`, `run`
-# and examples (`EXAMPLES`, or the end of its docstring), or MODULE:COMMAND.
+# Where a verb is implemented, if not in the module of its name: `add_arguments`, `run` and examples
+# (`EXAMPLES`, or the end of the docstring).
 MODULES = {
-    "rerun": "scripts.cli.run:RERUN",
-    "lint": "scripts.cli.check:LINT",
-    "regress": "scripts.cli.test:REGRESS",
-    "nightly": "scripts.cli.test:NIGHTLY",
     "train profile": "neuron_fabric.profile.profile_command",
     "train monitor": "neuron_fabric.monitor.monitor_command",
     "train check": "scripts.cli.train_check",
     "train exact": "neuron_fabric.hook.exact_command",
-    "train nodes": "scripts.cli.cluster_check",
-    "measure bench": "scripts.benchmarks.command",
-    "measure figures": "scripts.figures.command",
-    "measure capacity": "scripts.benchmarks.capacity",
+    "measure bench": "scripts.benchmarks.bench_command",
+    "measure figures": "scripts.figures.figures_command",
+    "measure capacity": "scripts.benchmarks.measure_capacity_command",
 }
 VERBS = {name: verb for section in SECTIONS.values() for name, verb in section.items()}
 GROUPS = {
@@ -153,12 +148,7 @@ class _OverviewParser(OneLineParser):
 
 def load(name: str) -> Command:
     """Import the module of a verb and return its options, function and examples."""
-    place = MODULES.get(name, f"scripts.cli.{name.split()[-1]}")
-    path, _, command = place.partition(":")
-    module = importlib.import_module(path)
-    if command:
-        found: Command = getattr(module, command)
-        return found._replace(examples=examples_in(found.run.__doc__))
+    module = importlib.import_module(MODULES.get(name, f"scripts.cli.{name.split()[-1]}"))
     examples = getattr(module, "EXAMPLES", examples_in(module.__doc__))
     return Command(module.add_arguments, module.run, examples)
 
@@ -230,10 +220,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     `argv` are the words after `nf`; None takes those of this process.
     """
     open_streams()
-    with terminal.installed(), process.ended_in_order():
+    with terminal.installed(), interrupt.ended_in_order():
         code = _main(argv)
-    if code == process.INTERRUPT_CODE:
-        process.deaf_at_exit()
+    if code == interrupt.INTERRUPT_CODE:
+        interrupt.deaf_at_exit()
     return code
 
 
@@ -262,8 +252,8 @@ def _main(argv: Sequence[str] | None) -> int:
         say("nf: not enough memory for that.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return process.interrupted()
-    except process.Terminated as end:
+        return interrupt.interrupted()
+    except interrupt.Terminated as end:
         say(f"nf: ended by {signal.Signals(end.args[0]).name}", file=sys.stderr)
         return 128 + int(end.args[0])
     except BrokenPipeError:  # `nf list | head`

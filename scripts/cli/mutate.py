@@ -30,17 +30,17 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import mutate_source
 from scripts.cli.completion import with_completer
-from scripts.common import paths, run_folders
+from scripts.common import folder_locks, paths
 from scripts.common.arguments import add_jobs, given, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import RunRecord, RunSpec
-from scripts.farm.schedule import RunProgress
 from scripts.mutation import package_run
-from scripts.plan import mutants, package_mutants, testplan
-from scripts.plan.mutants import Mutant
+from scripts.plan import listed_mutants, package_mutants, testplan
+from scripts.plan.listed_mutants import Mutant
 from scripts.plan.package_mutants import PackageMutant
 from scripts.run import simulate
+from scripts.run.schedule import RunProgress
 
 RUNS = BUILD / "mutants"
 PARTS = ("rtl", "package")
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _listed() -> list[Mutant | PackageMutant]:
-    return [*mutants.read(), *package_mutants.read()]
+    return [*listed_mutants.read(), *package_mutants.read()]
 
 
 def _to_run(chosen: Sequence[_T], seed: int | None) -> list[_T]:
@@ -138,20 +138,20 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
         Exit code: 0 if all runs that started caught their mutant, else 1.
     """
     start = time.monotonic()
-    run_folders.tree()
+    folder_locks.tree()
     paths.writable(RUNS)
     plan = testplan.read()
     owner: dict[str, Mutant] = {}
     specs: list[RunSpec] = []
     for mutant in chosen:
-        for spec in mutants.runs_of(mutant, plan):
+        for spec in listed_mutants.runs_of(mutant, plan):
             owner[spec.id] = mutant
             specs.append(spec)
     missed: list[tuple[Mutant, RunRecord]] = []
 
     def show(record: RunRecord) -> None:
         mutant = owner[record.id]
-        good = mutants.caught(mutant, record)
+        good = listed_mutants.caught(mutant, record)
         if not good:
             missed.append((mutant, record))
         word = "caught" if good else "MISSED"
@@ -165,7 +165,7 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
             late.append(spec)
             raise CancelledError
         # Runs of mutants go to a separate folder, so that they do not look like results.
-        return simulate.run(spec, run_folders.folder(RUNS))
+        return simulate.run(spec, folder_locks.folder(RUNS))
 
     records = RunProgress(specs, jobs, show, what="mutants").run(one)
     for mutant, record in missed:

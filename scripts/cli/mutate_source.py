@@ -17,23 +17,23 @@ from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
-from scripts.common import paths, process, run_folders, secret_values
+from scripts.common import folder_locks, paths, process, secret_values
 from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
 from scripts.common.records import FILELIST, TOP
 from scripts.common.terminal import Bars
 from scripts.farm import cluster
-from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
-from scripts.mutation.mutant import SourceMutant, sample
 from scripts.mutation.mutant_outcome import ALIVE, RESULTS, MutantOutcome, Store
 from scripts.mutation.run_mutants import UNKNOWN_S, Candidate, MutantRuns
-from scripts.plan import mutants, testplan
+from scripts.mutation.source_mutant import SourceMutant, sample
+from scripts.plan import listed_mutants, testplan
 from scripts.plan.discover import discover, select
 from scripts.plan.run_order import Memory
 from scripts.report import mutation
-from scripts.run import forkserver, simulate
+from scripts.run import fork_client, simulate
+from scripts.run.schedule import Runner
 from verif.scoreboard.checkers_off import CHECKERS
 
 # Builds whose tests run on no other build, and one for each size of a queue that a mutant may get
@@ -207,13 +207,13 @@ def _run(
         farm: cluster that executes the runs; None: this machine.
     """
     start = time.monotonic()
-    run_folders.tree()
+    folder_locks.tree()
     paths.writable(_RUNS)
-    folder = run_folders.folder(RUNS if farm else _RUNS)
+    folder = folder_locks.folder(RUNS if farm else _RUNS)
 
     runner: Runner = farm.run if farm else lambda spec: simulate.run(spec, folder)
     store = Store()
-    by_hand = mutants.read()
+    listed = listed_mutants.read()
     mutant_runs = MutantRuns(
         dict(enumerate(chosen, 1)),
         sources,
@@ -222,8 +222,8 @@ def _run(
         store,
         folder,
         waived=mutant_outcome.read_waivers(),
-        meant=mutants.catches(by_hand),
-        watchers=mutants.watchers(by_hand, sources),
+        meant=listed_mutants.catches(listed),
+        watchers=listed_mutants.watchers(listed, sources),
         without=args.without or "",
         again=args.again,
         effort=args.effort,
@@ -288,7 +288,7 @@ def _report(
         say(f"by {title}:", *(f"  {one.name:24} {one}" for one in rows))
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds)
     worked, runs = mutant_outcome.cost(outcomes)
-    forkserver.close_all()  # their processor time is known when they have ended
+    fork_client.close_all()  # their processor time is known when they have ended
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     say(f"kills by: {kinds or 'none'}")
     say(f"{runs} runs took {worked:.0f} s, all {used.ru_utime + used.ru_stime:.0f} s of processor")

@@ -21,21 +21,21 @@ from pathlib import Path
 from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
 from scripts.cli.completion import with_completer
-from scripts.common import paths, process, run_folders, secret_values
+from scripts.common import folder_locks, paths, process, secret_values
 from scripts.common.arguments import add_jobs
 from scripts.common.errors import NfError
+from scripts.common.git import revision
 from scripts.common.paths import BUILD
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.farm import cluster
-from scripts.farm.schedule import RunProgress
 from scripts.farm.work import ProofRun
+from scripts.history.database import Recorder
 from scripts.plan.run_order import Memory
 from scripts.prove import counterexample, proof, proving
 from scripts.prove.proof import Broken, Method, Proof
-from scripts.record.database import Recorder
 from scripts.report import proofs as reported
-from scripts.report.invocation import revision
-from scripts.run import evidence
+from scripts.run import run_folders
+from scripts.run.schedule import RunProgress
 
 RUNS = BUILD / "prove"
 
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List, replay, try the mutants, or prove; return 0 if all properties hold, or if every
     mutant breaks its proof."""
-    run_folders.tree()
+    folder_locks.tree()
     paths.writable(RUNS)
     if args.replay:
         return _replay(args.replay, args.waves)
@@ -127,7 +127,7 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorker
     command = secret_values.command()
     at = revision()
     recorder = Recorder(title, specs.values(), command, at)
-    folder = run_folders.folder(RUNS)
+    folder = folder_locks.folder(RUNS)
     records: list[RunRecord] = []
 
     def came(record: RunRecord) -> None:
@@ -206,8 +206,8 @@ def _show(one: Proof, record: RunRecord) -> None:
 def _show_replay(stimulus: Path) -> None:
     """Replay a counterexample of a proof in the simulator and print the result."""
     try:
-        kept = evidence.kept(paths.ROOT / stimulus)  # the next proof empties its folder
-        record = counterexample.replay(kept, run_folders.folder(RUNS) / "replays")
+        kept = run_folders.kept(paths.ROOT / stimulus)  # the next proof empties its folder
+        record = counterexample.replay(kept, folder_locks.folder(RUNS) / "replays")
     except NfError as error:
         say(f"  not replayed: {error}")
         return
@@ -219,7 +219,7 @@ def _show_replay(stimulus: Path) -> None:
 def _replay(path: Path, waves: bool) -> int:
     """Replay a counterexample in a simulator; return 0 if an assertion fails there, too, else 1."""
     place = path if path.is_absolute() else Path.cwd() / path
-    record = counterexample.replay(place, run_folders.folder(RUNS) / "replays", waves)
+    record = counterexample.replay(place, folder_locks.folder(RUNS) / "replays", waves)
     say(f"{record.kind or 'passed'}: {record.cause}", f"log: {record.log}")
     if record.waves:
         say(f"waves: {record.waves}")
@@ -235,7 +235,7 @@ def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWork
     if not found:
         raise NfError("these proofs have no mutant of their own.")
     start = time.monotonic()
-    folder = run_folders.folder(RUNS) / "mutants"
+    folder = folder_locks.folder(RUNS) / "mutants"
     made = [(mutant, proof.broken(by_id[mutant.proof], mutant)) for mutant in found]
     specs = [replace(one.spec, build_name=mutant.id) for mutant, one in made]
     owner = {spec.id: one for spec, one in zip(specs, made, strict=True)}

@@ -14,14 +14,13 @@ import argparse
 from pathlib import Path
 
 from neuron_fabric.errors import say
-from scripts import report
 from scripts.cli.completion import with_completer
-from scripts.common import paths, run_folders
+from scripts.common import folder_locks, paths
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
-from scripts.record.database import History
-from scripts.report import recorded
+from scripts.history.database import History
+from scripts.report import recorded, write_report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,14 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.runs and args.number:
         raise NfError("give the number of a command, or --runs, not both.")
-    run_folders.tree()
+    folder_locks.tree()
     if args.runs:
         records = [*recorded.of_folder(args.runs).values()]
         seconds = sum(record.seconds for record in records)
         title = f"runs in {shown(args.runs)}"
-        report.write_all(records, title, paths.REPORT, seconds=seconds)
-        say(report.where(paths.REPORT))
-        say(*report.summary(records, seconds, len(records)).splitlines())
+        write_report.write_all(records, title, paths.REPORT, seconds=seconds)
+        say(write_report.where(paths.REPORT))
+        say(*write_report.summary(records, seconds, len(records)).splitlines())
         return 0
     with History(write=False) as history:
         found = recorded.command(history, args.number)
@@ -48,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         before = [one.facts for one in reversed(same) if one.id < found.id and one.facts]
         records = [run.record for run in reversed(history.runs(invocation=found.id))]
     what = recorded.invocation(found, records)
-    report.write_all(records, what, paths.REPORT, history=recorded.points(before))
-    say(report.where(paths.REPORT))
-    say(*report.summary(records, what.seconds, what.expected).splitlines())
+    write_report.write_all(records, what, paths.REPORT, history=recorded.points(before))
+    say(write_report.where(paths.REPORT))
+    say(*write_report.summary(records, what.seconds, what.expected).splitlines())
     return 0

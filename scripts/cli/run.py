@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf run` and `nf rerun`: plan runs, execute them on simulators, record and report the results.
+"""`nf run`: plan runs, execute them on simulators, record and report the results.
 
 examples:
   nf run --suite smoke --jobs 2              run the smoke suite on every simulator
@@ -16,44 +16,36 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace as with_fields
 from pathlib import Path
-from types import ModuleType
 
 from neuron_fabric.data import DataError, read_text
 from neuron_fabric.errors import say
-from scripts import report
 from scripts.build import registry
-from scripts.cli.completion import add_filters, tests, with_completer
-from scripts.common import paths, process, run_folders, secret_values, tool_environment
-from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, Command, positive, seconds
+from scripts.cli.completion import with_completer
+from scripts.cli.options import add_filters, tests
+from scripts.cli.watch import watch
+from scripts.common import folder_locks, paths, process, secret_values, tool_environment
+from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, positive, seconds
 from scripts.common.errors import NfError
-from scripts.common.paths import TESTPLAN, TESTS
-from scripts.common.records import SOLVER, RunRecord, RunSpec
+from scripts.common.git import revision
+from scripts.common.records import RunRecord, RunSpec
 from scripts.farm import cluster
-from scripts.farm.schedule import RunProgress, line_of, show
+from scripts.history.database import Recorder
 from scripts.plan import run_order, selection, testplan
-from scripts.plan.depends import Dependencies
 from scripts.plan.run_order import Memory, Reason
-from scripts.record.database import History, Recorder
-from scripts.report import recorded, run_figures
-from scripts.report.invocation import revision
-from scripts.run import evidence, simulate
-from scripts.run.triage import Triage
+from scripts.report import metrics, recorded, write_report
+from scripts.run import run_folders, simulate
+from scripts.run.rerun_failed import RepeatingRunner
+from scripts.run.schedule import RunProgress, line_of, show
 from verif.scenario import weights as knobs
 from verif.scenario.scenario_data import parse as parse_scenario
 
 UNTIL_FAIL = 100
-POLL_S = 0.3
-_GONE = (0, 0)
-Stamps = dict[Path, tuple[int, int]]
-Plan = Callable[[], list[RunSpec]]
 
 
 def seed(text: str) -> int | str:
@@ -81,7 +73,7 @@ def scenario(text: str) -> str:
     """Parse a scenario file and return the path of a copy that no run deletes (argparse type)."""
     try:
         parse_scenario(read_text(text))
-        return str(evidence.store(Path(text)))
+        return str(run_folders.store(Path(text)))
     except (OSError, DataError) as error:
         raise _unreadable(text, error) from error
 
@@ -185,7 +177,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.watch:
             say(f"nf run: nothing to do: {nothing}")
             if not args.dry_run:  # a job that publishes the report must not show that of before
-                report.write_all([], "nf run: nothing to do", expected=0)
+                write_report.write_all([], "nf run: nothing to do", expected=0)
             return 0
         specs = []
     if args.dry_run:
@@ -268,7 +260,7 @@ def execute(
         0 if every run finished and passed, 130 on Ctrl-C, else 1.
     """
     start = time.monotonic()
-    run_folders.tree()
+    folder_locks.tree()
     paths.writable(paths.RUNS)
     at_once = farm.slots if farm else jobs or process.cores()
     memory, prints = Memory.read_if_any(), run_order.fingerprints(specs)
@@ -289,7 +281,7 @@ def execute(
 
     progress = RunProgress(todo, at_once, came, expected, {} if farm else missing)
     records = progress.run(
-        Triage(first=runner).run if rerun else runner,
+        RepeatingRunner(first=runner).run if rerun else runner,
         fail_fast=fail_fast,
         interrupted=interrupted,
         end=farm.end if farm else process.kill_all,
@@ -298,162 +290,9 @@ def execute(
     red = [record for record in records if not record.passed]
     for record in red if len(records) > 1 else []:
         say(line_of(record))
-    say(*run_figures.lines(records))
-    say(*recorded.write_report(recorder, records, title, seconds, len(specs), coverage))
-    say(*report.summary(records, seconds, len(specs)).splitlines())
+    say(*metrics.lines(records))
+    say(*recorded.write_and_close(recorder, records, title, seconds, len(specs), coverage))
+    say(*write_report.summary(records, seconds, len(specs)).splitlines())
     if interrupted.is_set():
         return 130
     return 0 if len(records) == len(specs) and not red else 1
-
-
-def stamps(specs: Iterable[RunSpec]) -> Stamps:
-    """Return (modification time, size) of all files that can change the runs.
-
-    These are the files that a run depends on, the testplan and all test modules.
-    """
-    finder = Dependencies()
-    files = {path for spec in specs for path in finder.files(spec)}
-    files |= {*TESTPLAN.glob("*.yaml"), *TESTS.glob("test_*.py")}
-    return _stamped(files)
-
-
-def _stamped(files: Iterable[Path]) -> Stamps:
-    out: Stamps = {}
-    for path in files:
-        try:
-            facts = path.stat()
-        except OSError:  # deleted, or being replaced by an editor
-            out[path] = _GONE
-        else:
-            out[path] = (facts.st_mtime_ns, facts.st_size)
-    return out
-
-
-def changed(before: Stamps) -> frozenset[Path]:
-    """Return the files whose time or size differs from `before`, and new tests and testplans."""
-    now = _stamped({*before, *TESTPLAN.glob("*.yaml"), *TESTS.glob("test_*.py")})
-    return frozenset(
-        path for path in before.keys() | now.keys() if before.get(path) != now.get(path)
-    )
-
-
-def affected(plan: Plan, old: Iterable[RunSpec], files: frozenset[Path]) -> list[RunSpec]:
-    """Return the runs of the present plan that are new or depend on one of the changed files.
-
-    Args:
-        plan: Returns the runs of the present files.
-        old: Runs planned before.
-        files: Changed files.
-    """
-    finder, known = Dependencies(), set(old)
-    return [spec for spec in plan() if spec not in known or files & finder.files(spec)]
-
-
-def watch(
-    plan: Plan, run: Callable[[list[RunSpec]], int], *, rounds: int = -1, poll_s: float = POLL_S
-) -> int:
-    """Run the plan, then rerun what each saved file affects, until Ctrl-C (exit code 130).
-
-    A mistake in a file that is being edited (a syntax error, a bad testplan) is printed, and the
-    next save tries again. Files are polled: some hundred take a millisecond, on every file system.
-    Files that are saved during a run or while the plan is made are kept for the next round.
-
-    Args:
-        plan: Returns the runs of the present files.
-        run: Executes runs and returns an exit code.
-        rounds: Number of executions; -1 for no limit.
-        poll_s: Seconds between two polls.
-    """
-    specs = plan()
-    before = stamps(specs)
-    code = run(specs)
-    missed: frozenset[Path] = frozenset()
-    while code != 130 and rounds != 1:
-        say("nf: watching; a saved file starts what it affects, Ctrl-C ends", flush=True)
-        files = _wait(before, poll_s) | missed
-        now = _stamped(before)
-        try:
-            todo = affected(plan, specs, files)
-            specs = plan()
-        except NfError as error:
-            say(f"nf: {error}", flush=True)
-            before, missed = {**_stamped(files), **now}, files
-            continue
-        before, missed = {**stamps(specs), **now}, frozenset()
-        if todo:
-            code = run(todo)
-        rounds -= 1
-    return code
-
-
-def _wait(before: Stamps, poll_s: float) -> frozenset[Path]:
-    """Wait until files change and then stay unchanged for one poll, and return them.
-
-    Editors save in several steps.
-    """
-    last: frozenset[Path] = frozenset()
-    while True:
-        now = changed(before)
-        if now and now == last:
-            return now
-        last = now
-        time.sleep(poll_s)
-
-
-def add_rerun_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="number of a run (`nf history GLOB`), or its id")
-    parser.add_argument("--waves", action="store_true", help="write waves")
-    parser.add_argument("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
-
-
-def rerun(args: argparse.Namespace) -> int:
-    """Run a recorded run again with the same build, seed and options; return the exit code.
-
-    A proof and a replay are recorded with their command line, since their result depends on files
-    that a RunSpec does not hold: that command is executed again.
-
-    examples:
-      nf rerun 812                               rerun run 812 of `nf history`
-      nf rerun 812 --waves                       rerun it with waves
-      nf rerun test_modes.fp32-icarus-default-s7  rerun the last run of that name
-    """
-    from scripts.cli import prove, replay  # `nf run` starts faster without them
-
-    with History(write=False) as history:
-        number = args.id.isdecimal() and len(args.id) <= 18  # SQLite counts to 2^63
-        found = history.run(int(args.id)) if number else history.latest(args.id)
-    spec = secret_values.revealed_spec(found.spec)
-    if spec.build.sim == SOLVER:
-        return _again(prove, spec.rerun)
-    if spec.rerun:
-        more = ["--waves"] if args.waves else []
-        more += ["--timeout", f"{args.timeout:g}"] if args.timeout else []
-        return _again(replay, spec.rerun, more)
-    registry.choose(spec.build.sim)  # reports a missing simulator in one line
-    if found.fingerprint and found.fingerprint != Dependencies().fingerprint(spec):
-        say(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
-    if args.waves:
-        spec = with_fields(
-            spec, build=with_fields(spec.build, waves=registry.get(spec.build.sim).wave_format)
-        )
-    if args.timeout:
-        spec = with_fields(spec, timeout_s=args.timeout)
-    return execute([spec], 1, f"nf rerun: {spec.name}", rerun=False)
-
-
-def _again(verb: ModuleType, command: str, more: Sequence[str] = ()) -> int:
-    """Execute the recorded command line of a proof or a replay, with further options.
-
-    Args:
-        verb: Module of the verb.
-        command: The command line.
-        more: Further words.
-    """
-    _nf, name, *words = shlex.split(command)
-    parser = argparse.ArgumentParser(prog=f"nf {name}")
-    verb.add_arguments(parser)
-    code: int = verb.run(parser.parse_args([*words, *more]))
-    return code
-
-
-RERUN = Command(add_rerun_arguments, rerun)

@@ -18,15 +18,15 @@ from neuron_fabric.capacity.scale_command import LowStep
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError, say
 from scripts.build import registry
-from scripts.cli.completion import add_sim
+from scripts.cli.options import add_sim
 from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import BuildError, NfError
 from scripts.common.memory_options import add_memory, memory_of
-from scripts.farm.pieces import Pieces
+from scripts.farm.replay_pieces import Pieces
 from scripts.farm.replay_run import line_progress
-from scripts.run import node_network
+from scripts.ranks import node_network
+from scripts.ranks.launch import rank_run
 from scripts.run.replay_simulators import Simulators, stimulus_command
-from scripts.run.workers import rank_run
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.gradient_source import SyntheticSource
@@ -40,7 +40,7 @@ EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
 """
 HOOK_RANKS, MOST_MEMORY = 4, 1 << 30
 """Ranks of `--hook`, and the most bytes that a rank may take."""
-_RANKS = "scripts.benchmarks.scale_ranks"
+_RANKS = "scripts.ranks.scale_ranks"
 SHARE = 100
 """One in so many elements of the FP32 rest is driven."""
 

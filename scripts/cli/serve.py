@@ -40,7 +40,7 @@ from neuron_fabric.reducers.server_wire import (
     send,
 )
 from scripts.build import registry
-from scripts.cli.completion import add_sim
+from scripts.cli.options import add_sim
 from scripts.common import process
 from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import BuildError, NfError

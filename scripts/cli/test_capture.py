@@ -20,7 +20,7 @@ from neuron_fabric.lock import Lock
 from scripts.cli.main import main
 from scripts.common.paths import ROOT
 from scripts.common.tool_versions import package_version
-from scripts.run import workers
+from scripts.ranks import launch
 
 needs_torch = pytest.mark.skipif(
     package_version("torch") is None, reason="torch is not installed: see requirements-torch.txt"
@@ -240,7 +240,7 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "    time.sleep(0.01)\n"
         "sys.exit(7)"
     )
-    assert workers.run_workers(python(code), 2) == "worker 1 ended with code 7"
+    assert launch.run_workers(python(code), 2) == "worker 1 ended with code 7"
     assert gone(*pids.read_text(encoding="utf-8").split())
 
 

@@ -19,14 +19,15 @@ import psutil
 import pytest
 
 from neuron_fabric.arguments import intermixed
-from scripts import report
 from scripts.cli.main import VERBS, load, main, make_parser, verb_of
 from scripts.common import cpu_time, process
 from scripts.common.errors import NfError
 from scripts.common.records import RunSpec
 from scripts.conftest import Toy
-from scripts.farm import cluster, schedule
+from scripts.farm import cluster
 from scripts.plan import selection
+from scripts.report import write_report
+from scripts.run import schedule
 
 
 @pytest.mark.parametrize(
@@ -220,7 +221,7 @@ def test_nothing_to_do_replaces_the_report(tmp_path: Path, monkeypatch: pytest.M
         raise selection.NothingToDo("no file changed.")
 
     monkeypatch.setattr(selection, "plan_runs", nothing)
-    monkeypatch.setattr(report, "write_all", partial(report.write_all, folder=tmp_path))
+    monkeypatch.setattr(write_report, "write_all", partial(write_report.write_all, folder=tmp_path))
     assert main(["run", "test_modes*", "--changed", "--dry-run"]) == 0
     assert not any(tmp_path.iterdir())
     assert main(["run", "test_modes*", "--changed"]) == 0

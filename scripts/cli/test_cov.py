@@ -12,8 +12,8 @@ import pytest
 from scripts.cli import main
 from scripts.common import paths
 from scripts.common.records import RunRecord
-from scripts.coverage.synthetic import key, run
-from scripts.report import functional
+from scripts.coverage import functional_coverage
+from scripts.coverage.conftest import key, run
 
 Make = Callable[..., RunRecord]
 FILE = "hdl/common/nf_fifo.sv"
@@ -140,8 +140,8 @@ def test_bad_input_is_one_line(folders: Path, capsys: pytest.CaptureFixture[str]
 def test_holes_say_which_waiver_is_wrong(
     folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    waiver = functional.Waiver("memory", "read", "never read")
-    monkeypatch.setattr(functional, "read_waivers", lambda: [waiver])
+    waiver = functional_coverage.Waiver("memory", "read", "never read")
+    monkeypatch.setattr(functional_coverage, "read_waivers", lambda: [waiver])
     assert nf("cov", "holes", folders / "a") == 1
     assert "waived but hit: memory / read" in capsys.readouterr().out
 

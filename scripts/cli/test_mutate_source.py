@@ -16,7 +16,7 @@ from scripts.cli.main import main
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST
 from scripts.mutation.mutant_outcome import MutantOutcome, State
-from scripts.plan import mutants
+from scripts.plan import listed_mutants
 from scripts.report import mutation
 
 POSSIBLE = any(one.links_c and one.available() for one in registry.simulators())
@@ -140,7 +140,7 @@ def test_words_that_do_not_fit(words: str, text: str, capsys: pytest.CaptureFixt
 
 def test_a_sample_has_no_slow_build(capsys: pytest.CaptureFixture[str]) -> None:
     """Check that --within leaves out listed mutants of a simulator that compiles slowly."""
-    slow = {m.id for m in mutants.read() if registry.get(m.sim).compiles_slowly}
+    slow = {m.id for m in listed_mutants.read() if registry.get(m.sim).compiles_slowly}
     assert main(["mutate", "--list", "--part", "rtl", "--within", "1"]) == 0
     shown = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
     assert slow

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cli import replay
-from scripts.cli.run import rerun
+from scripts.cli import replay, rerun
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunSpec
 from scripts.conftest import RECORD
 from scripts.farm.replay_run import write_history
-from scripts.record.database import History
+from scripts.history.database import History
 
 
 def test_a_replay_is_recorded_and_driven_again(
@@ -36,6 +35,6 @@ def test_a_replay_is_recorded_and_driven_again(
 
     monkeypatch.setattr(replay, "run", drive)
     asked = argparse.Namespace(id=str(one.id), waves=False, timeout=9.0)
-    assert rerun(asked) == 1
+    assert rerun.run(asked) == 1
     assert driven[0].capture == "my grads"
     assert (driven[0].transport, driven[0].timeout) == ("bulk", 9.0)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import yaml
 
-from scripts.cli import mutate, steps
-from scripts.cli import test as nf_test
+from scripts.cli import mutate, nightly, regress, steps
 from scripts.cli.main import main
-from scripts.cli.test import parts, seed_of
+from scripts.cli.nightly import parts
+from scripts.cli.test import STEPS, seed_of
 from scripts.common.paths import ROOT
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
@@ -51,7 +51,7 @@ def test_stages_side_by_side_keep_their_lines_together(capsys: pytest.CaptureFix
 def test_the_help_names_all_parts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", "--only", "nothing"]) == 2
     every = capsys.readouterr().err.strip(".\n").partition("there are: ")[2].split(", ")
-    assert tuple(dict.fromkeys(name.split()[0] for name in every)) == nf_test.STEPS
+    assert tuple(dict.fromkeys(name.split()[0] for name in every)) == STEPS
 
 
 def test_a_commit_has_one_seed() -> None:
@@ -97,7 +97,7 @@ def test_every_part_of_the_night_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     todo = {"red": python("raise SystemExit(1)"), "fuzz x": python(""), "fuzz y": python("")}
-    monkeypatch.setattr(nf_test, "parts", lambda *_: todo)
+    monkeypatch.setattr(nightly, "parts", lambda *_: todo)
     assert main(["nightly", "--seed", "3"]) == 1
     assert "FAIL red" in (out := capsys.readouterr().out)
     assert "===== 2 passed, 1 failed" in out
@@ -147,7 +147,7 @@ def results(folder: Path, changed: str = "") -> None:
     """
     from safetensors.numpy import save_file
 
-    for route in nf_test.ROUTES:
+    for route in regress.ROUTES:
         for who in ("verilator", "verilator-bulk", "icarus", "icarus-bulk"):
             name = f"{who}-{route}-step-000060.safetensors"
             values = np.arange(4, dtype=np.float32) + np.float32(name.startswith(changed or "-"))
@@ -155,20 +155,20 @@ def results(folder: Path, changed: str = "") -> None:
 
 
 def test_the_first_replay_builds_at_once_and_the_others_are_of_each_route() -> None:
-    both = nf_test.replays(["verilator", "icarus"], full=False)
+    both = regress.replays(["verilator", "icarus"], full=False)
     assert [(one.route, one.who) for one in both[:2]] == [
         ("layer-aware", "icarus"),
         ("layer-aware", "verilator"),
     ]
     on_verilator = {(one.route, one.transport) for one in both if one.sim == "verilator"}
-    assert len(on_verilator) == len(nf_test.ROUTES) * len(nf_test.TRANSPORTS)
+    assert len(on_verilator) == len(regress.ROUTES) * len(regress.TRANSPORTS)
     assert {one.route for one in both if one.sim == "icarus"} == {"layer-aware"}
-    full = nf_test.replays(["verilator", "icarus"], full=True)
+    full = regress.replays(["verilator", "icarus"], full=True)
     assert len(set(full)) == 2 * len(on_verilator)
-    assert nf_test.replays(["icarus"], full=False)[0].who == "icarus"
+    assert regress.replays(["icarus"], full=False)[0].who == "icarus"
     assert not both[0].quick
     assert not both[1].quick
-    assert nf_test.replays(["verilator"], full=False)[0].quick
+    assert regress.replays(["verilator"], full=False)[0].quick
 
 
 def test_the_report_has_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,14 +176,14 @@ def test_the_report_has_the_comparison(tmp_path: Path, monkeypatch: pytest.Monke
 
     Before, the report passed whatever the comparison said.
     """
-    monkeypatch.setattr(nf_test, "OUT", tmp_path)
+    monkeypatch.setattr(regress, "OUT", tmp_path)
     results(tmp_path)
-    step, record = nf_test.compare(nf_test.replays(["verilator", "icarus"], full=True))
+    step, record = regress.compare(regress.replays(["verilator", "icarus"], full=True))
     assert (step.returncode, step.passed, step.failed) == (0, 1, 0)
     assert (record.passed, record.kind, record.cause) == (True, None, "")
     assert record.sim == "verilator+icarus"
     results(tmp_path, changed="icarus-bulk-mix")
-    step, record = nf_test.compare(nf_test.replays(["verilator", "icarus"], full=True))
+    step, record = regress.compare(regress.replays(["verilator", "icarus"], full=True))
     assert (step.returncode, step.passed, step.failed) == (1, 0, 1)
     assert (record.passed, record.kind) == (False, FailureKind.MISMATCH)
     assert record.cause.startswith("mix: ")

@@ -26,13 +26,9 @@ from neuron_fabric.errors import say
 from neuron_fabric.monitor import log, page
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
-from scripts.cli.completion import add_sim
+from scripts.cli.options import add_sim
 from scripts.cli.serve import MODEL, RTL, served
-from scripts.common import process
-from scripts.common.arguments import up_to
-from scripts.common.errors import NfError
-from scripts.common.paths import BUILD, ROOT, shown, writable
-from scripts.report.train_targets import (
+from scripts.cli.train_check_goals import (
     CHECKS,
     Calibrated,
     CheckFindings,
@@ -40,6 +36,10 @@ from scripts.report.train_targets import (
     lines_of,
     missed,
 )
+from scripts.common import process
+from scripts.common.arguments import up_to
+from scripts.common.errors import NfError
+from scripts.common.paths import BUILD, ROOT, shown, writable
 
 ALL = "all"
 FOLDER = BUILD / "train-check"

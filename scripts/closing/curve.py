@@ -12,8 +12,8 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
+from scripts.common.terminal import many
 from scripts.report.chart import line_chart
-from scripts.report.outcome import many
 
 _TEMPLATE = Path(__file__).with_name("curve.html.j2").read_text(encoding="utf-8")
 SEVERAL = 3

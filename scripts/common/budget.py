@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budget of processor time in seconds, shared by all programs of one proof or one synthesis."""
+"""Budget of processor time in seconds for the programs of a proof, a synthesis or several."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -46,3 +47,22 @@ class Budget:
         done = process.run_logged(command, log, cwd=ROOT, more=more, timeout_s=left)
         self.used += done.seconds if done.used is None else done.used
         return done
+
+
+class SharedBudget:
+    """Budget of processor time in seconds, shared by several threads; ``used`` is spent."""
+
+    def __init__(self, effort_s: float) -> None:
+        self._most, self.used = effort_s, 0.0
+        self._lock = threading.Lock()
+
+    def left(self, limit_s: float) -> float:
+        """Return the seconds that a run with limit `limit_s` may use; 0 if less than 1 s."""
+        with self._lock:
+            left = min(limit_s, self._most - self.used)
+        return left if left >= 1.0 else 0.0
+
+    def take(self, seconds: float) -> None:
+        """Add spent seconds."""
+        with self._lock:
+            self.used += seconds

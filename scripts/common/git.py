@@ -12,11 +12,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
+from neuron_fabric.errors import say
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
+CHANGED = ", changed"
+"""Suffix of a commit if files of the checkout differ from it."""
 _KEPT = frozenset(
     {"GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
 )
@@ -83,6 +87,19 @@ def _first_error(written: bytes) -> str:
     lines = [line for line in written.decode(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
     return next(iter([*errors, *lines]), "").strip()
+
+
+def revision() -> str:
+    """Return the commit of the checkout, with a mark if files differ from it; empty without git. A
+    checkout that git refuses costs a line, not the command.
+    """
+    words = ("describe", "--always", "--abbrev=12", "--exclude=*", f"--dirty={CHANGED}")
+    try:
+        return text(*words).strip()
+    except GitError as error:
+        if (ROOT / ".git").exists():
+            say(f"nf: the commit is not recorded: {error}", file=sys.stderr)
+        return ""
 
 
 def files(root: Path = ROOT) -> list[Path]:

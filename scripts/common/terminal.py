@@ -48,6 +48,11 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def many(number: int, word: str) -> str:
+    """Return "1 hole", "2 holes"."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def wrapped(line: str, width: int) -> list[str]:
     """Break a line between words; a word that is longer than ``width`` stays whole.
 

@@ -13,7 +13,7 @@ from scripts.build import sources
 from scripts.build.filelist import read_filelist
 from scripts.common.errors import NfError
 from scripts.common.records import Edit, FailureKind
-from scripts.plan import mutants, testplan
+from scripts.plan import listed_mutants, testplan
 from scripts.plan.discover import TestCase, discover, select
 
 Write = Callable[[str, str], Path]
@@ -194,10 +194,10 @@ def test_mutants(write: Write, tests: list[TestCase]) -> None:
             caught_by: [assertion]
         """,
     )
-    (mutant,) = mutants.read(path)
+    (mutant,) = listed_mutants.read(path)
     assert mutant.caught_by == (FailureKind.ASSERTION,)
     plan = testplan.Plan({}, {"default": testplan.NamedBuild("", "t", "no.f")}, {})
-    lines = mutants.problems([mutant, mutant], plan, tests)
+    lines = listed_mutants.problems([mutant, mutant], plan, tests)
     assert any("no test test_x::gone" in line for line in lines)
     assert any("twice" in line for line in lines)
     assert any("no.f" in line for line in lines)

@@ -17,7 +17,6 @@ from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.conftest import git_by_somebody
 from scripts.plan import depends
-from scripts.report import invocation
 
 STRANGER = 12345
 
@@ -37,7 +36,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a repository and set it as the root of this checkout."""
     root = tmp_path / "checkout"
     repository(root)
-    for module in (depends, invocation, nf_test):
+    for module in (depends, git, nf_test):
         monkeypatch.setattr(module, "ROOT", root)
     monkeypatch.setattr(git.text, "__kwdefaults__", {"root": root})
     return root
@@ -138,7 +137,7 @@ def test_a_checkout_of_another_user(
         for name in (*folders, *names):
             os.chown(Path(place, name), STRANGER, STRANGER)
     commit = git.text("rev-parse", "HEAD").strip()
-    assert invocation.revision() == commit[:12]
+    assert git.revision() == commit[:12]
     assert nf_test.drawn_seed() == int(commit[:7], 16)
     (checkout / "a.txt").write_text("changed", encoding="utf-8")
     assert depends.changed_since("HEAD") == {checkout / "a.txt"}

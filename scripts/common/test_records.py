@@ -7,7 +7,7 @@ import ast
 
 import pytest
 
-from scripts.checks import tree
+from scripts.checks import tracked_files
 from scripts.common.paths import ROOT
 from scripts.common.records import BuildSpec, FailureKind, RunRecord, RunSpec, Verdict
 
@@ -31,8 +31,8 @@ def test_a_verdict_does_not_contradict_itself() -> None:
 
 def test_no_failure_is_turned_into_a_pass() -> None:
     """Check that no source calls `replace(.., passed=..)`, which could make a failure a pass."""
-    for path in tree.files(ROOT, ".py"):
-        if not tree.is_test(path):
+    for path in tracked_files.files(ROOT, ".py"):
+        if not tracked_files.is_test(path):
             for node in ast.walk(ast.parse(path.read_bytes())):
                 is_replace = isinstance(node, ast.Call) and ast.unparse(node.func) == "replace"
                 words = {word.arg for word in node.keywords} if is_replace else set()  # type: ignore[attr-defined]

@@ -22,15 +22,16 @@ from scripts.cli import main as cli
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec, Verdict
 from scripts.common.terminal import TextTable, clock, wrapped
-from scripts.farm import replay_run, schedule
-from scripts.farm.schedule import RunProgress
+from scripts.farm import replay_run
+from scripts.run import schedule
+from scripts.run.schedule import RunProgress
 
 FAKE = """
 import sys, time
 from neuron_fabric.errors import say
-from scripts.common import process, terminal
+from scripts.common import interrupt, terminal
 from scripts.common.records import *
-from scripts.farm.schedule import RunProgress, show
+from scripts.run.schedule import RunProgress, show
 
 PAUSE = float(sys.argv[1])
 build = BuildSpec("icarus", TOP, FILELIST)
@@ -46,7 +47,7 @@ def run(spec):
     rerun = ".venv/bin/nf run test_fake::two --sim icarus --build edge_crowded --seed 7"
     return RunRecord.of(spec, bad, seconds=PAUSE, rerun=rerun, log="build/runs/two/run.log")
 
-with terminal.installed(), process.ended_in_order():
+with terminal.installed(), interrupt.ended_in_order():
     say("nf: a fake run", file=sys.stderr)
     seconds = {spec.id: PAUSE for spec in specs}
     records = RunProgress(specs, 1, show, seconds, {build: None}).run(run)

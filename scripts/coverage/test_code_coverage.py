@@ -16,8 +16,8 @@ from scripts.common.records import RunRecord
 from scripts.coverage import code_coverage, code_waivers, rank
 from scripts.coverage.code_coverage import CodeCoverage, Hole, Share
 from scripts.coverage.code_waivers import CodeWaiver
+from scripts.coverage.conftest import key, run
 from scripts.coverage.merged import Merged, merge
-from scripts.coverage.synthetic import key, run
 
 Make = Callable[..., RunRecord]
 FILE = "hdl/common/nf_fifo.sv"

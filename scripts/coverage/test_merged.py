@@ -21,8 +21,8 @@ from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import RECORD
 from scripts.coverage import run_counts
+from scripts.coverage.conftest import key, run, text
 from scripts.coverage.merged import Merged, Merger, merge, read, write
-from scripts.coverage.synthetic import key, run, text
 from verif.coverage.cover_model import FUNCTIONAL
 
 Make = Callable[..., RunRecord]

@@ -19,7 +19,7 @@ from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, boxes, front, machines, pipeline, plots, runs
+from scripts.drawings import bits, boxes, front, pipeline, plots, runs, state_machines
 from scripts.drawings.sheet import Sheet
 
 COMMAND = "python -m scripts.drawings.draw"
@@ -44,7 +44,10 @@ SHEETS: dict[str, Callable[[], Sheet]] = {
     "docs/explain/epochs.svg": runs.epochs,
     "docs/explain/races.svg": runs.linearize,
     "docs/explain/ordered-sum.svg": runs.ordered,
-    **{f"docs/explain/{name}.svg": partial(machines.draw, name) for name in machines.MACHINES},
+    **{
+        f"docs/explain/{name}.svg": partial(state_machines.draw, name)
+        for name in state_machines.MACHINES
+    },
 }
 DRAWINGS: dict[str, Callable[[], str]] = {
     **{name: lambda make=make: make().svg() for name, make in SHEETS.items()},  # type: ignore[misc]

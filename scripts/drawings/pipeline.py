@@ -21,8 +21,9 @@ from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.common import data
 from scripts.common.errors import NfError
+from scripts.common.git import revision
 from scripts.drawings.sheet import INK, PALE, TINTS, Box, Sheet
-from scripts.report.invocation import moment, revision
+from scripts.report.invocation import moment
 
 FILE = Path(__file__).with_suffix(".json")
 ENGINE = "nf_controller.u_core.u_engine."

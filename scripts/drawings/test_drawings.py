@@ -17,7 +17,7 @@ from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.monitor.states import Mode as Job
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, boxes, draw, machines, pipeline, plots, runs
+from scripts.drawings import bits, boxes, draw, pipeline, plots, runs, state_machines
 from scripts.drawings.sheet import Box, Sheet
 from scripts.figures import baseline
 
@@ -168,12 +168,12 @@ LRSM = {  # section 9 of the link specification; the events are those of the RTL
 
 
 def test_transitions_of_the_link() -> None:
-    assert machines.lrsm().edges == LRSM
-    assert machines.lrsm().first == "LRSM_NORMAL"
-    assert list(machines.link_init().edges.values()) == [
+    assert state_machines.lrsm().edges == LRSM
+    assert state_machines.lrsm().first == "LRSM_NORMAL"
+    assert list(state_machines.link_init().edges.values()) == [
         *(["any_clean"], ["param_ready"], ["init_received"])
     ]
-    assert machines.rrsm().edges == {
+    assert state_machines.rrsm().edges == {
         ("RRSM_LLRACK", "RRSM_NORMAL"): ["discard || phy_drop", "ack_begun"],
         ("RRSM_NORMAL", "RRSM_LLRACK"): ["req_seen"],
     }
@@ -189,17 +189,17 @@ def test_a_transition_that_cannot_be_read() -> None:
     endcase
     state_q <= A;"""
     with pytest.raises(NfError, match="a form that cannot be read"):
-        machines.case_machine(text, ("A", "B"))
+        state_machines.case_machine(text, ("A", "B"))
     with pytest.raises(NfError, match="no case"):
-        machines.case_machine("", ())
+        state_machines.case_machine("", ())
 
 
 def test_a_state_without_a_place(tmp_path: Path) -> None:
-    file = tmp_path / "machines.toml"
-    text = machines.FILE.read_text(encoding="utf-8")
+    file = tmp_path / "state_machines.toml"
+    text = state_machines.FILE.read_text(encoding="utf-8")
     file.write_text(text.replace("LRSM_ABORT", "LRSM_HALT"), encoding="utf-8")
     with pytest.raises(NfError, match="different states: LRSM_ABORT, LRSM_HALT"):
-        machines.draw("lrsm", file)
+        state_machines.draw("lrsm", file)
 
 
 def test_transitions_of_a_job() -> None:
@@ -217,13 +217,13 @@ def test_transitions_of_a_job() -> None:
         for target in re.findall(r"[A-Z0-9_]{6,}", targets)
         if target in names and target != source
     }
-    met = set(machines.job().edges)
+    met = set(state_machines.job().edges)
     assert {edge for edge in met if edge[1] != Job.LOCKED_FP32} == wanted
     assert {edge[0] for edge in met - wanted} == {Job.LOWBIT, Job.PARTIAL, Job.RECOVERY}
 
 
 def test_every_signal_causes_a_transition() -> None:
-    job, region = machines.observed()
+    job, region = state_machines.observed()
     causes = {signal for one in (job, region) for why in one.values() for signal in why}
     assert causes == set(Signal)
 

@@ -32,15 +32,15 @@ from typing import TYPE_CHECKING, Any
 from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from neuron_fabric.errors import say
 from scripts.build.build_cache import build
-from scripts.common import process, run_folders
+from scripts.common import folder_locks, process
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, SIM_BUILDS, shown
 from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.coverage import run_counts
-from scripts.farm import bundle, remote
+from scripts.farm import bundle, worker_server
 from scripts.farm.bundle import Bundle
 from scripts.farm.work import CocotbRun, Work, not_run
-from scripts.run import evidence, reduction, simulate
+from scripts.run import run_folders, shrink_stimulus, simulate
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -76,7 +76,7 @@ class Farm:
         self.slots = slots
         self._client = client
         self._executor = client.get_executor(pure=False)
-        self.runs, self.builds = runs or run_folders.folder(RUNS), builds
+        self.runs, self.builds = runs or folder_locks.folder(RUNS), builds
         self._name = f"nf-{uuid.uuid4().hex[:8]}"
         self._plugins = [self._name]
         self._futures: set[Future[Any]] = set()
@@ -119,7 +119,7 @@ class Farm:
         try:
             request = {
                 "spec": spec.to_json(),
-                "versions": remote.versions(),
+                "versions": worker_server.versions(),
                 "inputs": inputs(spec),
                 "sources": self._sources(ROOT),
                 "root": "" if spec.build.root == ROOT else self._sources(spec.build.root),
@@ -203,7 +203,7 @@ class Farm:
     def _bring_back(self, spec: RunSpec, text: str, files: bytes, runs: Path) -> RunRecord:
         record = RunRecord.from_json(as_object(parse_json(text)))
         folder = runs / spec.id
-        evidence.empty(folder)
+        run_folders.empty(folder)
         bundle.unpack(files, folder)
         run_counts.adopt(folder)
 
@@ -232,7 +232,7 @@ def inputs(spec: RunSpec) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for variable, value in spec.env:
         is_file = os.path.isabs(value) and os.path.isfile(value)
-        if value and (variable == reduction.VARIABLE or is_file):
+        if value and (variable == shrink_stimulus.VARIABLE or is_file):
             try:
                 found[variable] = (Path(value).name, read_text(value))
             except (OSError, DataError) as error:

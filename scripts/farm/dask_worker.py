@@ -2,9 +2,9 @@
 """Code that runs inside a Dask worker.
 
 It is pickled by value, so it imports only Dask and `bundle`, which is pickled by value as well. The
-worker unpacks bundles below its own folder and passes each run to a server process (`remote.py` of
-the unpacked sources), one per thread, which is reused. If the worker dies, its servers read the end
-of their input and end every simulator.
+worker unpacks bundles below its own folder and passes each run to a server process
+(`worker_server.py` of the unpacked sources), one per thread, which is reused. If the worker dies,
+its servers read the end of their input and end every simulator.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
 def _start(sources: Path) -> subprocess.Popen[str]:
     with (sources / "remote.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "scripts.farm.remote"],
+            [sys.executable, "-m", "scripts.farm.worker_server"],
             cwd=sources,
             env=_environment(sources),
             stdin=subprocess.PIPE,

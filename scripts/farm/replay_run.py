@@ -17,7 +17,8 @@ from functools import partial
 from pathlib import Path
 
 from neuron_fabric.errors import say
-from scripts.common import process, secret_values, tool_environment
+from scripts.common import interrupt, process, secret_values, tool_environment
+from scripts.common.git import revision
 from scripts.common.paths import shown
 from scripts.common.records import (
     FILELIST,
@@ -32,10 +33,9 @@ from scripts.common.records import (
 )
 from scripts.common.terminal import Bars, clock
 from scripts.farm.cluster import connect
-from scripts.farm.pieces import Pieces
+from scripts.farm.replay_pieces import Pieces
+from scripts.history.database import Recorder
 from scripts.plan.testplan import with_dut
-from scripts.record.database import Recorder
-from scripts.report.invocation import revision
 from scripts.run.replay_simulators import (
     STIMULUS_BENCH,
     SignalTransport,
@@ -115,7 +115,7 @@ def run_replay(
         runner = Runner(replay, out, args.resume, hints, start, spread, progress)
         try:
             code = runner.run(sims, transport)
-        except (KeyboardInterrupt, process.Terminated):
+        except (KeyboardInterrupt, interrupt.Terminated):
             if out is not None and replay.options.bulk:
                 todo = "go on with the same command and --resume"
                 say(f"nf replay: all returned lines are kept; {todo}", file=sys.stderr)

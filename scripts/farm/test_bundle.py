@@ -137,7 +137,7 @@ def test_a_folder_on_the_way_that_became_a_link_is_not_followed(tmp_path: Path) 
 
 def test_sources_without_git(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "tree"
-    code = ("scripts/record/cause_key.py",)
+    code = ("scripts/common/cause_key.py",)
     tree_of(root, *TRACKED, *SOURCES, *PRIVATE, *code, "build/x.py", "hdl/a.pyc")
     (root / "pyproject.toml").write_text("", encoding="utf-8")
     found = sent(bundle.of_sources(root), tmp_path / "there")

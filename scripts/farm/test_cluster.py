@@ -28,8 +28,9 @@ from neuron_fabric.data import read_object
 from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.conftest import QUICK, Toy
-from scripts.farm import bundle, cluster, schedule
+from scripts.farm import bundle, cluster
 from scripts.farm.work import CocotbRun
+from scripts.run import schedule
 
 RUNS = 30
 ON_DASK = [

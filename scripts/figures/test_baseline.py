@@ -9,8 +9,8 @@ import pytest
 
 from scripts.cli.main import make_parser
 from scripts.common.errors import OptionError
-from scripts.figures import baseline, command, synth_figure, traffic_figure
-from scripts.figures.command import FIGURES
+from scripts.figures import baseline, figures_command, synth_figure, traffic_figure
+from scripts.figures.figures_command import FIGURES
 from scripts.figures.result_file import FigureResult
 
 ACCEPTED = {"area: LUTs": 1000.0, "clock: MHz": 60.0}
@@ -78,7 +78,7 @@ def test_values_that_mean_another_thing_are_not_compared(
 
     def measured(*more: str) -> int:
         args = make_parser("measure figures").parse_args([*words, *more])
-        return command.run_one("traffic", FIGURES["traffic"], args, folder=tmp_path)
+        return figures_command.run_one("traffic", FIGURES["traffic"], args, folder=tmp_path)
 
     assert measured() == 0
     assert "not compared, the baseline is of another --workers" in capsys.readouterr().out

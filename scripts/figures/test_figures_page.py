@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from scripts.figures import baseline, command, result_file
+from scripts.figures import baseline, figures_command, result_file
 from scripts.figures.result_file import Column, FigureResult, Line, Measured, Plot, Table
 
 POINTS = ((100.0, 4.0), (200.0, 2.0), (600.0, 1.0))
@@ -57,7 +57,7 @@ class Texts(HTMLParser):
 
 def test_page_shows_the_result() -> None:
     """Check that the page shows the values of a result, and names slipped and missing figures."""
-    html = command.page([RESULT], ACCEPTED, 1234.5)
+    html = figures_command.page([RESULT], ACCEPTED, 1234.5)
     page = Texts(html)
     assert "1,234 s for all of it, at commit abc." in page.texts
     for text in (RESULT.command, "abc", "a & b", "3.2", "-", "banks", "<b>as it is</b>"):
@@ -68,14 +68,14 @@ def test_page_shows_the_result() -> None:
     assert page.attributes.isdisjoint({"src", "onclick"})
     assert not re.search(r"https?://", html)
     other = dataclasses.replace(RESULT, figure="other", revision="def, changed")
-    both = Texts(command.page([RESULT, other], ACCEPTED))
+    both = Texts(figures_command.page([RESULT, other], ACCEPTED))
     assert "Not one commit: measure again." in both.texts
     assert "Not one commit: measure again." not in page.texts
 
 
 def test_the_page_has_no_number_of_its_own() -> None:
     """Check that the template has no digit in its text: all numbers are from result files."""
-    template = Path(command.__file__).with_name("figures_page.html.j2").read_text("utf-8")
+    template = Path(figures_command.__file__).with_name("figures_page.html.j2").read_text("utf-8")
     for what in (r"<style>.*?</style>", r"\{[{%#].*?[}%#]\}", r"<[^>]*>"):
         template = re.sub(what, "", template, flags=re.DOTALL)
     assert not re.search(r"\d", template)
@@ -86,13 +86,13 @@ def test_pictures_of_plots() -> None:
 
     On a logarithmic axis each value has a tick.
     """
-    texts = Texts(command.picture(PLOT)).texts
+    texts = Texts(figures_command.picture(PLOT)).texts
     assert {PLOT.x, PLOT.y, "one <a>, two", "a formula"} <= set(texts)
-    assert command.picture(PLOT) == command.picture(PLOT)
+    assert figures_command.picture(PLOT) == figures_command.picture(PLOT)
     powers = Plot("p", "x", "y", (Line("l", ((1.0, 1.0), (4.0, 1.0), (64.0, -1.0))),))
-    assert {"1", "4", "64"} <= set(Texts(command.picture(powers)).texts)
+    assert {"1", "4", "64"} <= set(Texts(figures_command.picture(powers)).texts)
     with pytest.raises(ValueError, match="no point"):
-        command.picture(Plot("p", "x", "y", ()))
+        figures_command.picture(Plot("p", "x", "y", ()))
 
 
 def drawn(*values: float) -> ModuleType:
@@ -110,7 +110,7 @@ def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     Figures slip, the commit changes between and during runs, and one figure has no baseline.
     """
     now = ["one"]
-    for module in (command, result_file):
+    for module in (figures_command, result_file):
         monkeypatch.setattr(module, "revision", lambda: now[0])
     monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
     figures: dict[str, ModuleType] = {}
@@ -119,22 +119,26 @@ def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         figures[name] = drawn(*values)
     html = tmp_path / "page.html"
     args = argparse.Namespace(html=str(html), accept=False)
-    assert command.run_all(figures, args, tmp_path) == 0
+    assert figures_command.run_all(figures, args, tmp_path) == 0
     now[0] = "one, changed"
-    assert command.run_all(figures, args, tmp_path) == 1  # 4 for 1
+    assert figures_command.run_all(figures, args, tmp_path) == 1  # 4 for 1
     now[0] = "two"
-    assert command.run_all(figures, args, tmp_path) == 1
+    assert figures_command.run_all(figures, args, tmp_path) == 1
     assert "slipped: clocks: 1.5, accepted 1" in Texts(html.read_text(encoding="utf-8")).texts
     monkeypatch.chdir(tmp_path)
     args.html = "new/page.html"  # as it is typed, into the folder that the results make
     figures = {name: drawn(1.0) for name in figures}
-    assert command.run_all(figures, args, tmp_path / "new") == 0
+    assert figures_command.run_all(figures, args, tmp_path / "new") == 0
     assert (tmp_path / "new/page.html").exists()
 
 
 def test_the_page_has_a_place() -> None:
     """Check that `nf measure figures all --html` without a file uses the default file."""
     parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    for words, file in (([], command.PAGE), (["--html"], command.PAGE), (["--html", "a"], "a")):
+    figures_command.add_arguments(parser)
+    for words, file in (
+        ([], figures_command.PAGE),
+        (["--html"], figures_command.PAGE),
+        (["--html", "a"], "a"),
+    ):
         assert parser.parse_args(["all", *words]).html == str(file)

@@ -4,28 +4,27 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pytest
 
 from neuron_fabric.data import DataError
-from scripts.build import native_yosys, yosys
+from scripts.build import native_yosys, nextpnr, yosys
+from scripts.build.nextpnr import PlacedDesign
 from scripts.build.yosys import Mapped
 from scripts.cli.main import make_parser
 from scripts.common import process
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
-from scripts.figures import baseline, synth_figure
+from scripts.figures import baseline, earlier_rtl, synth_figure
 from scripts.figures.result_file import Cell, Measured, Table
-from scripts.figures.synth_figure import Route
 
 LOW_BIT = "low-bit datapath"
 FIRST = "low-bit datapath without integer sums"
 ENGINE = "engine, 128 columns, 16 slots"
 EARLIER_ENGINE = "engine of 5293eb9, 128 columns, 16 slots"
 EARLIER_COMMIT = synth_figure.DESIGNS[EARLIER_ENGINE].commit
-ROUTE = Route(60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0, 7.0, ("u_a.sum[1]",))
+ROUTE = PlacedDesign(60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0, 7.0, ("u_a.sum[1]",))
 
 
 def mapped(top: str, modules: dict[str, dict[str, int]], depth: dict[str, int]) -> Mapped:
@@ -112,11 +111,11 @@ def test_tables_of_a_whole_by_hand() -> None:
 def test_what_is_not_routed_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the reason for a missing clock rate: the design fits, or has a LUT too many."""
     Tools(monkeypatch, 10.0)
-    monkeypatch.setattr(synth_figure, "LUTS", 1)
+    monkeypatch.setattr(nextpnr, "LUTS", 1)
     name = synth_figure.PLAIN
     [told] = run("--only", name).left_out
     assert told.startswith(f"{name}: no Fmax; 1 LUTs, of which the part has 1: it fits, and ")
-    monkeypatch.setattr(synth_figure, "LUTS", 0)
+    monkeypatch.setattr(nextpnr, "LUTS", 0)
     assert run("--only", name).left_out[0].endswith("the part has 0: it does not fit")
 
 
@@ -124,15 +123,15 @@ def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatc
     """Check that a clone without an earlier commit measures the rest, and leaves its goal open."""
 
     def gone(commit: str) -> str:
-        raise synth_figure.NotHere(f"commit {commit} is not in this clone")
+        raise earlier_rtl.NotHere(f"commit {commit} is not in this clone")
 
     Tools(monkeypatch, 10.0)
-    monkeypatch.setattr(synth_figure, "filelist_at", gone)
+    monkeypatch.setattr(earlier_rtl, "filelist_at", gone)
     found = run("--only", "128 columns")
     name = f"{EARLIER_ENGINE}, ECP5 for short paths"
     wanted = f"{name}: commit {EARLIER_COMMIT} is not in this clone"
     assert wanted in found.left_out
-    monkeypatch.setattr(synth_figure, "filelist_at", lambda commit: f"at-{commit}.f")
+    monkeypatch.setattr(earlier_rtl, "filelist_at", lambda commit: f"at-{commit}.f")
     measured = run("--only", "128 columns")
     assert measured.followed == found.followed  # so nothing of the baseline is missed
     assert len(measured.tables[0].rows) == len(found.tables[0].rows) == 1
@@ -146,9 +145,9 @@ class Tools:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         self.seconds, self.kept, self.limits = seconds, False, list[float]()
         monkeypatch.setattr(yosys, "synthesize", self._synthesize)
-        monkeypatch.setattr(synth_figure, "route", self._route)
-        monkeypatch.setattr(synth_figure, "installed", lambda: True)
-        monkeypatch.setattr(synth_figure, "filelist_at", lambda commit: f"at-{commit}.f")
+        monkeypatch.setattr(nextpnr, "route", self._route)
+        monkeypatch.setattr(nextpnr, "installed", lambda: True)
+        monkeypatch.setattr(earlier_rtl, "filelist_at", lambda commit: f"at-{commit}.f")
 
     def _synthesize(self, top: str, _list: str, target: str, **options: object) -> Mapped:
         effort_s, sliced = options["effort_s"], options["edits"] == (synth_figure.SLICED,)
@@ -162,9 +161,9 @@ class Tools:
             mapped(top, {top: {"LUT4": 1}}, {}), seconds=self.seconds, fresh=not self.kept
         )
 
-    def _route(self, _design: Mapped, effort_s: float) -> synth_figure.Ended:
+    def _route(self, _design: Mapped, effort_s: float) -> nextpnr.Ended:
         self.limits.append(effort_s)
-        return synth_figure.Ended(ROUTE, "", self.seconds)
+        return nextpnr.Ended(ROUTE, "", self.seconds)
 
 
 def run(*words: str) -> Measured:
@@ -186,57 +185,6 @@ def test_a_run_ends_when_its_processor_time_is_gone(monkeypatch: pytest.MonkeyPa
     assert found.followed[f"{LOW_BIT}, ECP5: LUTs"] == 1
     assert found.followed[f"{LOW_BIT}, ECP5 for area: LUTs"] == synth_figure.SLICES
     assert f"{synth_figure.FP32}, ECP5: Fmax, MHz" not in found.followed
-
-
-def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that a refusal or time-out of nextpnr is reported; only a refusal is cached."""
-    ended = [process.Finished(1, False, 9.0, 2.0), process.Finished(-9, True, 9.0, 30.0)]
-    monkeypatch.setattr(process, "run_logged", lambda *_, **__: ended[0])
-    monkeypatch.setattr(yosys, "FOLDER", tmp_path)
-    design = dataclasses.replace(WHOLE, key="one", name="a")
-    assert synth_figure.route(design) == synth_figure.Ended(None, synth_figure.NO_PLACE, 2.0)
-    assert synth_figure.route(design) == synth_figure.Ended(None, synth_figure.NO_PLACE)
-    del ended[0]
-    late = synth_figure.route(dataclasses.replace(design, key="another"), 30.0)
-    assert (late.route, late.seconds) == (None, 30.0)
-    assert late.lacks == "no Fmax: nextpnr took more than 30 s of processor time"
-
-
-def step(kind: str, delay: float, cell: str) -> dict[str, object]:
-    """Return a step of a path in the form of nextpnr's report."""
-    return {"type": kind, "delay": delay, "from": {"cell": cell}, "to": {"cell": f"to_{cell}"}}
-
-
-def report(achieved: dict[str, float], clock: str = "b") -> str:
-    """Return the JSON text of a nextpnr report with one path of a clock."""
-    path = [
-        step("clk-to-q", 0.5, "q_TRELLIS_FF_Q_3"),
-        {**step("routing", 1.5, "q_TRELLIS_FF_Q_3"), "net": "u_x.less_LUT4_Z_A[1]"},
-        step("logic", 0.25, "u_x.less_LUT4_Z"),
-        {**step("routing", 2.0, "u_x.less_LUT4_Z"), "net": "u_x.sum"},
-        step("setup", 0.0, "line_TRELLIS_FF_Q"),
-    ]
-    clocks = {name: {"achieved": mhz, "constraint": 12.0} for name, mhz in achieved.items()}
-    edge = f"posedge {clock}"
-    return json.dumps(
-        {"fmax": clocks, "critical_paths": [{"from": edge, "to": edge, "path": path}]}
-    )
-
-
-def test_report_of_place_and_route(tmp_path: Path) -> None:
-    written = tmp_path / "report.json"
-    written.write_text(report({"clk": 90.0, "b": 61.5}), encoding="utf-8")
-    want = Route(61.5, "q", "to_line", 1, 0.75, 3.5, signals=("u_x.sum",))
-    assert synth_figure.slowest(written) == want
-    for text in (
-        '{"fmax": {}}',
-        report({"clk": 61.5, "b": 90.0}),  # no path of its slowest clock
-        report({"b": 61.5}).replace('"delay": 1.5', '"delay": "long"'),
-        json.dumps({**json.loads(report({"b": 61.5})), "critical_paths": []}),
-    ):
-        written.write_text(text, encoding="utf-8")
-        with pytest.raises(DataError):
-            synth_figure.slowest(written)
 
 
 def test_what_is_the_same_is_not_mapped_again(

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scripts.benchmarks.miss_loads import run_block, write_block
+from scripts.benchmarks.bulk_loads import run_block, write_block
 from scripts.build import bulk_build
 from scripts.figures import baseline, timing_figure
 from scripts.figures.timing_figure import (

@@ -25,7 +25,7 @@ from models.parameters import DeviceParams
 from models.regions import SUM16_SELECTOR, RegionConfig
 from models.register_map import REG_MAP
 from neuron_fabric.errors import telling
-from scripts.benchmarks.miss_loads import commit, read_block, run_block, write_block
+from scripts.benchmarks.bulk_loads import commit, read_block, run_block, write_block
 from scripts.build import bulk_build, registry
 from scripts.common.errors import OptionError
 from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up

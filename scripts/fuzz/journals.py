@@ -31,7 +31,7 @@ from neuron_fabric.capture.layout import MANIFEST
 from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.data import parse_json
 from neuron_fabric.errors import say
-from scripts.fuzz import setup
+from scripts.fuzz import case_files
 from verif.conftest import BulkModel, expected_outputs, nf_replay
 
 SHARDS = 3
@@ -97,7 +97,7 @@ def case(seed: int, folder: Path, journals: Journals) -> str:
             data = rng.choice(MIXTURES)(rng, data, rng.choice(others))
         (place / journal_name(part)).write_bytes(data)
         if rng.random() < 0.2:
-            setup.damage(place, rng, journal_name(part), rng.choice(DAMAGE))
+            case_files.damage(place, rng, journal_name(part), rng.choice(DAMAGE))
     if rng.random() < 0.25:
         _change(rng, capture)
     if rng.random() < 0.05:
@@ -155,7 +155,7 @@ def check(out: Path, capture: Path, words: Sequence[str]) -> None:
 
 
 DAMAGE = ("flip", "cut", "append", "zeros", "swap", "twice", "garbage", "empty")
-"""Kinds of damage of `setup.damage` to a journal."""
+"""Kinds of damage of `case_files.damage` to a journal."""
 
 
 def _head_of_another(_rng: random.Random, data: bytes, other: bytes) -> bytes:
@@ -191,9 +191,9 @@ def _change(rng: random.Random, capture: Path) -> None:
         paths[0].write_bytes(second)
         paths[1].write_bytes(first)
     elif how == "manifest":
-        setup.damage(capture, rng, MANIFEST, "flip")
+        case_files.damage(capture, rng, MANIFEST, "flip")
     else:
-        setup.damage(capture, rng, str(rng.choice(files)), how)
+        case_files.damage(capture, rng, str(rng.choice(files)), how)
 
 
 def run(cases: int, seed: int, folder: Path) -> Counter[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scripts.fuzz import setup
+from scripts.fuzz import case_files
+from scripts.fuzz.case_files import OUT, REPLAY, undamaged
 from scripts.fuzz.fuzz_case import WORDS, FuzzCase, group
-from scripts.fuzz.setup import OUT, REPLAY, undamaged
 from scripts.fuzz.test_files import TRACE, words
 
 NAMES = {
@@ -62,10 +62,10 @@ REFUSED = ("measure", "serve", "capture -")
 
 def everything(folder: Path) -> None:
     """Write the files that the command lines of `OPTIONS` name."""
-    setup.capture(folder)
-    setup.history(folder)
-    setup.text(folder, "s.py", "pass\n")
-    setup.text(folder, "t", TRACE)
+    case_files.capture(folder)
+    case_files.history(folder)
+    case_files.text(folder, "s.py", "pass\n")
+    case_files.text(folder, "t", TRACE)
 
 
 @group(
@@ -97,7 +97,7 @@ def test_words(case: FuzzCase, line: str, word: str) -> None:
 )
 def test_parameters(case: FuzzCase, transport: str, parameter: str) -> None:
     """A parameter with which the design would not start is refused before it is built."""
-    setup.capture(case.folder)
+    case_files.capture(case.folder)
     case.run(*SIM, "--transport", transport, "--param", parameter, exit=[2])
 
 
@@ -117,7 +117,7 @@ def test_words_joined(case: FuzzCase, option: str, word: str) -> None:
 @group("bad input", take=14, word=WORDS)
 def test_route_globs(case: FuzzCase, word: str) -> None:
     """Any pattern of tensor names is accepted or refused, also a slow one in other matchers."""
-    setup.capture(case.folder)
+    case_files.capture(case.folder)
     case.run(*SIM, "--transport", "bulk", "--route", f"{word}=G_BINARY", build=True)
 
 
@@ -148,7 +148,7 @@ def test_build_place(case: FuzzCase, word: str, verb: str) -> None:
 )
 def test_temporary_place(case: FuzzCase, word: str) -> None:
     """A TMPDIR that does not exist or cannot be written leads to a refusal or to right tensors."""
-    setup.capture(case.folder)
+    case_files.capture(case.folder)
     same = {OUT: undamaged()}
     case.run(*REPLAY, "--out", OUT, build=True, same=same, env={"TMPDIR": word})
 
@@ -156,14 +156,14 @@ def test_temporary_place(case: FuzzCase, word: str) -> None:
 @group("fault", locale=["POSIX", "C", "de_DE.ISO-8859-1", "nonsense"])
 def test_locale(case: FuzzCase, locale: str) -> None:
     """A capture whose name has characters beyond ASCII is read in any locale."""
-    setup.capture(case.folder, "größe")
+    case_files.capture(case.folder, "größe")
     case.run("capture", "check", "größe", exit=[0], env={"LC_ALL": locale})
 
 
 @group("hostile", to=NAMES, transport=["signal", "bulk"])
 def test_names(case: FuzzCase, to: str, transport: str) -> None:
     """A capture is replayed whatever characters special to terminal, shell or make its name has."""
-    setup.capture(case.folder, to)
+    case_files.capture(case.folder, to)
     replay = ("replay", f"./{to}", "--sim", "icarus", "--transport", transport)
     case.run(*replay, build=True, exit=[0])
 
@@ -171,7 +171,7 @@ def test_names(case: FuzzCase, to: str, transport: str) -> None:
 @group("hostile", to=OUTPUTS)
 def test_out_names(case: FuzzCase, to: str) -> None:
     """A name of a result that cannot be written is refused before anything is driven."""
-    setup.capture(case.folder)
+    case_files.capture(case.folder)
     (case.folder / "folder").mkdir()
     case.run(*REPLAY, f"--out={to}", build=True)
 
@@ -179,5 +179,5 @@ def test_out_names(case: FuzzCase, to: str) -> None:
 @group("bad input", word={name: WORDS[name] for name in ("long", "longer")})
 def test_out_long(case: FuzzCase, word: str) -> None:
     """A name of a result that is too long is refused before anything is driven."""
-    setup.capture(case.folder)
+    case_files.capture(case.folder)
     case.run(*REPLAY, f"--out={word}", build=True, exit=[2], says="at most")

@@ -16,8 +16,8 @@ from pathlib import Path
 from scripts.build.filelist import FileList
 from scripts.common import process, tool_versions
 from scripts.common.paths import ROOT, shown
-from scripts.mutation.mutant import SourceMutant
 from scripts.mutation.mutant_outcome import FOLDER
+from scripts.mutation.source_mutant import SourceMutant
 
 PROOFS = FOLDER / "proofs"
 LIMIT_S = 30.0

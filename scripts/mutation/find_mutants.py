@@ -22,7 +22,7 @@ import pyslang.ast as ast
 
 from scripts.build import slang
 from scripts.build.filelist import FileList, no_design
-from scripts.mutation.mutant import Part, SourceMutant, numbered
+from scripts.mutation.source_mutant import Part, SourceMutant, numbered
 from scripts.plan import testplan
 
 _NO_MODULE = "nf_wave_pkg"

@@ -22,7 +22,7 @@ from neuron_fabric.typed import typed
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
-from scripts.mutation.mutant import SourceMutant
+from scripts.mutation.source_mutant import SourceMutant
 from scripts.report.mutation import Living, Mutation, Score
 
 FOLDER = BUILD / "mutation"

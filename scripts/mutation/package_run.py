@@ -18,7 +18,7 @@ from pathlib import Path
 
 from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
-from scripts.common import paths, process, run_folders
+from scripts.common import folder_locks, paths, process
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import Edit
@@ -64,9 +64,9 @@ def run(chosen: Sequence[PackageMutant], jobs: int, within: float | None = None)
         NfError: A case fails or is skipped without a mutant (only checked without `within`).
     """
     begin = time.monotonic()
-    run_folders.tree()
+    folder_locks.tree()
     paths.writable(RUNS)
-    folder = run_folders.folder(RUNS)
+    folder = folder_locks.folder(RUNS)
     folder.mkdir(parents=True, exist_ok=True)
     judged: list[Judged] = []
 

@@ -35,10 +35,10 @@ from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import VARIANTS
 from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
-from scripts.farm.schedule import Runner, run_all
-from scripts.mutation.mutant import SourceMutant
 from scripts.mutation.mutant_outcome import MutantOutcome, State, Store
+from scripts.mutation.source_mutant import SourceMutant
 from scripts.plan.depends import Dependencies
+from scripts.run.schedule import Runner, run_all
 
 KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, FailureKind.TIME_OUT)
 # A run that uses so many times its processor time without a mutant, and some seconds, hangs.

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
 from scripts.mutation import package_run
-from scripts.plan import mutants, package_mutants
+from scripts.plan import listed_mutants, package_mutants
 from scripts.plan.package_mutants import PackageMutant
 
 FILE = "neuron_fabric/printable.py"
@@ -30,7 +30,7 @@ def mutant(new: str, test: str) -> PackageMutant:
 
 def test_the_list_can_be_run() -> None:
     assert len(LISTED) >= 25
-    assert package_mutants.problems(LISTED, [one.id for one in mutants.read()]) == []
+    assert package_mutants.problems(LISTED, [one.id for one in listed_mutants.read()]) == []
 
 
 def test_what_counts_as_caught(
@@ -41,7 +41,7 @@ def test_what_counts_as_caught(
     One that passes, or that cannot be collected, has not; cases must pass without a mutant.
     """
     monkeypatch.setattr(package_run, "RUNS", tmp_path)
-    monkeypatch.setattr(run_folders, "folder", lambda path: path)
+    monkeypatch.setattr(folder_locks, "folder", lambda path: path)
     [real] = [one for one in LISTED if one.id == "sixty-five-workers"]
     assert package_run.run([real], 1, within=60) == 0
     assert "1 of 1 cases caught" in capsys.readouterr().out

@@ -17,8 +17,8 @@ from scripts.build.build_cache import STAMP, build_directory, earlier_seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import SIM_BUILDS
 from scripts.common.records import BuildSpec, RunSpec
+from scripts.history.database import History, Key, keys_of
 from scripts.plan.depends import Dependencies
-from scripts.record.database import History, Key, keys_of
 
 
 class Reason(IntEnum):

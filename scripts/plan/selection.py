@@ -17,11 +17,11 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.records import Dut, RunSpec
+from scripts.history.database import History, Key, keys_of
 from scripts.plan import depends, testplan
 from scripts.plan.discover import TestCase, discover, select
 from scripts.plan.run_order import Memory, fingerprints
 from scripts.plan.testplan import Options, Plan, Suite
-from scripts.record.database import History, Key, keys_of
 
 REPEAT = "repeat"  # --seed repeat
 STIMULUS = ("NF_WEIGHTS", "NF_SCENARIO")  # of scenario tests

@@ -13,13 +13,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scripts.checks import audit
+from scripts.checks import traceability
 from scripts.common.errors import NfError
-from scripts.coverage import code_waivers
+from scripts.coverage import code_waivers, functional_coverage
 from scripts.mutation import mutant_outcome
-from scripts.plan import mutants, package_mutants, testplan
+from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase
-from scripts.report import functional
 from verif.coverage.cover_model import CoverModel
 
 TESTS = [TestCase("verif.tests.test_x", "one", "", cases=("one",))]
@@ -37,12 +36,12 @@ def _plan(folder: Path) -> None:
 
 
 def _mutants(folder: Path) -> None:
-    found = mutants.read(folder)
+    found = listed_mutants.read(folder)
     plan = testplan.Plan({}, {"default": testplan.NamedBuild("", "t", "no.f")}, {})
-    mutants.problems(found, plan, TESTS)
-    mutants.watchers(found, {})
+    listed_mutants.problems(found, plan, TESTS)
+    listed_mutants.watchers(found, {})
     for mutant in found:
-        mutants.runs_of(mutant, plan)
+        listed_mutants.runs_of(mutant, plan)
 
 
 def _first(folder: Path) -> Path:
@@ -52,7 +51,7 @@ def _first(folder: Path) -> Path:
 def _audit(folder: Path) -> None:
     (folder / "verif").mkdir(exist_ok=True)
     _first(folder).rename(folder / "verif" / "audit.yaml")
-    audit.read(folder)
+    traceability.read(folder)
 
 
 # The reader of each kind of file; there is a complete one of each in the YAML file of this test.
@@ -60,8 +59,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "suites": _plan,
     "mutants": _mutants,
     "package mutants": lambda folder: package_mutants.problems(package_mutants.read(folder)),
-    "waivers": lambda folder: functional.problems(
-        functional.read_waivers(_first(folder)), CoverModel()
+    "waivers": lambda folder: functional_coverage.problems(
+        functional_coverage.read_waivers(_first(folder)), CoverModel()
     ),
     "mutation waivers": lambda folder: mutant_outcome.read_waivers(_first(folder)),
     "code waivers": lambda folder: code_waivers.problems(code_waivers.read(_first(folder))),

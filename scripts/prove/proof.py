@@ -16,7 +16,7 @@ from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import SOLVER, BuildSpec, Dut, Edit, RunSpec
-from scripts.plan import mutants as by_hand
+from scripts.plan import listed_mutants
 
 FOLDER = ROOT / "hdl" / "formal"
 FILELIST = "hdl/formal/nf_formal.f"
@@ -138,7 +138,7 @@ def mutants() -> list[Broken]:
     Raises:
         NfError: `verif/mutants` has no mutant of that name.
     """
-    simulated = {mutant.id: mutant for mutant in by_hand.read()}
+    simulated = {mutant.id: mutant for mutant in listed_mutants.read()}
     out: list[Broken] = []
     for one in data.load_list(FOLDER / "mutants.yaml", "proof_mutants", Broken):
         if one.of and one.of not in simulated:

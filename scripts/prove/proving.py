@@ -19,7 +19,7 @@ from scripts.common.paths import shown
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Verdict
 from scripts.prove import counterexample, crc_matrix, float_adder, model, smtbmc, unrolled
 from scripts.prove.proof import BITWUZLA, Method, Proof
-from scripts.run import evidence, simulate
+from scripts.run import run_folders, simulate
 
 
 @dataclass
@@ -71,7 +71,7 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
         spec = replace(spec, build_name=shown_as)
     folder = runs / spec.id
     start, budget = time.monotonic(), Budget(proof.timeout)
-    evidence.empty(folder)
+    run_folders.empty(folder)
     try:
         found = _TRIES[proof.method](proof, folder, budget)
     except UsedUp as error:
@@ -92,7 +92,7 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
 def not_tried(spec: RunSpec, cause: str, runs: Path) -> RunRecord:
     """Write and return the record of a proof that could not be executed, for the given cause."""
     folder = runs / spec.id
-    evidence.empty(folder)
+    run_folders.empty(folder)
     return _record(spec, folder, ProofOutcome().red(FailureKind.INFRASTRUCTURE, cause))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts.build import registry
-from scripts.common import process, run_folders
+from scripts.common import folder_locks, process
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
 from scripts.common.records import Edit, FailureKind
@@ -30,7 +30,7 @@ def folder() -> Iterator[Path]:
     """
     if not BUILD.is_relative_to(ROOT):
         pytest.skip("NF_BUILD is outside of the repository")
-    yield run_folders.folder(BUILD / "prove") / "pytest"
+    yield folder_locks.folder(BUILD / "prove") / "pytest"
     process.resume()
 
 

@@ -6,19 +6,14 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.common import git, secret_values, tool_versions
-from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
 
-CHANGED = ", changed"
-"""Suffix of a commit if files of the checkout differ from it."""
 _PACKAGES = ("cocotb", "pyuvm", "numpy")
 
 
@@ -52,7 +47,7 @@ def describe(
         seconds=round(seconds, 3),
         expected=max(1, len(records)) if expected is None else expected,
         host=f"{platform.node()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        revision=revision(),
+        revision=git.revision(),
         tools=tools(),
         seeds=tuple(sorted({record.seed for record in records})),
     )
@@ -62,19 +57,6 @@ def moment(seconds: float) -> str:
     """Convert seconds since 1970 (time.time()) to ISO 8601 with the zone of this machine."""
     when = datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone()
     return when.isoformat(timespec="seconds")
-
-
-def revision() -> str:
-    """Return the commit of the checkout, with a mark if files differ from it; empty without git. A
-    checkout that git refuses costs a line, not the command.
-    """
-    words = ("describe", "--always", "--abbrev=12", "--exclude=*", f"--dirty={CHANGED}")
-    try:
-        return git.text(*words).strip()
-    except git.GitError as error:
-        if (ROOT / ".git").exists():
-            say(f"nf: the commit is not recorded: {error}", file=sys.stderr)
-        return ""
 
 
 def tools() -> tuple[tuple[str, str], ...]:

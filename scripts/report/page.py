@@ -18,10 +18,12 @@ from urllib.parse import quote
 
 from scripts.common.paths import ROOT
 from scripts.common.records import FailureKind, RunRecord
+from scripts.coverage import functional_coverage
 from scripts.coverage.places import KINDS
-from scripts.report import functional, run_figures, source_page, trend
-from scripts.report.document import Report
-from scripts.report.outcome import Outcome, all_results, buckets, of_record
+from scripts.report import metrics, source_page, trend
+from scripts.report.failure_causes import buckets
+from scripts.report.json_file import Report
+from scripts.report.outcome import Outcome, all_results, of_record
 from scripts.report.picture import Picture
 from scripts.report.templates import render, source
 
@@ -56,7 +58,7 @@ def text(report: Report, folder: Path, picture: Picture | str | None = None) -> 
         "page.html.j2",
         link=lambda path: link(str(path), folder),
         sign=lambda outcome: f"{_SIGNS[outcome]} {outcome}",
-        others=functional.others,
+        others=functional_coverage.others,
         span=span,
         report=report,
         picture=picture,
@@ -71,7 +73,7 @@ def text(report: Report, folder: Path, picture: Picture | str | None = None) -> 
         end_of=log_end,
         FailureKind=FailureKind,
         trend=points,
-        figures=run_figures.lines(report.records),
+        figures=metrics.lines(report.records),
         sims=sorted({str(record.sim) for record in report.records}),
         kinds=KINDS,
         source_page=source_page.NAME,

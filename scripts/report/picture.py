@@ -18,9 +18,9 @@ import numpy.typing as npt
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import TensorFile, open_tensors
 from neuron_fabric.errors import CaptureError
+from scripts.common.terminal import many
 from scripts.report import chart
-from scripts.report.document import Report
-from scripts.report.outcome import many
+from scripts.report.json_file import Report
 
 _REPLAY = "replay::"
 """Begins the names of the records of replays."""

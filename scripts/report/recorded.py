@@ -12,14 +12,13 @@ from typing import Any
 
 from neuron_fabric.data import DataError
 from neuron_fabric.typed import typed
-from scripts import report
 from scripts.common import paths
 from scripts.common.data import load_json
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord
 from scripts.coverage import merged
-from scripts.record.database import History, RecordedCommand, Recorder
-from scripts.report import trend
+from scripts.history.database import History, RecordedCommand, Recorder
+from scripts.report import trend, write_report
 from scripts.report.invocation import Invocation, moment
 from scripts.report.trend import HistoryPoint
 
@@ -71,7 +70,7 @@ def invocation(of: RecordedCommand, records: Sequence[RunRecord]) -> Invocation:
     )
 
 
-def write_report(
+def write_and_close(
     recorder: Recorder,
     records: Sequence[RunRecord],
     title: str,
@@ -87,7 +86,7 @@ def write_report(
         before, said = [], [f"trend begin anew: {error}"]
     where = paths.REPORT
     try:
-        found = report.write_all(
+        found = write_report.write_all(
             records, title, where, seconds=seconds, expected=expected, history=before
         )
     except OSError as error:  # a full disk must not hide what came
@@ -100,4 +99,8 @@ def write_report(
             said.append(f"no merged coverage could be written: {error.strerror}")
     point = trend.point(found.invocation, found.records)
     recorder.close({"invocation": asdict(found.invocation), "point": asdict(point)})
-    return [*said, *(report.coverage_lines(found) if coverage else []), report.where(where)]
+    return [
+        *said,
+        *(write_report.coverage_lines(found) if coverage else []),
+        write_report.where(where),
+    ]

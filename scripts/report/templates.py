@@ -13,7 +13,8 @@ from xml.sax.saxutils import escape
 
 from jinja2 import DictLoader, Environment, StrictUndefined, select_autoescape
 
-from scripts.report.outcome import Outcome, many
+from scripts.common.terminal import many
+from scripts.report.outcome import Outcome
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _QUOTED = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#09;"}

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts import report
 from scripts.conftest import RECORD
-from scripts.report import document, mutation, page
+from scripts.report import json_file, mutation, page, write_report
 from scripts.report.invocation import describe
 from scripts.report.mutation import Living, Mutation, Score
 
@@ -37,14 +36,14 @@ def test_written_and_read(tmp_path: Path) -> None:
 
 def test_page_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutation, "read", lambda: FOUND)
-    found = report.gather([RECORD], describe("try", [RECORD], 1.0, 1))
+    found = write_report.gather([RECORD], describe("try", [RECORD], 1.0, 1))
     shown = page.text(found, tmp_path)
     assert "3 of 4 killed (75.0 %), 2 proved equivalent, 1 waived" in shown
     assert "+a &lt;b&gt; c" in shown
     assert "ran over it: t default" in shown
     assert "it is read by nobody" in shown
     assert "no test sees a difference there" in shown
-    assert '"nf_fill.logical.0123abcd"' in document.text(found)
+    assert '"nf_fill.logical.0123abcd"' in json_file.text(found)
 
 
 def test_ratio_of_nothing() -> None:

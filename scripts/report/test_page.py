@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from scripts import report
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
-from scripts.coverage import synthetic
-from scripts.coverage.synthetic import key
+from scripts.coverage import functional_coverage
+from scripts.coverage.conftest import key, run
 from scripts.plan import testplan
-from scripts.report import functional, mutation, proofs, test_mutation_score
+from scripts.report import mutation, proofs, test_mutation_score, write_report
 from scripts.report.page import link
 from scripts.report.proofs import ProofRow, Proofs
 from scripts.report.test_browser import Page
@@ -28,7 +27,7 @@ from verif.coverage.cover_model import FUNCTIONAL
 PHONE = 390
 ROWS = "[...document.querySelectorAll('#tests tbody tr')].filter(r => r.getClientRects().length)"
 LONG = "test_" + "long" * 40
-BINS = sum(len(point.bins) for point in functional.planned().points.values())
+BINS = sum(len(point.bins) for point in functional_coverage.planned().points.values())
 POINT = HistoryPoint("a", "try <it>", "2026-01-01T00:00:00+00:00", 90, 1, 0, 60.0, {})
 
 
@@ -52,7 +51,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for n in range(1, 12)
     ]
     points = [(key("line", "hdl/nf_core.sv", 1, "block", "1-3"), 0)]
-    wide[0] = synthetic.run(folder / "run", wide[0], points)
+    wide[0] = run(folder / "run", wide[0], points)
     records = [covered, *RECORDS[1:], *wide]
     row = ProofRow(
         "name_of_a_proof/sum_path", LONG, "induction", 20, "bounded", 1234.5, "0123456789ab"
@@ -60,7 +59,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:  # what this tree has measured is not looked at
         patch.setattr(proofs, "read", lambda: Proofs("nf prove", (row,)))
         patch.setattr(mutation, "read", lambda: test_mutation_score.FOUND)
-        report.write_all(records, "try <it>", folder, seconds=5.0, expected=15, history=[POINT])
+        write_report.write_all(
+            records, "try <it>", folder, seconds=5.0, expected=15, history=[POINT]
+        )
     return folder / "index.html"
 
 
@@ -80,7 +81,7 @@ def test_the_source_page_is_offline_and_escaped(tmp_path: Path, chromium: Page) 
         (key("toggle", "hdl/nf_core.sv", 4, f"{NASTY}[3]:0->1"), 0),
         (key("toggle", "hdl/nf_core.sv", 5, "q:1->0"), 2),
     ]
-    report.write_all([synthetic.run(tmp_path / "run", RECORD, points)], "try <it>", tmp_path)
+    write_report.write_all([run(tmp_path / "run", RECORD, points)], "try <it>", tmp_path)
     chromium.open(tmp_path / "coverage.html")
     chromium.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
     text = chromium.ask("document.body.innerText")
@@ -96,7 +97,7 @@ def test_links_are_relative_and_quoted(tmp_path: Path) -> None:
 
 
 def test_page_without_anything(tmp_path: Path, chromium: Page) -> None:
-    report.write_all([], "empty", tmp_path, expected=0)
+    write_report.write_all([], "empty", tmp_path, expected=0)
     chromium.open(tmp_path / "index.html")
     assert chromium.ask("document.querySelector('.verdict').innerText") == "✗ nothing was run"
     assert chromium.complaints == []
@@ -211,7 +212,7 @@ def test_a_time_out_shows_the_end_of_its_log(
         record(**red, id="gone", log=str(tmp_path / "gone.log"), cases=()),
         record(**red | {"kind": FailureKind.CRASH}, id="crash", log=str(killed), cases=()),
     ]
-    report.write_all(records, "time", tmp_path)
+    write_report.write_all(records, "time", tmp_path)
     chromium.open(tmp_path / "index.html", PHONE)
     rights = (
         "[...document.querySelectorAll('.failure dd')].map(e => e.getBoundingClientRect().right)"
@@ -240,7 +241,9 @@ def test_a_filtered_run_has_its_results_first(
     """Every planned test ran, or one of them."""
     names = [*testplan.read().entries][: 1 if selected else None]
     cases = [(name, CaseResult(name.partition("::")[2], "passed", 1.0, 1.0)) for name in names]
-    found = report.write_all([record(name=n, cases=(case,)) for n, case in cases], "some", tmp_path)
+    found = write_report.write_all(
+        [record(name=n, cases=(case,)) for n, case in cases], "some", tmp_path
+    )
     assert found.filtered is selected
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert text.count('id="results"') == 1
@@ -251,7 +254,7 @@ def test_a_filtered_run_has_its_results_first(
 def test_late_results_come_with_a_button(
     tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]
 ) -> None:
-    report.write_all([record(id=f"r{n}", seed=n) for n in range(100)], "many", tmp_path)
+    write_report.write_all([record(id=f"r{n}", seed=n) for n in range(100)], "many", tmp_path)
     chromium.open(tmp_path / "index.html", script=False)
     assert chromium.ask(f"{ROWS}.length") == 100
     chromium.open(tmp_path / "index.html")
@@ -266,7 +269,7 @@ def test_late_results_come_with_a_button(
 
 
 def test_green_page(tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]) -> None:
-    report.write_all([record()], "good", tmp_path)
+    write_report.write_all([record()], "good", tmp_path)
     chromium.open(tmp_path / "index.html")
     assert chromium.ask("document.querySelector('.verdict').innerText") == "✓ passed"
     assert chromium.ask("document.getElementById('failures')") is None

@@ -17,10 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts import report
 from scripts.common.records import CaseResult, FailureKind
 from scripts.conftest import RECORD
-from scripts.report import page
+from scripts.report import page, write_report
 from scripts.report.invocation import describe
 from scripts.report.test_browser import Page
 
@@ -113,7 +112,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
         )
     folder = tmp_path_factory.mktemp("large")
-    found = report.gather(records, describe("10,000 results", records, 1.0))
+    found = write_report.gather(records, describe("10,000 results", records, 1.0))
     (folder / "index.html").write_text(page.text(found, folder), encoding="utf-8")
     return folder / "index.html"
 
@@ -157,7 +156,7 @@ def test_a_slow_filter_is_found(
     script = page._SCRIPT.replace("  const hits =", f"  {wait}\n  const hits =")
     assert script != page._SCRIPT
     monkeypatch.setattr(page, "_SCRIPT", script)
-    report.write_all([RECORD], "slow", tmp_path)
+    write_report.write_all([RECORD], "slow", tmp_path)
     load(timed, tmp_path / "index.html")
     times = measured(partial(filtered, timed, ""), FILTER_S)
     assert len(times.wall) == MOST

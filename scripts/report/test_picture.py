@@ -11,10 +11,9 @@ import pytest
 
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import open_tensors, write_tensors
-from scripts import report
-from scripts.cli.test import CAPTURE
+from scripts.cli.regress import CAPTURE
 from scripts.common.records import RunRecord
-from scripts.report import picture
+from scripts.report import picture, write_report
 from scripts.report.picture import Replayed
 from scripts.report.test_browser import Page
 
@@ -59,7 +58,7 @@ def test_a_report_opens_with_it(
     path = result(tmp_path, lambda mean: np.abs(mean) < np.median(np.abs(mean)))
     records = [record(name="replay::binary"), record(id="red", name="replay::x", passed=False)]
     shown = Replayed(CAPTURE, {"binary": [path]}, ("binary", "ternary"))
-    report.write_all(records, "nf regress", tmp_path, replayed=shown)
+    write_report.write_all(records, "nf regress", tmp_path, replayed=shown)
     for width in (1280, 390):
         chromium.open(tmp_path / "index.html", width)
         assert chromium.complaints == []
@@ -86,9 +85,11 @@ def test_a_missing_picture_has_a_reason(tmp_path: Path, record: Callable[..., Ru
         ({"binary": [empty]}, "has no votes"),
         ({"binary": [tmp_path / "gone.safetensors"]}, "gone.safetensors"),
     ):
-        report.write_all([record()], "x", tmp_path, replayed=Replayed(CAPTURE, files, ("binary",)))
+        write_report.write_all(
+            [record()], "x", tmp_path, replayed=Replayed(CAPTURE, files, ("binary",))
+        )
         text = (tmp_path / "index.html").read_text(encoding="utf-8")
         note = text.partition("No picture of the replays: ")[2].partition("</p>")[0]
         assert reason in note
-    report.write_all([record()], "x", tmp_path)
+    write_report.write_all([record()], "x", tmp_path)
     assert "<figure" not in (tmp_path / "index.html").read_text(encoding="utf-8")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric.data import parse_json
-from scripts import report
 from scripts.conftest import RECORD
-from scripts.report import document, page, proofs
+from scripts.report import json_file, page, proofs, write_report
 from scripts.report.invocation import describe
 from scripts.report.proofs import ProofRow, Proofs
 
@@ -36,11 +35,11 @@ def test_written_and_read(tmp_path: Path) -> None:
 
 def test_page_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proofs, "read", lambda: FOUND)
-    found = report.gather([RECORD], describe("try", [RECORD], 1.0, 1))
+    found = write_report.gather([RECORD], describe("try", [RECORD], 1.0, 1))
     shown = page.text(found, tmp_path)
     assert "4 properties: 2 proved, 1 broken, 1 unknown" in shown
     assert "Order_A, Lost_A" in shown
-    rows = parse_json(document.text(found))["proofs"]["rows"]
+    rows = parse_json(json_file.text(found))["proofs"]["rows"]
     assert [row["result"] for row in rows] == ["proved", "proved", "broken", "unknown"]
 
 

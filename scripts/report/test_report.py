@@ -16,15 +16,15 @@ import xmlschema
 
 from neuron_fabric import output
 from neuron_fabric.lock import Busy, Lock
-from scripts import report
+from scripts.common.cause_key import normalised
 from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
-from scripts.record.cause_key import normalised
-from scripts.report import document, trend
+from scripts.report import json_file, trend, write_report
+from scripts.report.failure_causes import buckets
 from scripts.report.invocation import describe, moment
-from scripts.report.outcome import Counts, Outcome, buckets, counts, results
+from scripts.report.outcome import Counts, Outcome, counts, results
 
 # Bad luck in one line: HTML, a quote, a character that XML cannot hold.
 NASTY = "got </script><script>document.title='owned'</script> \"&\x1b want 2"
@@ -57,13 +57,13 @@ FLAKY = RunRecord(**{**vars(RED), "id": "flaky", "cause": "once", "flaky": True}
 
 
 def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
-    found = report.write_all(RECORDS, "try <it>", tmp_path, seconds=3.0, expected=4)
+    found = write_report.write_all(RECORDS, "try <it>", tmp_path, seconds=3.0, expected=4)
     data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
     assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1}
     assert (data["green"], data["missing"], found.green) == (False, 1, False)
     assert data["invocation"]["seeds"] == [1, 7]
-    assert sorted(document.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
+    assert sorted(json_file.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_a_bad_json_report_is_one_line(tmp_path: Path, text: str | None, says: s
     if text is not None:
         path.write_text(text, encoding="utf-8")
     with pytest.raises(NfError, match=says):
-        document.read_records(path)
-    report.write_all([RECORD], "next", tmp_path)  # its history is lost, the new report is not
-    assert document.read_records(path) == [RECORD]
+        json_file.read_records(path)
+    write_report.write_all([RECORD], "next", tmp_path)  # its history is lost, the new report is not
+    assert json_file.read_records(path) == [RECORD]
 
 
 def test_junit_keeps_its_schema(tmp_path: Path) -> None:
-    report.write_all([*RECORDS, FLAKY], "try <it>", tmp_path)
+    write_report.write_all([*RECORDS, FLAKY], "try <it>", tmp_path)
     schema = xmlschema.XMLSchema(SCHEMAS / "junit.xsd")
     schema.validate(tmp_path / "junit.xml")
     root = ElementTree.parse(tmp_path / "junit.xml").getroot()
@@ -116,7 +116,7 @@ def test_junit_keeps_its_schema(tmp_path: Path) -> None:
 def test_junit_of_an_interrupted_run_is_red(
     tmp_path: Path, records: list[RunRecord], expected: int | None, says: str
 ) -> None:
-    report.write_all(records, "x", tmp_path, expected=expected)
+    write_report.write_all(records, "x", tmp_path, expected=expected)
     xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(tmp_path / "junit.xml")
     root = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert [error.get("message") for error in root.iter("error")] == [says]
@@ -125,7 +125,7 @@ def test_junit_of_an_interrupted_run_is_red(
 
 def test_junit_schema_can_refuse(tmp_path: Path) -> None:
     schema = xmlschema.XMLSchema(SCHEMAS / "junit.xsd")
-    report.write_all(RECORDS, "x", tmp_path)
+    write_report.write_all(RECORDS, "x", tmp_path)
     text = (tmp_path / "junit.xml").read_text(encoding="utf-8")
     for old, new in (('failures="1"', 'failures="one"'), ("<failure ", "<fail "), ("</fail", "<f")):
         with pytest.raises((xmlschema.XMLSchemaException, ElementTree.ParseError)):
@@ -149,7 +149,7 @@ def test_reports_of_two_commands_do_not_mix(
 
     monkeypatch.setattr(trend, "from_report", alone("read", trend.from_report))
     monkeypatch.setattr(output, "write_text", alone("write", output.write_text))
-    report.write_all(RECORDS, "x", tmp_path)
+    write_report.write_all(RECORDS, "x", tmp_path)
     assert seen == ["read", "write", "write", "write"]
 
 
@@ -166,9 +166,9 @@ def test_reports_of_two_commands_do_not_mix(
 def test_only_what_ran_and_passed_is_green(
     records: list[RunRecord], expected: int, found: Counts, green: bool, tmp_path: Path
 ) -> None:
-    made = report.write_all(records, "x", tmp_path, expected=expected)
+    made = write_report.write_all(records, "x", tmp_path, expected=expected)
     assert (made.counts, made.green) == (found, green)
-    *lines, last = report.summary(records, 3.0, expected).splitlines()
+    *lines, last = write_report.summary(records, 3.0, expected).splitlines()
     assert last == f"===== {found} in 3.0 s ({len(records)} runs) ====="
     late = f"interrupted: {expected - len(records)} of {expected} runs did not finish"
     assert (late in lines) == (len(records) < expected)
@@ -177,7 +177,7 @@ def test_only_what_ran_and_passed_is_green(
 def test_of_an_earlier_command(tmp_path: Path) -> None:
     now = describe("nf run --suite smoke", [RECORD], 7.5)
     then = replace(now, started=moment(0.0), host="", tools=())
-    assert report.write_all([RECORD], then, tmp_path).invocation is then
+    assert write_report.write_all([RECORD], then, tmp_path).invocation is then
     data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
     assert data["invocation"]["started"].startswith(("1970-01-01T", "1969-12-31T"))
@@ -234,7 +234,7 @@ def test_clearly_different_runs_are_sub_causes(record: Callable[..., RunRecord])
     (bucket,) = buckets([*runs, replace(runs[0], cause="5y")])
     assert bucket.cause == main
     assert bucket.parts == ((3, "one byte, RESULT"), (2, "whole line, RESULT"))
-    lines = report.summary(runs, 1.0, 4).splitlines()
+    lines = write_report.summary(runs, 1.0, 4).splitlines()
     at = lines.index(f"  4 x mismatch: {main}")
     assert lines[at + 1 : at + 3] == ["    2 x whole line, RESULT", "    2 x one byte, RESULT"]
     assert buckets(runs[:2])[0].parts == ()
@@ -261,7 +261,7 @@ def test_waves_are_offered_for_the_tests_that_they_hold(tmp_path: Path) -> None:
     assert [r.name for r in results(asked) if r.waves] == ["first", "second", "third"]
     died = replace(rerun, cases=(CaseResult("first", "passed", 1, 1),))
     assert [(r.name, bool(r.waves)) for r in results(died)] == [("first", False), ("two", True)]
-    report.write_all([rerun], "x", tmp_path)
+    write_report.write_all([rerun], "x", tmp_path)
     table = (tmp_path / "index.html").read_text(encoding="utf-8").partition('<table id="tests"')[2]
     rows = {name: row for row in table.split("<tr ") for name, _ in CASES if f"::{name}" in row}
     assert [name for name, _ in CASES if ">waves</a>" in rows[name]] == ["second"]
@@ -269,7 +269,7 @@ def test_waves_are_offered_for_the_tests_that_they_hold(tmp_path: Path) -> None:
 
 def test_each_failed_test_tells_its_own_cause(tmp_path: Path) -> None:
     cases = (CaseResult("a", "failed", 1, 1, "got 1"), CaseResult("b", "failed", 1, 1, "got 2\nx"))
-    report.write_all([replace(RED, cause="E: got 1", cases=cases)], "x", tmp_path)
+    write_report.write_all([replace(RED, cause="E: got 1", cases=cases)], "x", tmp_path)
     failures = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("failure")
     assert [one.get("message") for one in failures] == ["E: got 1", "got 2"]
     table = (tmp_path / "index.html").read_text(encoding="utf-8").partition('<table id="tests"')[2]

@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 import pytest
 
-from scripts import report
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK
-from scripts.farm import schedule
-from scripts.plan import mutants, testplan
-from scripts.run import simulate
+from scripts.plan import listed_mutants, testplan
+from scripts.report import write_report
+from scripts.run import schedule, simulate
 
 BUG = "wrong-tie"
 RED = "test_modes::g_binary"
@@ -43,12 +42,12 @@ class Suite(NamedTuple):
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     """Run it once, as `nf run` does."""
     folder = tmp_path_factory.mktemp("seeded")
-    (mutant,) = (m for m in mutants.read() if m.id == BUG)
+    (mutant,) = (m for m in listed_mutants.read() if m.id == BUG)
     wanted = (*RED_RUNS, *((name, 1) for name in GREEN))
     specs = [
         spec
         for name, seed in wanted
-        for spec in mutants.runs_of(
+        for spec in listed_mutants.runs_of(
             replace(mutant, sim=QUICK, tests=(name,), seed=seed), testplan.read()
         )
     ]
@@ -57,7 +56,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
         records = schedule.run_all(
             specs, 1, schedule.show, runner=lambda spec: simulate.run(spec, folder / "runs")
         )
-    out.write(report.summary(records, 1.0, len(specs)))
+    out.write(write_report.summary(records, 1.0, len(specs)))
     return Suite(records, out.getvalue())
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts import report
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
 from scripts.plan import testplan
-from scripts.report import testplan_progress, trend
+from scripts.report import testplan_progress, trend, write_report
 from scripts.report.page import span
 from scripts.report.test_report import CRASHED
 from scripts.report.trend import HistoryPoint
@@ -65,20 +64,20 @@ def test_red_with_one_seed_is_red(record: Callable[..., RunRecord]) -> None:
 def test_history_travels_with_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trend, "KEPT", 3)
     for title in ("smoke", "other", "smoke"):
-        found = report.write_all([RECORD], title, tmp_path)
+        found = write_report.write_all([RECORD], title, tmp_path)
     points = trend.from_report(tmp_path / "results.json")
     assert [p.title for p in points] == ["smoke", "other", "smoke"]
     assert points[0].durations == {"test_x::one icarus default": 1.0}
     assert [p.title for p in found.history] == ["smoke", "other"]
     assert len(trend.comparable(points, "smoke")) == 2
-    report.write_all([RECORD], "more", tmp_path)
+    write_report.write_all([RECORD], "more", tmp_path)
     titles = [p.title for p in trend.from_report(tmp_path / "results.json")]
     assert titles == ["other", "smoke", "more"]  # the oldest goes
 
 
 def test_a_history_that_is_given_wins(tmp_path: Path) -> None:
-    report.write_all([RECORD], "smoke", tmp_path)
-    found = report.write_all([RECORD], "smoke", tmp_path, history=[POINT])
+    write_report.write_all([RECORD], "smoke", tmp_path)
+    found = write_report.write_all([RECORD], "smoke", tmp_path, history=[POINT])
     assert found.history == (POINT,)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "2 invocations of" in page
@@ -86,7 +85,7 @@ def test_a_history_that_is_given_wins(tmp_path: Path) -> None:
 
 def test_bars_and_times(tmp_path: Path) -> None:
     cases = tuple(CaseResult(f"t{s}", "passed", s, 1.0) for s in (2.0, 1.0, 0.0))
-    report.write_all([replace(RECORD, cases=cases)], "smoke", tmp_path)
+    write_report.write_all([replace(RECORD, cases=cases)], "smoke", tmp_path)
     slowest = (tmp_path / "index.html").read_text(encoding="utf-8").partition("Slowest tests")[2]
     widths = re.findall(r'class="part" width="([\d.]+)"', slowest.partition("</table>")[0])
     assert widths == ["100.0", "50.0", "0.0"]

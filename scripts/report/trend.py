@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of earlier invocations, for the trend over time.
 
-A caller with a history passes HistoryPoints to `report.write_all`. Without one, the points travel
-in the JSON report itself: each report takes over those of the report that it replaces.
+A caller with a history passes HistoryPoints to `write_report.write_all`. Without one, the points
+travel in the JSON report itself: each report takes over those of the report that it replaces.
 """
 
 from __future__ import annotations

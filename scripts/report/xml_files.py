@@ -17,11 +17,11 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+from scripts.common.cause_key import key_of
 from scripts.common.records import TOP, RunRecord
-from scripts.record.cause_key import key_of
-from scripts.report.document import Report
-from scripts.report.functional import Functional
+from scripts.coverage.functional_coverage import Functional
 from scripts.report.invocation import Invocation
+from scripts.report.json_file import Report
 from scripts.report.outcome import Outcome, results
 from scripts.report.templates import render
 

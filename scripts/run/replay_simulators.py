@@ -15,10 +15,10 @@ from typing import Any
 from neuron_fabric.errors import telling
 from scripts.build import bulk_build, registry
 from scripts.build.sources import design_key
-from scripts.common import run_folders
+from scripts.common import folder_locks
 from scripts.common.paths import BUILD, shown
 from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit, RunRecord, RunSpec
-from scripts.run import evidence
+from scripts.run import run_folders
 from scripts.run.simulate import run as run_simulation
 from verif.host.bulk_device import BulkModel
 from verif.replay.epoch import Key
@@ -74,10 +74,10 @@ class Simulators:
         Raises:
             NfError: ``source`` lies in the folder.
         """
-        folder = run_folders.folder(self.files / name[:_NAME])
+        folder = folder_locks.folder(self.files / name[:_NAME])
         if source:
-            evidence.refuse(source, folder)
-        evidence.empty(folder)
+            run_folders.refuse(source, folder)
+        run_folders.empty(folder)
         return folder
 
     def design(self) -> str:
@@ -208,5 +208,6 @@ def stimulus_command(stimulus: Path, sim: str, dut: str = Dut.RTL) -> str:
 
     It names a copy of the file, which no later replay deletes.
     """
-    words = [".venv/bin/nf", "replay", "--stimulus", shown(evidence.kept(stimulus)), "--sim", sim]
+    kept = shown(run_folders.kept(stimulus))
+    words = [".venv/bin/nf", "replay", "--stimulus", kept, "--sim", sim]
     return shlex.join([*words, *(["--dut", dut] if dut != Dut.RTL else [])])

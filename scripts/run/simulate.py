@@ -25,7 +25,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry, twins
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
-from scripts.common import run_folders, tool_environment, tool_versions
+from scripts.common import folder_locks, tool_environment, tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
 from scripts.common.process import Finished
@@ -41,7 +41,7 @@ from scripts.common.records import (
 from scripts.common.secret_values import masked_line
 from scripts.coverage import run_counts
 from scripts.plan import discover
-from scripts.run import cocotb_private, evidence, forkserver, vcd
+from scripts.run import cocotb_private, fork_client, run_folders, vcd
 from scripts.run.verdict import as_registered, judge, read_log, read_names, read_results
 
 _RESULTS = "results.xml"
@@ -61,9 +61,9 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
         builds: Folder of all builds.
     """
     try:
-        folder = (runs or run_folders.folder(RUNS)) / spec.id
-        spec = evidence.detached(spec, folder)
-        evidence.empty(folder)
+        folder = (runs or folder_locks.folder(RUNS)) / spec.id
+        spec = run_folders.detached(spec, folder)
+        run_folders.empty(folder)
     except (NfError, DataError) as error:
         return infrastructure(spec, str(error), runs)
     except OSError as error:
@@ -103,7 +103,7 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     runner.hdl_toplevel = spec.build.top  # build() may have run in another process
     # Waves and code coverage name their file on the command line: nothing could share a server.
     if runner.forks and not (spec.direct or spec.build.waves or spec.build.coverage):
-        runner.launch = forkserver.run_logged
+        runner.launch = fork_client.run_logged
     with contextlib.suppress(SystemExit):  # raised when a pytest run finds failed cases
         runner.test(
             test_module=spec.module,

@@ -15,7 +15,7 @@ import pytest
 
 from neuron_fabric import output
 from scripts.build import registry
-from scripts.common import process
+from scripts.common import interrupt, process
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK, Project, Toy
 from scripts.run import simulate
@@ -51,7 +51,7 @@ def test_nohup_is_heeded() -> None:
     old = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         for _ in range(2):
-            with process.handling(seen.append, signal.SIGTERM, signal.SIGHUP):
+            with interrupt.handling(seen.append, signal.SIGTERM, signal.SIGHUP):
                 os.kill(os.getpid(), signal.SIGHUP)
                 os.kill(os.getpid(), signal.SIGTERM)
             signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -21,7 +21,7 @@ import pytest
 
 from neuron_fabric.arguments import intermixed
 from neuron_fabric.capture import write_capture
-from scripts.checks import tree
+from scripts.checks import tracked_files
 from scripts.cli.main import VERBS, OneLineParser, make_parser, verb_of
 from scripts.common.paths import ROOT
 from scripts.conftest import QUICK, Project
@@ -34,12 +34,12 @@ PASTED = {
     ("scripts/run/replay_simulators.py", "nf"): "test_a_red_bulk_replay",
     ("scripts/farm/replay_run.py", "{}"): "test_a_red_bulk_replay",  # what `nf rerun` reads
     ("scripts/cli/replay.py", "nf"): "test_a_red_replay",
-    ("scripts/cli/test.py", "nf"): "test_a_red_replay",  # the same words, of another capture
+    ("scripts/cli/regress.py", "nf"): "test_a_red_replay",  # the same words, of another capture
     (
         "scripts/cli/test.py",
         "nf test --only mutate --seed {}",
     ): "test_a_missed_mutant_of_the_package",
-    ("scripts/plan/mutants.py", "nf mutate {}"): "test_a_missed_mutant",
+    ("scripts/plan/listed_mutants.py", "nf mutate {}"): "test_a_missed_mutant",
     ("scripts/mutation/package_run.py", "nf mutate {}"): "test_a_missed_mutant_of_the_package",
     ("scripts/prove/proof.py", "nf prove {}"): "test_a_broken_proof",
     ("scripts/prove/counterexample.py", "nf prove --replay {}"): "test_a_broken_proof",
@@ -90,7 +90,7 @@ def _may_print(pattern: re.Pattern[str], source: str) -> bool:
 
 
 def _printed(pattern: re.Pattern[str]) -> set[tuple[str, str]]:
-    sources = [path for path in tree.files(ROOT, ".py") if not tree.is_test(path)]
+    sources = [path for path in tracked_files.files(ROOT, ".py") if not tracked_files.is_test(path)]
     return {
         (path.relative_to(ROOT).as_posix(), found.strip())
         for path in sources
@@ -196,7 +196,7 @@ def test_a_missed_mutant(project: Project) -> None:
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Copy the checkout with a bug in the RTL that loses binary contributions."""
     folder = tmp_path_factory.mktemp("broken")
-    for path in tree.files(ROOT):
+    for path in tracked_files.files(ROOT):
         copy = folder / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)

@@ -18,7 +18,7 @@ from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec, Waves
 from scripts.conftest import Toy
 from scripts.plan import discover
 from scripts.run import simulate
-from scripts.run.triage import Triage
+from scripts.run.rerun_failed import RepeatingRunner
 from scripts.run.verdict import read_log, read_results, worth_a_rerun
 
 SIMS = pytest.mark.parametrize("sim", registry.names())
@@ -88,7 +88,7 @@ def test_what_takes_too_long_is_ended(
 ) -> None:
     """Check that a test that uses its processor time, or hangs without using any, is ended.
 
-    Both are time-outs, and triage does not repeat them.
+    Both are time-outs, and are not repeated.
     """
     record = toy.run(toy.spec(sim), "spins", timeout_s=1.5)
     assert record.kind is FailureKind.TIME_OUT
@@ -103,7 +103,7 @@ def test_what_takes_too_long_is_ended(
     assert "no processor time, no output" in record.cause
     assert "ended by a time limit" in read_log(ROOT / record.log)[-1]
     spec = RunSpec(toy.spec(sim), "toy_bench", ("hang",))
-    assert Triage(tmp_path, lambda _spec: record).run(spec) is record
+    assert RepeatingRunner(tmp_path, lambda _spec: record).run(spec) is record
 
 
 def test_missing_module_is_a_crash_that_names_it(toy: Toy) -> None:

@@ -20,10 +20,10 @@ from xml.etree import ElementTree
 from neuron_fabric.data import DataError, read_bytes, read_json
 from neuron_fabric.typed import typed
 from scripts.build import registry
+from scripts.common.cause_key import normalised
 from scripts.common.paths import ROOT, shown
 from scripts.common.process import Finished
 from scripts.common.records import CaseResult, FailureKind, Verdict
-from scripts.record.cause_key import normalised
 from verif.scoreboard.finding import KEY_LINE, link_rule
 
 _NAMED_ASSERT = re.compile(r"\[ASSERT FAILED\]\s*(?P<where>[^\s:]+):\s*\"?(?P<name>\w+)")

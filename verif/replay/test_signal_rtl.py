@@ -9,7 +9,7 @@ import pytest
 
 from scripts.build import registry
 from scripts.common.records import Dut
-from scripts.plan import mutants
+from scripts.plan import listed_mutants
 from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
 from verif.replay.conftest import MIX, check_files
@@ -33,7 +33,7 @@ def test_both_simulators_return_the_same(
 def test_broken_rtl_is_red(
     capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    edits = next(mutant.edits for mutant in mutants.read() if mutant.id == name)
+    edits = next(mutant.edits for mutant in listed_mutants.read() if mutant.id == name)
     simulators = Simulators(edits, tmp_path / "files")
     sim = "icarus" if registry.get("icarus").available() else "verilator"
     out = tmp_path / "out.safetensors"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import fnmatch
 import random
 
-from scripts.report import functional
+from scripts.coverage import functional_coverage
 from verif.coverage.cover_model import BETWEEN
 from verif.scenario.bin_hints import CHEAP, HINTS, hints, pairs
 from verif.scenario.weights import KNOBS, Weights
@@ -19,7 +19,7 @@ def test_hints_are_choices_of_knobs() -> None:
 
 
 def test_hints_belong_to_points_and_words_of_bins() -> None:
-    points = functional.planned().points
+    points = functional_coverage.planned().points
     values = {v for p in points.values() for name in p.bins for v in name.split(BETWEEN)}
     words = {"", *values, *(word for value in values for word in value.split())}
     for hint in HINTS:

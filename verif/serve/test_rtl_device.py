@@ -11,7 +11,7 @@ import pytest
 
 from models.modes import Mode
 from scripts.common import process
-from scripts.plan import mutants
+from scripts.plan import listed_mutants
 from scripts.run.replay_simulators import Simulators
 from verif.host.bulk_device import BulkDevice, BulkFault, DeviceGone, IcarusModel
 from verif.host.c_interface import POISON, Block, Kind
@@ -44,7 +44,7 @@ def bucket(low: Mode = Mode.G_BINARY, lines: int = LINES) -> ServedBucket:
 def test_broken_rtl_is_refused(
     tmp_path: Path, simulator: str, mutant: str, low: Mode, text: str
 ) -> None:
-    edits = next(one.edits for one in mutants.read() if one.id == mutant)
+    edits = next(one.edits for one in listed_mutants.read() if one.id == mutant)
     device = RtlDevice(Simulators(edits).bulk(simulator, {}), tmp_path, simulator, WORKERS)
     with pytest.raises(DeviceError, match=text):
         device.reduce(bucket(low))

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traceability: every register field, pin and response field has a checker.
+
+`verif/audit.yaml` says which checker compares what, when, and how exactly. The list of all fields
+and pins comes from the register map, the ports of the top module and the messages of the link; an
+entry that is missing, that matches nothing, or that names a checker or a test that does not exist,
+is an error of `nf check`. So is a counter or a status field that no test sees change: the tests of
+[shown_by] in `verif/coverage/plan.toml` fail unless they do, and an entry names them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
+from models.register_map import REG_MAP
+from scripts.common import data
+from scripts.plan.discover import TestCase
+from verif.coverage import register_points
+
+_PORT = re.compile(r"^ *(?:input +wire|output) +logic(?: *\[.*?\])? +(\w+)", re.MULTILINE)
+_USES = re.compile(r"`(NF_\w+_PORTS)\b")
+_DEFINES = re.compile(r"^`define (NF_\w+_PORTS)\b.*?\n((?:.*\\\n)*.*)", re.MULTILINE)
+_NOT_COMPARED = frozenset({"clk", "rst_n"})
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """Entry of the audit: what one checker compares.
+
+    Attributes:
+        of: Globs of subjects such as "register:CTRL.CLOSE" (see `subjects`).
+        checker: Function or method, "package.module:Class.method".
+        when: When it compares, as text.
+        compared: How exactly, as text.
+        tests: Ids of the tests that are meant for it.
+    """
+
+    of: tuple[str, ...]
+    checker: str
+    when: str
+    compared: str
+    tests: tuple[str, ...]
+
+    def covers(self, name: str) -> bool:
+        """Return whether a glob of the entry matches a subject."""
+        return any(fnmatchcase(name, glob) for glob in self.of)
+
+
+def read(root: Path) -> list[AuditEntry]:
+    """Return the entries of `verif/audit.yaml`, in order."""
+    content = data.load(root / "verif" / "audit.yaml", "audit")
+    return [
+        AuditEntry(
+            tuple(one["of"]), one["checker"], one["when"], one["compared"], tuple(one["tests"])
+        )
+        for one in content["audit"]
+    ]
+
+
+def subjects(root: Path) -> list[str]:
+    """Return the names of all register fields, pins and response fields of the device.
+
+    They are "register:REG.FIELD", "register:REGION.REG.FIELD", "pin:NAME", "response:KIND.FIELD".
+    """
+    out = [f"register:{reg.name}.{one.name}" for reg in REG_MAP.registers for one in reg.fields]
+    out += [
+        f"register:REGION.{reg.name}.{one.name}"
+        for reg in REG_MAP.region_registers
+        for one in reg.fields
+    ]
+    out += [f"pin:{port}" for port in ports(root) if port not in _NOT_COMPARED]
+    for kind in (S2MNDR, S2MDRS):
+        out += [f"response:{kind.NAME}.{field.name}" for field in dataclasses.fields(kind)]
+    return out
+
+
+def ports(root: Path) -> list[str]:
+    """Return the names of the ports of the top module, also those declared by macros."""
+    text = (root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8")
+    head = text[text.index("\nmodule nf_controller") :]
+    head = head[: head.index("\n);")]
+    macros = (root / "hdl" / "common" / "nf_axi_ports.svh").read_text(encoding="utf-8")
+    lists: Mapping[str, str] = dict(_DEFINES.findall(macros))
+    used = [lists.get(name, "") for name in _USES.findall(head)]
+    return [name for part in (head, *used) for name in _PORT.findall(part)]
+
+
+def problems(root: Path, entries: Sequence[AuditEntry], tests: Sequence[TestCase]) -> list[str]:
+    """Return an error line for each mistake in the audit.
+
+    These are subjects without an entry, globs that match nothing, unknown checkers and tests, and
+    fields that no test sees change.
+    """
+    where, names, known = "verif/audit.yaml", subjects(root), {test.id for test in tests}
+    out = [
+        f"{where}: nobody compares {name}"
+        for name in names
+        if not any(entry.covers(name) for entry in entries)
+    ]
+    for entry in entries:
+        for glob in entry.of:
+            if not any(fnmatchcase(name, glob) for name in names):
+                out.append(f"{where}: {glob} fits no register field, pin or response field")
+        if not _exists(root, entry.checker):
+            out.append(f"{where}: checker {entry.checker} does not exist")
+        out += [f"{where}: test {test} does not exist" for test in entry.tests if test not in known]
+    return out + _unshown(where, entries)
+
+
+def _unshown(where: str, entries: Sequence[AuditEntry]) -> list[str]:
+    """Return an error line for each changing field that no test sees change, or no named one."""
+    out = []
+    shown = register_points.fields()
+    for prefix, registers in (("", REG_MAP.registers), ("REGION.", REG_MAP.region_registers)):
+        for register in registers:
+            for own, name in register_points.changing(register, prefix).items():
+                subject = f"register:{prefix}{register.name}.{own}"
+                if not shown[name]:
+                    todo = "name a test for it in [shown_by] of verif/coverage/plan.toml"
+                    out.append(f"no test sees {name} change: {todo}")
+                elif not any(shown[name] in one.tests for one in entries if one.covers(subject)):
+                    out.append(f"{where}: {subject} changes in {shown[name]}, which is not named")
+    return out
+
+
+@functools.cache  # many entries name the same file
+def _exists(root: Path, checker: str) -> bool:
+    """Return whether a module of the tree defines the function, or the class and its method."""
+    module, _, name = checker.partition(":")
+    path = root / Path(*module.split(".")).with_suffix(".py")
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    parts = name.split(".")
+    return all(re.search(rf"^\s*(?:async )?(?:def|class) {one}\b", text, re.M) for one in parts)
+
+
+def rows(root: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the audit's table in the documentation, the header first."""
+    yield "what", "compared by", "when", "how", "test meant for it"
+    for entry in read(root):
+        yield (
+            ", ".join(f"`{glob}`" for glob in entry.of),
+            f"`{entry.checker}`",
+            entry.when,
+            entry.compared,
+            ", ".join(f"`{test}`" for test in entry.tests),
+        )

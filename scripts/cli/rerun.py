@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf rerun`: run a recorded run again with the same build, seed and options.
+
+examples:
+  nf rerun 812                               rerun run 812 of `nf history`
+  nf rerun 812 --waves                       rerun it with waves
+  nf rerun test_modes.fp32-icarus-default-s7  rerun the last run of that name
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace as with_fields
+from types import ModuleType
+
+from neuron_fabric.errors import say
+from scripts.build import registry
+from scripts.cli import prove, replay
+from scripts.cli.run import execute
+from scripts.common import secret_values
+from scripts.common.arguments import TIMEOUT_HELP, seconds
+from scripts.common.records import SOLVER
+from scripts.history.database import History
+from scripts.plan.depends import Dependencies
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="number of a run (`nf history GLOB`), or its id")
+    parser.add_argument("--waves", action="store_true", help="write waves")
+    parser.add_argument("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run a recorded run again with the same build, seed and options; return the exit code.
+
+    A proof and a replay are recorded with their command line, since their result depends on files
+    that a RunSpec does not hold: that command is executed again.
+    """
+    with History(write=False) as history:
+        number = args.id.isdecimal() and len(args.id) <= 18  # SQLite counts to 2^63
+        found = history.run(int(args.id)) if number else history.latest(args.id)
+    spec = secret_values.revealed_spec(found.spec)
+    if spec.build.sim == SOLVER:
+        return _again(prove, spec.rerun)
+    if spec.rerun:
+        more = ["--waves"] if args.waves else []
+        more += ["--timeout", f"{args.timeout:g}"] if args.timeout else []
+        return _again(replay, spec.rerun, more)
+    registry.choose(spec.build.sim)  # reports a missing simulator in one line
+    if found.fingerprint and found.fingerprint != Dependencies().fingerprint(spec):
+        say(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
+    if args.waves:
+        spec = with_fields(
+            spec, build=with_fields(spec.build, waves=registry.get(spec.build.sim).wave_format)
+        )
+    if args.timeout:
+        spec = with_fields(spec, timeout_s=args.timeout)
+    return execute([spec], 1, f"nf rerun: {spec.name}", rerun=False)
+
+
+def _again(verb: ModuleType, command: str, more: Sequence[str] = ()) -> int:
+    """Execute the recorded command line of a proof or a replay, with further options.
+
+    Args:
+        verb: Module of the verb.
+        command: The command line.
+        more: Further words.
+    """
+    _nf, name, *words = shlex.split(command)
+    parser = argparse.ArgumentParser(prog=f"nf {name}")
+    verb.add_arguments(parser)
+    code: int = verb.run(parser.parse_args([*words, *more]))
+    return code
