@@ -17,10 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated, Literal
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
 from models.nf_regs import REG_MAP
-from scripts.common import data
+from scripts.common.data import Some, at_least, like, load_list
 from scripts.plan.discover import TestCase
 from verif.coverage import register_points
 
@@ -38,15 +39,16 @@ class AuditEntry:
         of: Globs of subjects such as "register:CTRL.CLOSE" (see `subjects`).
         checker: Function or method, "package.module:Class.method".
         when: When it compares, as text.
-        compared: How exactly, as text.
+        compared: How exactly: with one value, with a range that races leave open, with a rule of a
+            protocol; or it is an input that is driven, whose effect is compared.
         tests: Ids of the tests that are meant for it.
     """
 
-    of: tuple[str, ...]
-    checker: str
-    when: str
-    compared: str
-    tests: tuple[str, ...]
+    of: Some[Annotated[str, like("^(register|pin|response):.+$")]]
+    checker: Annotated[str, like("^[a-z_0-9.]+:[A-Za-z_0-9.]+$")]
+    when: Annotated[str, at_least(5)]
+    compared: Literal["exact", "range", "rule", "driven"]
+    tests: Some[str]
 
     def covers(self, name: str) -> bool:
         """Return whether a glob of the entry matches a subject."""
@@ -55,13 +57,7 @@ class AuditEntry:
 
 def read(root: Path) -> list[AuditEntry]:
     """Return the entries of `verif/audit.yaml`, in order."""
-    content = data.load(root / "verif" / "audit.yaml", "audit")
-    return [
-        AuditEntry(
-            tuple(one["of"]), one["checker"], one["when"], one["compared"], tuple(one["tests"])
-        )
-        for one in content["audit"]
-    ]
+    return load_list(root / "verif" / "audit.yaml", "audit", AuditEntry)
 
 
 def subjects(root: Path) -> list[str]:

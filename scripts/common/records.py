@@ -12,10 +12,10 @@ import json
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from neuron_fabric.data import DataError, encodable
-from neuron_fabric.typed import typed
+from neuron_fabric.typed import FieldRule, typed
 from scripts.common.paths import ROOT
 
 # The design under test, unless a build names another.
@@ -60,7 +60,7 @@ class Edit:
     """
 
     file: str
-    old: str
+    old: Annotated[str, FieldRule(len, "a text to replace")]
     new: str
 
 
