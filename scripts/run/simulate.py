@@ -116,7 +116,7 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
             test_dir=folder,
             results_xml=str(folder / _RESULTS),
             test_args=runner.run_arguments(spec, folder),
-            plusargs=[*spec.plusargs, *_silent(spec), *runner.wave_plusargs(spec, folder)],
+            plusargs=[*_silent(spec), *runner.wave_plusargs(spec, folder)],
             waves=spec.build.waves is not None,
         )
     finished = runner.finished or Finished(1, False, 0.0)
