@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budget of processor time in seconds, shared by all programs of one proof or one synthesis."""
+"""Budget of processor time in seconds, shared by all programs of one proof or of syntheses."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,9 @@ class UsedUp(NfError):
 
 
 class Budget:
-    """Runner of programs one after the other, which limits the sum of their processor time.
+    """Runner of programs, which limits the sum of their processor time.
+
+    Several threads may share it.
 
     Attributes:
         limit_s: The budget in seconds.
@@ -26,6 +29,17 @@ class Budget:
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
         self.used = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def left(self) -> float:
+        """The seconds that are not used yet."""
+        return self.limit_s - self.used
+
+    def take(self, seconds: float) -> None:
+        """Add used seconds."""
+        with self._lock:
+            self.used += seconds
 
     def run(
         self, command: Sequence[str], log: Path, more: Mapping[str, str] | None = None
@@ -42,7 +56,7 @@ class Budget:
         Returns:
             The end of the process; `timed_out` if the budget (or a limit of `cpu_time`) ended it.
         """
-        left = max(0.001, self.limit_s - self.used)
+        left = max(0.001, self.left)
         done = process.run_logged(command, log, cwd=ROOT, more=more, timeout_s=left)
-        self.used += done.seconds if done.used is None else done.used
+        self.take(done.seconds if done.used is None else done.used)
         return done

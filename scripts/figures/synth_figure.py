@@ -11,7 +11,6 @@ import json
 import re
 import tarfile
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +27,7 @@ from scripts.build.filelist import read_filelist
 from scripts.build.yosys import FOLDER, Mapped, flip_flops, luts, memory_bits
 from scripts.common import data, git, process, tool_versions
 from scripts.common.arguments import add_jobs, seconds
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError, OptionError
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import FILELIST, Edit
@@ -605,7 +605,7 @@ def run(args: argparse.Namespace) -> Measured:
     work = [one for one in work if one not in late] + sorted(late, key=lambda one: -_longest(*one))
     left: list[str] = []
     done: dict[tuple[str, str], _Done] = {}
-    budget = SharedBudget(args.effort)
+    budget = Budget(args.effort)
     with ThreadPoolExecutor(args.jobs) as pool:
         try:
             waits = {one: pool.submit(_one, *one, budget, routes) for one in work}
@@ -685,26 +685,7 @@ class _Done:
     lacks: str = ""
 
 
-class SharedBudget:
-    """Budget of processor time in seconds, shared by several threads; ``used`` is spent."""
-
-    def __init__(self, effort_s: float) -> None:
-        self._most, self.used = effort_s, 0.0
-        self._lock = threading.Lock()
-
-    def left(self, limit_s: float) -> float:
-        """Return the seconds that a run with limit `limit_s` may use; 0 if less than 1 s."""
-        with self._lock:
-            left = min(limit_s, self._most - self.used)
-        return left if left >= 1.0 else 0.0
-
-    def take(self, seconds: float) -> None:
-        """Add spent seconds."""
-        with self._lock:
-            self.used += seconds
-
-
-def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
+def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
     """Map a design to a target, and place and route it if it is to be routed and time is left.
 
     Args:
@@ -714,8 +695,8 @@ def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
         routes: Whether to place and route at all.
     """
     design = DESIGNS[name]
-    effort_s = budget.left(design.effort_s)
-    if not effort_s:
+    effort_s = min(design.effort_s, budget.left)
+    if effort_s < 1.0:
         return _Done(lacks="no processor time was left for it (--effort)")
     say(f"nf measure figures: {name} to {TARGETS[target]} ...", flush=True)
     slices = SLICES if design.flat and target == "ecp5_small" else 1
@@ -748,8 +729,8 @@ def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
     mapped = times(mapped, slices)
     if not (routes and design.routed and target in ROUTED):
         return _Done(mapped)
-    effort_s = budget.left(design.route_s)
-    if not effort_s:
+    effort_s = min(design.route_s, budget.left)
+    if effort_s < 1.0:
         return _Done(mapped, lacks="no Fmax: no processor time was left (--effort)")
     ended = route(mapped, effort_s)
     budget.take(ended.seconds)
