@@ -8,14 +8,17 @@ is read by `neuron_fabric.data`.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import yaml
 
+from neuron_fabric import output
 from neuron_fabric.data import DataError, DataLimits, parse_json, read_json, read_text
 from neuron_fabric.typed import FieldRule, typed
 from scripts.common.errors import NfError
@@ -120,6 +123,20 @@ def load_json(path: Path, kind: type[T]) -> T:
         raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
     except DataError as error:
         raise NfError(f"{shown(path)} is damaged: {error}.") from error
+
+
+def keep(path: Path, found: Any) -> None:
+    """Write a dataclass as JSON, for `kept`; missing folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(path, json.dumps(asdict(found), indent=1) + "\n")
+
+
+def kept(path: Path, kind: type[T]) -> T | None:
+    """Return the ``kind`` in a JSON file; None if it is missing, damaged or of another version."""
+    try:
+        return typed(kind, read_json(path))
+    except (OSError, DataError):
+        return None
 
 
 def from_text(text: object, kind: Any) -> Any:

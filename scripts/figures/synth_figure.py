@@ -7,14 +7,13 @@ Reference designs (`synth.yaml`) are measured for comparison.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +113,9 @@ def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
     version = tool_versions.package_version(PROGRAM)
     key = f"{design.key} {PROGRAM} {version} {PART} {SEED} {WANTED_MHZ} signals"
     before = design.netlist.with_suffix(".routed.json")
-    if design.key and before.exists():
-        kept = data.load_json(before, _Kept)
-        if kept.key == key:
-            return Ended(kept.route, "" if kept.route else NO_PLACE)
+    kept = data.kept(before, _Kept) if design.key else None
+    if kept and kept.key == key:
+        return Ended(kept.route, "" if kept.route else NO_PLACE)
     report = design.netlist.with_suffix(".route.json")
     program = tool_versions.in_venv(PROGRAM) or PROGRAM
     done = process.run_logged(
@@ -138,7 +136,7 @@ def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
         found = replace(slowest(report), seconds=used) if done.returncode == 0 else None
     except DataError as error:
         raise NfError(f"{shown(report)}: {error}.") from error
-    output.write_text(before, json.dumps(asdict(_Kept(key, found)), indent=1) + "\n")
+    data.keep(before, _Kept(key, found))
     return Ended(found, "" if found else NO_PLACE, used)
 
 

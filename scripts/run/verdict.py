@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from neuron_fabric.data import DataError, read_bytes, read_json
-from neuron_fabric.typed import typed
+from neuron_fabric.data import read_bytes
 from scripts.build import registry
 from scripts.common.paths import ROOT, shown
 from scripts.common.process import Finished
@@ -128,14 +127,6 @@ def read_log(path: Path) -> list[str]:
         return _ANSI.sub("", path.read_text(errors="replace", encoding="utf-8")).splitlines()
     except OSError:
         return []
-
-
-def read_names(path: Path) -> tuple[str, ...] | None:
-    """Read the names of the tests that cocotb registered in a run; None if missing or damaged."""
-    try:
-        return typed(tuple[str, ...], read_json(path))
-    except (OSError, DataError):
-        return None
 
 
 # ---- judging
