@@ -43,12 +43,9 @@ class Triage:
     `run` is what a scheduler calls in place of `simulate.run`; safe from several threads.
     """
 
-    def __init__(
-        self, runs: Path | None = None, first: Run | None = None, limit: int = LIMIT
-    ) -> None:
+    def __init__(self, runs: Path | None = None, first: Run | None = None) -> None:
         self._runs = runs or run_folders.folder(RUNS)
         self._first = first
-        self._limit = limit
         self._seen: Counter[tuple[FailureKind | None, str]] = Counter()
 
     def run(self, spec: RunSpec) -> RunRecord:
@@ -68,11 +65,9 @@ class Triage:
         key = key_of(record)
         with _lock:
             self._seen[key] += 1
-            many = self._seen[key] > self._limit
+            many = self._seen[key] > LIMIT
         if many:
-            return replace(
-                record, note=f"not run again: {self._limit} runs of this cause were already"
-            )
+            return replace(record, note=f"not run again: {LIMIT} runs of this cause were already")
         folder = self._runs / spec.id
         record = triage(record, spec, self._runs)
         if self._seen[key] == 1 and not record.flaky:  # one reduced stimulus a cause
