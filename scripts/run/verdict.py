@@ -94,19 +94,17 @@ def _case(element: ElementTree.Element, bench: Path) -> CaseResult:
     for child in element:
         if child.tag in ("failure", "error"):
             status = "failed"
-            message = child.get("message") or child.get("error_msg") or ""
-            error_type = child.get("type") or child.get("error_type") or ""
+            message, error_type = child.get("message") or "", child.get("type") or ""
             place = place_of_trace(child.text or "", bench)
-        elif child.tag == "skipped" and child.get("type") != "xfail":
+        elif child.tag == "skipped":
             status = "skipped"
-    properties = {p.get("name"): p.get("value") for p in element.iter("property") if p.get("name")}
-    sim_time = properties.get("sim_time_duration") or element.get("sim_time_ns") or "0"
+    properties = {one.get("name"): one.get("value") for one in element.iter("property")}
     said = message.strip().splitlines()
     return CaseResult(
         name=element.get("name", "?"),
         status=status,
         seconds=_number(element.get("time") or "0"),
-        sim_time_ns=_number(sim_time),
+        sim_time_ns=_number(properties.get("sim_time_duration") or "0"),
         message="\n".join(line for line in said if not line.startswith(KEY_LINE)),
         error_type=error_type.rpartition(".")[2],
         cause_key=next((x.removeprefix(KEY_LINE) for x in said if x.startswith(KEY_LINE)), ""),
