@@ -112,9 +112,7 @@ def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
 
 def planned() -> CoverModel:
     """Return the cover points of the controller, without hits."""
-    from verif.coverage.cover_points import (
-        NfCoverage,  # brings the models in: only when needed
-    )
+    from verif.coverage.cover_points import NfCoverage  # brings the models in: only when needed
 
     return NfCoverage().model
 
