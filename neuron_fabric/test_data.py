@@ -9,12 +9,12 @@ import socket
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
 from neuron_fabric.data import DataError, DataLimits, open_file, parse_json, read_bytes, read_json
-from neuron_fabric.typed import typed
+from neuron_fabric.typed import FieldRule, typed
 
 BAD = {
     "empty": (b"", "malformed"),
@@ -96,6 +96,7 @@ class Whole:
     parts: tuple[Part, ...] = ()
     pairs: tuple[tuple[str, int], ...] = ()
     free: dict[str, Any] = field(default_factory=dict)
+    odd: Annotated[int, FieldRule(lambda value: value % 2, "odd")] = 1
 
 
 GOOD: dict[str, Any] = {
@@ -137,6 +138,8 @@ def test_typed_makes_what_the_fields_say() -> None:
         ({"parts": [None]}, r"parts\[0\]: None is not an object"),
         ({"pairs": [["a"]]}, r"pairs\[0\]: a list is not a list of 2"),
         ({"free": []}, "free: a list is not an object"),
+        ({"odd": 2}, "odd: 2 is not odd"),
+        ({"odd": "x"}, "odd: 'x' is not an integer"),
         ({"later": 1}, "field 'later' is not known"),
     ],
 )

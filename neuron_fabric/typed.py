@@ -2,7 +2,8 @@
 """Typed values from JSON data: annotations of frozen dataclasses are the schema.
 
 `typed(RunRecord, values)` returns a RunRecord whose fields have the annotated types, or raises one
-`DataError` that names the field: ``cases[2].seconds: 'x' is not a number``.
+`DataError` that names the field: ``cases[2].seconds: 'x' is not a number``. A field that is
+``Annotated[int, FieldRule(...)]`` has a rule in addition to its type.
 
 Data classes of `msgspec` would be shorter, but ignore unknown fields, accept NaN, and do not name
 keys of mappings and members of enumerations in errors.
@@ -16,16 +17,25 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from neuron_fabric.data import DataError
 
 T = TypeVar("T")
 _AS_THEY_ARE: frozenset[Any] = frozenset({str, int, bool})
 """Types whose values are kept unchanged."""
+
+
+@dataclass(frozen=True)
+class FieldRule:
+    """Rule for the value of an `Annotated` field, and the text for an error, "above 0"."""
+
+    holds: Callable[[Any], object]
+    what: str
 
 
 def typed(kind: type[T], value: object, place: str = "") -> T:
@@ -46,6 +56,8 @@ def _as(kind: Any, value: object, place: str) -> Any:
     origin = get_origin(kind)
     if kind is Any:
         return value
+    if origin is Annotated:
+        return _ruled(kind, value, place)
     if origin in (Union, types.UnionType):
         return _one_of(get_args(kind), value, place)
     if origin is Literal:
@@ -57,6 +69,14 @@ def _as(kind: Any, value: object, place: str) -> Any:
     if dataclasses.is_dataclass(kind):
         return _dataclass(cast(type, kind), value, place)
     return _plain(kind, value, place)
+
+
+def _ruled(kind: Any, value: object, place: str) -> Any:
+    made = _as(kind.__origin__, value, place)
+    for rule in kind.__metadata__:
+        if not rule.holds(made):
+            _wrong(value, rule.what, place)
+    return made
 
 
 def _plain(kind: Any, value: object, place: str) -> Any:
@@ -144,7 +164,8 @@ def _dataclass(kind: type, value: object, place: str) -> Any:
 @functools.cache
 def _hints(kind: type) -> dict[str, Any]:
     names = {field.name for field in dataclasses.fields(kind)}
-    return {name: hint for name, hint in typing.get_type_hints(kind).items() if name in names}
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {name: hint for name, hint in hints.items() if name in names}
 
 
 def _wrong(value: object, what: str, place: str) -> Any:

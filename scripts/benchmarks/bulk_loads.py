@@ -164,7 +164,7 @@ class BulkLoads:
         Returns:
             The block, which begins with the ONES plain reads.
         """
-        reads = read_block(None, _worker(0, ONES), first_line=_PLAIN)
+        reads = read_block(None, _worker(0, ONES))
         if one_at_a_time:
             reads.ops["after"] = np.arange(ONES)
         config, every = self._region(Mode.G_BINARY, 8, self.lines), _worker(0, self.lines)
@@ -228,29 +228,27 @@ def _worker(worker: int, lines: int) -> list[Place]:
     return [(worker, line) for line in range(lines)]
 
 
-def _addresses(config: RegionConfig | None, places: list[Place], first_line: int) -> NDArray[Any]:
+def _addresses(config: RegionConfig | None, places: list[Place]) -> NDArray[Any]:
     """Return the byte addresses of (selector, line) pairs; without a region in plain memory."""
     pairs = np.array(places, np.uint64)
     if config is None:
-        return (np.uint64(first_line) + pairs[:, 1]) * np.uint64(LINE_BYTES)
+        return (np.uint64(_PLAIN) + pairs[:, 1]) * np.uint64(LINE_BYTES)
     offset = (pairs[:, 0] << np.uint64(config.lines_log2)) + pairs[:, 1]
     return np.uint64(config.base) + offset * np.uint64(LINE_BYTES)
 
 
-def write_block(
-    config: RegionConfig | None, places: list[Place], first_line: int = _PLAIN
-) -> Block:
+def write_block(config: RegionConfig | None, places: list[Place]) -> Block:
     """Return operations that write to each (worker, line), with 64 random lines of data in turn."""
     sent = np.random.default_rng(1).integers(0, 256, (64, LINE_BYTES), np.uint8)
     ops = operations(len(places), Kind.WRITE)
-    ops["address"] = _addresses(config, places, first_line)
+    ops["address"] = _addresses(config, places)
     ops["line"] = np.arange(len(places)) % len(sent)
     return Block.of(ops, sent)
 
 
-def read_block(config: RegionConfig | None, places: list[Place], first_line: int = _PLAIN) -> Block:
+def read_block(config: RegionConfig | None, places: list[Place]) -> Block:
     ops = operations(len(places), Kind.READ)
-    ops["address"] = _addresses(config, places, first_line)
+    ops["address"] = _addresses(config, places)
     ops["line"] = np.arange(len(places))
     return Block.of(ops, got_lines=len(places))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
 import shutil
 import sys
@@ -16,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from neuron_fabric import output
 from neuron_fabric.data import DataError, read_json
 from neuron_fabric.errors import say
 from neuron_fabric.lock import Lock
@@ -24,7 +22,7 @@ from neuron_fabric.output import naming
 from neuron_fabric.typed import typed
 from scripts.build import registry
 from scripts.build.sources import Sources, collect, write_copy
-from scripts.common import folder_locks, process
+from scripts.common import data, folder_locks, process
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, SIM_BUILDS, VARIANTS, shown
 from scripts.common.records import BuildSpec
@@ -71,7 +69,7 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
 
     simulator = registry.get(spec.sim)
 
-    def compile_design(target: Path) -> dict[str, str]:
+    def compile_design(target: Path) -> None:
         root = spec.root
         if spec.copied:
             root = target / "src"
@@ -80,7 +78,6 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
             shutil.copytree(VARIANTS / spec.variant, root, dirs_exist_ok=True)
         job = simulator(target / "build.log", {})
         job.compile_design(spec, root, sources.files, target, make_jobs or process.cores())
-        return {"top": spec.top, "sim": spec.sim}
 
     _waiting[threading.get_ident()] = spec, time.monotonic()
     try:
@@ -103,14 +100,10 @@ class Stamp:
 
     Attributes:
         seconds: Duration of the build.
-        top: Top module.
-        sim: Simulator.
         products: Files that a run loads; the value is size and SHA-256.
     """
 
     seconds: float
-    top: str = ""
-    sim: str = ""
     products: dict[str, str] = field(default_factory=dict)
 
 
@@ -162,9 +155,7 @@ def _hashed(path: Path, size: int, _mtime_ns: int) -> str:
         return f"{size} {hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
-def once(
-    directory: Path, make: Callable[[Path], dict[str, str]], products: Sequence[str] = ()
-) -> Built:
+def once(directory: Path, make: Callable[[Path], object], products: Sequence[str] = ()) -> Built:
     """Fill ``directory`` by ``make``, unless that was done before.
 
     A build whose product is missing or modified is made again, and a line is printed. Remains of an
@@ -172,7 +163,7 @@ def once(
 
     Args:
         directory: Folder of the build.
-        make: Builds into the given folder, and returns further fields of the stamp.
+        make: Builds into the given folder.
         products: Files in the folder that a run loads.
 
     Raises:
@@ -200,12 +191,9 @@ def once(
             say(f"nf: the build {shown(directory)} is made again: {lack}.", file=sys.stderr)
         _empty(directory)
         with naming(directory):
-            facts = {
-                **make(directory),
-                "seconds": round(time.monotonic() - start, 2),
-                "products": {name: _fingerprint(directory / name) for name in products},
-            }
-        output.write_text(stamp, json.dumps(facts))
+            make(directory)
+            prints = {name: _fingerprint(directory / name) for name in products}
+        data.keep(stamp, Stamp(round(time.monotonic() - start, 2), prints))
     return Built(directory, time.monotonic() - start, cached=False)
 
 

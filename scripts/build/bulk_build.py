@@ -95,9 +95,8 @@ def build(
     make = _verilator if sim == "verilator" else _icarus
     optimise = QUICK if edits or quick or stages else FAST
 
-    def compile_all(target: Path) -> dict[str, str]:
+    def compile_all(target: Path) -> None:
         make(BulkDesign(spec, sources, target, stages), optimise)
-        return {"top": spec.top, "sim": sim}
 
     libraries = (LIBRARY,) if optimise == QUICK else (LIBRARY, UNCHECKED)
     products = libraries if sim == "verilator" else (DESIGN, f"{VPI_MODULE}.vpi")
@@ -206,9 +205,7 @@ class BulkDesign:
 
 
 def _verilator(design: BulkDesign, optimise: tuple[str, ...]) -> None:
-    program = verilator.find()
-    if program is None:
-        raise BuildError("Verilator is not installed (`make setup`).")
+    program = verilator.program()
     design.run(
         *(program, "--cc", "-O3", "--assert", "--x-assign", "fast", "--x-initial", "unique"),
         *("-Wno-fatal", "--timescale", "/".join(TIMESCALE), "--prefix", "Vnf", "-CFLAGS", "-fPIC"),

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric import output
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.typed import typed
 from scripts.build.yosys import Mapped
@@ -97,10 +95,9 @@ def route(design: Mapped, effort_s: float = 3600.0) -> Ended:
     version = tool_versions.package_version(PROGRAM)
     key = f"{design.key} {PROGRAM} {version} {PART} {SEED} {WANTED_MHZ} signals"
     before = design.netlist.with_suffix(".routed.json")
-    if design.key and before.exists():
-        kept = data.load_json(before, _Kept)
-        if kept.key == key:
-            return Ended(kept.route, "" if kept.route else NO_PLACE)
+    kept = data.kept(before, _Kept) if design.key else None
+    if kept and kept.key == key:
+        return Ended(kept.route, "" if kept.route else NO_PLACE)
     report = design.netlist.with_suffix(".route.json")
     program = tool_versions.in_venv(PROGRAM) or PROGRAM
     done = process.run_logged(
@@ -121,7 +118,7 @@ def route(design: Mapped, effort_s: float = 3600.0) -> Ended:
         found = replace(slowest(report), seconds=used) if done.returncode == 0 else None
     except DataError as error:
         raise NfError(f"{shown(report)}: {error}.") from error
-    output.write_text(before, json.dumps(asdict(_Kept(key, found)), indent=1) + "\n")
+    data.keep(before, _Kept(key, found))
     return Ended(found, "" if found else NO_PLACE, used)
 
 

@@ -157,10 +157,10 @@ class Verilator(Simulator, runner.Verilator):
         words = ["--lint-only", "-Wall", "--timescale", "/".join(TIMESCALE), "--top-module", top]
         words += [f"-G{name}={value}" for name, value in parameters]
         words += [f"-I{path}" for path in files.includes]
-        return [_program(), *words, *waivers, *files.control, *files.sources], environment()
+        return [program(), *words, *waivers, *files.control, *files.sources], environment()
 
     def _simulator_in_path_build_only(self) -> None:
-        self.executable = _program()
+        self.executable = program()
 
     def _set_env_build(self) -> None:
         super()._set_env_build()
@@ -221,11 +221,12 @@ class Verilator(Simulator, runner.Verilator):
         return arguments
 
 
-def _program() -> str:
-    program = find()
-    if program is None:
+def program() -> str:
+    """Return the path of Verilator; BuildError if it is not installed."""
+    found = find()
+    if found is None:
         raise BuildError("Verilator is not installed (`make setup`).")
-    return program
+    return found
 
 
 def public_control_file(spec: BuildSpec, files: Sequence[Path], includes: Sequence[Path]) -> str:

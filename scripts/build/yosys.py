@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import glob
 import hashlib
-import json
 import os
 import re
 import threading
@@ -236,8 +235,7 @@ def synthesize(
         run([*native_yosys.program(), f"read_rtlil {shown(il)}", *mapping], log)
     depth = depths(paths.read_text(encoding="utf-8"))
     made = Mapped(name, top, target, round(budget.used, 1), modules_of(out), depth, key)
-    text = json.dumps(dataclasses.asdict(made), indent=1)
-    output.write_text(FOLDER / f"{name}.mapped.json", text + "\n")
+    data.keep(FOLDER / f"{name}.mapped.json", made)
     return dataclasses.replace(made, fresh=True)
 
 
@@ -347,10 +345,8 @@ def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
 
 
 def _kept(name: str, key: str) -> Mapped | None:
-    with suppress(NfError):  # missing, cut short, or of another version
-        found = data.load_json(FOLDER / f"{name}.mapped.json", Mapped)
-        return found if found.key == key else None
-    return None
+    found = data.kept(FOLDER / f"{name}.mapped.json", Mapped)
+    return found if found and found.key == key else None
 
 
 def modules_of(stat: Path) -> dict[str, dict[str, int]]:

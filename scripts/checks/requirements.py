@@ -13,7 +13,6 @@ import contextlib
 import importlib.metadata
 import platform
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -26,6 +25,7 @@ from packaging.utils import canonicalize_name
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
+from scripts.common import process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -215,18 +215,13 @@ def main(words: Sequence[str] = ()) -> int:
         wanted, options = read(ROOT / name)
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder, lock)
-            done = subprocess.run(
+            done = process.captured(
                 [
                     *(sys.executable, "-m", "uv", "pip", "compile", name, "--quiet", "--universal"),
                     *("--python-version", PYTHONS[0], "--generate-hashes", "--no-header"),
                     *("--output-file", str(made), "--index-strategy", "unsafe-best-match"),
                     *(word for other in earlier for word in ("--constraint", other)),
-                ],
-                cwd=ROOT,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                check=False,
+                ]
             )
             if done.returncode:
                 raise NfError(f"uv: {done.stderr.strip()[-600:]}")

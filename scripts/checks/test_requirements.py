@@ -6,13 +6,13 @@ from __future__ import annotations
 import platform
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from scripts.checks import requirements, tracked_files
+from scripts.common import process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -105,12 +105,7 @@ def test_nothing_is_installed_without_a_pin() -> None:
 
     Set-up installs the lock file without dependencies, so it must be complete.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "check", "--disable-pip-version-check"],
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+    done = process.captured([sys.executable, "-m", "pip", "check", "--disable-pip-version-check"])
     assert done.returncode == 0, done.stdout
 
 

@@ -13,20 +13,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated, Literal
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
 from models.register_map import REG_MAP
-from scripts.common import data
+from scripts.common.data import Some, at_least, like, load_list
 from scripts.plan.discover import TestCase
 from verif.coverage import register_points
+from verif.tests.ports import ports
 
-_PORT = re.compile(r"^ *(?:input +wire|output) +logic(?: *\[.*?\])? +(\w+)", re.MULTILINE)
-_USES = re.compile(r"`(NF_\w+_PORTS)\b")
-_DEFINES = re.compile(r"^`define (NF_\w+_PORTS)\b.*?\n((?:.*\\\n)*.*)", re.MULTILINE)
+_WITH_PORTS = ("nf_controller.sv", "nf_axi_ports.svh")  # the top module, and its macros
 _NOT_COMPARED = frozenset({"clk", "rst_n"})
 
 
@@ -38,15 +38,16 @@ class AuditEntry:
         of: Globs of subjects such as "register:CTRL.CLOSE" (see `subjects`).
         checker: Function or method, "package.module:Class.method".
         when: When it compares, as text.
-        compared: How exactly, as text.
+        compared: How exactly: with one value, with a range that races leave open, with a rule of a
+            protocol; or it is an input that is driven, whose effect is compared.
         tests: Ids of the tests that are meant for it.
     """
 
-    of: tuple[str, ...]
-    checker: str
-    when: str
-    compared: str
-    tests: tuple[str, ...]
+    of: Some[Annotated[str, like("^(register|pin|response):.+$")]]
+    checker: Annotated[str, like("^[a-z_0-9.]+:[A-Za-z_0-9.]+$")]
+    when: Annotated[str, at_least(5)]
+    compared: Literal["exact", "range", "rule", "driven"]
+    tests: Some[str]
 
     def covers(self, name: str) -> bool:
         """Return whether a glob of the entry matches a subject."""
@@ -55,16 +56,10 @@ class AuditEntry:
 
 def read(root: Path) -> list[AuditEntry]:
     """Return the entries of `verif/audit.yaml`, in order."""
-    content = data.load(root / "verif" / "audit.yaml", "audit")
-    return [
-        AuditEntry(
-            tuple(one["of"]), one["checker"], one["when"], one["compared"], tuple(one["tests"])
-        )
-        for one in content["audit"]
-    ]
+    return load_list(root / "verif" / "audit.yaml", "audit", AuditEntry)
 
 
-def subjects(root: Path) -> list[str]:
+def subjects() -> list[str]:
     """Return the names of all register fields, pins and response fields of the device.
 
     They are "register:REG.FIELD", "register:REGION.REG.FIELD", "pin:NAME", "response:KIND.FIELD".
@@ -75,21 +70,11 @@ def subjects(root: Path) -> list[str]:
         for reg in REG_MAP.region_registers
         for one in reg.fields
     ]
-    out += [f"pin:{port}" for port in ports(root) if port not in _NOT_COMPARED]
+    named = [ports(file, way) for file in _WITH_PORTS for way in ("input", "output")]
+    out += [f"pin:{port}" for some in named for port in some if port not in _NOT_COMPARED]
     for kind in (S2MNDR, S2MDRS):
         out += [f"response:{kind.NAME}.{field.name}" for field in dataclasses.fields(kind)]
     return out
-
-
-def ports(root: Path) -> list[str]:
-    """Return the names of the ports of the top module, also those declared by macros."""
-    text = (root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8")
-    head = text[text.index("\nmodule nf_controller") :]
-    head = head[: head.index("\n);")]
-    macros = (root / "hdl" / "common" / "nf_axi_ports.svh").read_text(encoding="utf-8")
-    lists: Mapping[str, str] = dict(_DEFINES.findall(macros))
-    used = [lists.get(name, "") for name in _USES.findall(head)]
-    return [name for part in (head, *used) for name in _PORT.findall(part)]
 
 
 def problems(root: Path, entries: Sequence[AuditEntry], tests: Sequence[TestCase]) -> list[str]:
@@ -98,7 +83,7 @@ def problems(root: Path, entries: Sequence[AuditEntry], tests: Sequence[TestCase
     These are subjects without an entry, globs that match nothing, unknown checkers and tests, and
     fields that no test sees change.
     """
-    where, names, known = "verif/audit.yaml", subjects(root), {test.id for test in tests}
+    where, names, known = "verif/audit.yaml", subjects(), {test.id for test in tests}
     out = [
         f"{where}: nobody compares {name}"
         for name in names

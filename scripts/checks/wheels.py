@@ -16,7 +16,6 @@ import importlib.metadata
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,7 +30,7 @@ from typing import Any
 from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.checks import requirements
-from scripts.common import git
+from scripts.common import git, process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -245,17 +244,9 @@ def _pip(words: Sequence[object], what: str) -> None:
 
 def _execute(command: Sequence[object], **how: Any) -> tuple[int, list[str]]:
     """Run a command; return its exit code and its output lines, at least one."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-        **how,
-    )
-    return done.returncode, [x for x in done.stdout.splitlines() if x.strip()] or ["no message"]
+    done = process.captured([str(word) for word in command], **how)
+    lines = (done.stderr + done.stdout).splitlines()
+    return done.returncode, [line for line in lines if line.strip()] or ["no message"]
 
 
 if __name__ == "__main__":

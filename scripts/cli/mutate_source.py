@@ -230,7 +230,7 @@ def _run(
         deadline=start + args.within if args.within else math.inf,
     )
     if not args.no_prove:
-        mutant_runs.prove = equivalence.prover(files, sources, equivalence.LIMIT_S)
+        mutant_runs.prove = equivalence.prover(files, sources)
     jobs, end = (farm.slots, farm.end) if farm else (args.jobs, process.kill_all)
     bars, outcomes = Bars(), list[MutantOutcome]()
 

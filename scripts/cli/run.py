@@ -281,7 +281,7 @@ def execute(
 
     progress = RunProgress(todo, at_once, came, expected, {} if farm else missing)
     records = progress.run(
-        RepeatingRunner(first=runner).run if rerun else runner,
+        RepeatingRunner(runner).run if rerun else runner,
         fail_fast=fail_fast,
         interrupted=interrupted,
         end=farm.end if farm else process.kill_all,

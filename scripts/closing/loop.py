@@ -247,10 +247,7 @@ class Policy:
             return self._again(variant, bins)
         if variant in self._worth:
             return self._worth[variant]
-        return max(
-            _HOPE * bins,
-            _NEW * most if self.tests[variant.test] and variant.aim in ("", ALL) else 0.0,
-        )
+        return max(_HOPE * bins, _NEW * most if variant.aim in ("", ALL) else 0.0)
 
     def _again(self, variant: RunVariant, bins: int) -> float:
         """Estimate the gain a cycle of a test without weights, which does much the same each time.

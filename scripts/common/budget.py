@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budget of processor time in seconds for the programs of a proof, a synthesis or several."""
+"""Budget of processor time in seconds, shared by all programs of one proof or of syntheses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class UsedUp(NfError):
 
 
 class Budget:
-    """Runner of programs one after the other, which limits the sum of their processor time.
+    """Runner of programs, which limits the sum of their processor time.
+
+    Several threads may share it.
 
     Attributes:
         limit_s: The budget in seconds.
@@ -27,6 +29,17 @@ class Budget:
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
         self.used = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def left(self) -> float:
+        """The seconds that are not used yet."""
+        return self.limit_s - self.used
+
+    def take(self, seconds: float) -> None:
+        """Add used seconds."""
+        with self._lock:
+            self.used += seconds
 
     def run(
         self, command: Sequence[str], log: Path, more: Mapping[str, str] | None = None
@@ -43,26 +56,7 @@ class Budget:
         Returns:
             The end of the process; `timed_out` if the budget (or a limit of `cpu_time`) ended it.
         """
-        left = max(0.001, self.limit_s - self.used)
+        left = max(0.001, self.left)
         done = process.run_logged(command, log, cwd=ROOT, more=more, timeout_s=left)
-        self.used += done.seconds if done.used is None else done.used
+        self.take(done.seconds if done.used is None else done.used)
         return done
-
-
-class SharedBudget:
-    """Budget of processor time in seconds, shared by several threads; ``used`` is spent."""
-
-    def __init__(self, effort_s: float) -> None:
-        self._most, self.used = effort_s, 0.0
-        self._lock = threading.Lock()
-
-    def left(self, limit_s: float) -> float:
-        """Return the seconds that a run with limit `limit_s` may use; 0 if less than 1 s."""
-        with self._lock:
-            left = min(limit_s, self._most - self.used)
-        return left if left >= 1.0 else 0.0
-
-    def take(self, seconds: float) -> None:
-        """Add spent seconds."""
-        with self._lock:
-            self.used += seconds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strict readers of YAML files with a JSON schema and of JSON files with a dataclass.
+"""Strict readers of YAML and JSON files: dataclasses say what they hold (`neuron_fabric.typed`).
 
 A mistake in either is reported in one line that names the file and the place. YAML: no aliases (a
 few of them can expand to 10^9 values), no duplicate key, no NaN, and limits on size and depth. JSON
@@ -8,87 +8,107 @@ is read by `neuron_fabric.data`.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-import jsonschema
 import yaml
 
+from neuron_fabric import output
 from neuron_fabric.data import DataError, DataLimits, parse_json, read_json, read_text
-from neuron_fabric.printable import one_line
-from neuron_fabric.typed import typed
+from neuron_fabric.typed import FieldRule, typed
 from scripts.common.errors import NfError
-from scripts.common.paths import SCHEMAS, shown
+from scripts.common.paths import shown
 
 YAML = DataLimits(size=2 << 20, depth=20, values=200_000)
-# JSON Schema takes 2.0 for an integer, which it is not for range() and for a simulator.
-_Validator = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator,
-    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
-        "integer", lambda _, value: type(value) is int
-    ),
-)
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 T = TypeVar("T")
+Listed = dict[str, Any]
+"""Element of a list in a YAML file, before its fields are checked."""
 
 
-def load(path: Path, schema: str) -> dict[str, Any]:
-    """Load a YAML file and check it against the JSON schema `scripts/schema/<schema>.json`.
+def like(pattern: str) -> FieldRule:
+    """Return the rule for a text in which a regular expression is found."""
+    return FieldRule(re.compile(pattern).search, f"like {pattern}")
 
-    Returns:
-        The mapping at the top level of the file.
+
+def at_least(length: int) -> FieldRule:
+    """Return the rule for a text or a list of that length or more."""
+    return FieldRule(lambda value: len(value) >= length, f"of length {length} or more")
+
+
+def within(least: int, most: int) -> FieldRule:
+    """Return the rule for a number between two limits, both included."""
+    return FieldRule(lambda value: least <= value <= most, f"from {least} to {most}")
+
+
+Id = Annotated[str, like("^[a-z][a-z0-9-]*$")]
+Text = Annotated[str, at_least(1)]
+Why = Annotated[str, at_least(10)]
+Positive = Annotated[float, FieldRule(lambda value: value > 0, "above 0")]
+Seed = Annotated[int, within(1, 2**31 - 1)]
+Some = Annotated[tuple[T, ...], at_least(1)]
+
+
+def load(path: Path, kind: type[T]) -> T:
+    """Read a YAML file as a ``kind``.
 
     Raises:
-        NfError: The file cannot be read, is no strict YAML or breaks the schema; one line.
+        NfError: The file cannot be read, is no strict YAML or does not fit ``kind``; one line.
     """
     try:
-        data = parse_yaml(read_text(path, YAML.size))
+        return typed(kind, parse_yaml(read_text(path, YAML.size)))
     except OSError as error:
         raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
     except _BadYaml as error:
         raise NfError(f"{shown(path)}:{error.line}: {error}.") from error
     except DataError as error:
         raise NfError(f"{shown(path)}: {error}.") from error
-    rules = read_json(SCHEMAS / f"{schema}.json")
-    wrong = jsonschema.exceptions.best_match(_Validator(rules).iter_errors(data))
-    if wrong is not None:
-        place = "/".join(str(part) for part in wrong.absolute_path) or "top level"
-        raise NfError(f"{shown(path)}: {one_line(place)}: {one_line(wrong.message, 160)}.")
-    result: dict[str, Any] = data
-    return result
 
 
-def load_list(path: Path, schema: str, kind: type[T]) -> list[T]:
+def load_list(
+    path: Path,
+    name: str,
+    kind: type[T],
+    made_of: Callable[[Listed], Iterable[Listed]] = lambda value: [value],
+) -> list[T]:
     """Read the list in a YAML file (the only value of its mapping), each element as a ``kind``.
-
-    An element with one edit may hold `file`, `old` and `new` itself, in place of a list `edits`.
 
     Args:
         path: YAML file, or a folder whose `*.yaml` are read in order of name and concatenated.
-        schema: Name of the JSON schema.
+        name: Key of the list.
         kind: Dataclass of the elements.
+        made_of: Function that makes an element of the file into the fields of one ``kind`` or more.
 
     Raises:
-        NfError: A file cannot be read, breaks the schema, or does not fit ``kind``; one line.
+        NfError: A file cannot be read, is no strict YAML, or does not fit ``kind``; one line.
     """
     if path.is_dir():
         files = sorted(path.glob("*.yaml"))
-        return [one for file in files for one in load_list(file, schema, kind)]
-    (values,) = load(path, schema).values()
+        return [one for file in files for one in load_list(file, name, kind, made_of)]
+    found = load(path, dict[str, list[Listed]])
     try:
-        return [typed(kind, _with_edits(value)) for value in values]
+        if [*found] != [name]:
+            raise DataError(f"the list {name!r} must be there, and no other")
+        return [
+            typed(kind, one, f"{name}[{n}]")
+            for n, value in enumerate(found[name])
+            for one in made_of(value)
+        ]
     except DataError as error:
         raise NfError(f"{shown(path)}: {error}.") from error
 
 
-def _with_edits(value: dict[str, Any]) -> dict[str, Any]:
-    if "file" not in value:
-        return value
-    edit = {key: value[key] for key in ("file", "old", "new")}
-    return {key: one for key, one in value.items() if key not in edit} | {"edits": [edit]}
+def with_edits(value: Listed) -> Iterable[Listed]:
+    """Yield an element whose `file`, `old` and `new` have become the only one of its `edits`."""
+    if "old" in value and "edits" not in value:
+        edit = {key: value[key] for key in ("file", "old", "new") if key in value}
+        value = {key: one for key, one in value.items() if key not in edit} | {"edits": [edit]}
+    yield value
 
 
 def load_json(path: Path, kind: type[T]) -> T:
@@ -103,6 +123,20 @@ def load_json(path: Path, kind: type[T]) -> T:
         raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
     except DataError as error:
         raise NfError(f"{shown(path)} is damaged: {error}.") from error
+
+
+def keep(path: Path, found: Any) -> None:
+    """Write a dataclass as JSON, for `kept`; missing folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(path, json.dumps(asdict(found), indent=1) + "\n")
+
+
+def kept(path: Path, kind: type[T]) -> T | None:
+    """Return the ``kind`` in a JSON file; None if it is missing, damaged or of another version."""
+    try:
+        return typed(kind, read_json(path))
+    except (OSError, DataError):
+        return None
 
 
 def from_text(text: object, kind: Any) -> Any:

@@ -12,10 +12,10 @@ import json
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from neuron_fabric.data import DataError, encodable
-from neuron_fabric.typed import typed
+from neuron_fabric.typed import FieldRule, typed
 from scripts.common.paths import ROOT
 
 # The design under test, unless a build names another.
@@ -60,7 +60,7 @@ class Edit:
     """
 
     file: str
-    old: str
+    old: Annotated[str, FieldRule(len, "a text to replace")]
     new: str
 
 
@@ -116,7 +116,6 @@ class RunSpec:
         seed: Seed of random stimulus.
         timeout_s: Seconds of processor time; see `scripts/common/cpu_time.py` for the limits that
             follow from it.
-        plusargs: Plusargs of the simulator.
         env: Variables in addition to the environment of every tool, as pairs.
         build_name: Name of the build in the testplan.
         rerun: Shell command that runs this again; "" to derive it from the other fields.
@@ -129,7 +128,6 @@ class RunSpec:
     tests: tuple[str, ...] = ()
     seed: int = 1
     timeout_s: float = 600.0
-    plusargs: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     build_name: str = "default"
     rerun: str = ""  # command line that runs this again; made from the rest when empty
@@ -167,7 +165,8 @@ class RunSpec:
         Raises:
             DataError: The dictionary does not fit; names the field.
         """
-        spec = typed(RunSpec, data)
+        known = {key: data[key] for key in data if key != "plusargs"}  # () in earlier histories
+        spec = typed(RunSpec, known)
         return replace(spec, build=replace(spec.build, root=ROOT / spec.build.root))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masking of values that look like credentials in command lines, variables and plusargs.
+"""Masking of values that look like credentials in command lines and variables.
 
 History, records and reports hold `***` in their place; a rerun asks the user for them.
 """
@@ -44,7 +44,7 @@ def masked_line(command: str) -> str:
 
 
 def masked_spec(spec: RunSpec) -> RunSpec:
-    """Return a run with secret values in variables, plusargs and rerun line replaced by `***`."""
+    """Return a run with secret values in variables and rerun line replaced by `***`."""
     return _spec(spec, _masked)
 
 
@@ -61,7 +61,6 @@ def _spec(spec: RunSpec, change: Change) -> RunSpec:
     return replace(
         spec,
         env=tuple((k, change(k, v) if _SECRET.search(k) else v) for k, v in spec.env),
-        plusargs=tuple(_changed(spec.plusargs, change)),
         rerun=_line(spec.rerun, change),
     )
 

@@ -30,7 +30,6 @@ SPEC = RunSpec(
     "verif.tests.test_x",
     ("a",),
     env=(("HF_TOKEN", SECRET), ("NF_SCALE", "2"), ("EMPTY_KEY", "")),
-    plusargs=("+Api_Key=" + SECRET, "+fast"),
     rerun=f".venv/bin/nf replay captures/x --user-Password {SECRET} --route '*.key.*=FP32'",
 )
 
@@ -65,7 +64,7 @@ def test_a_secret_inside_a_word_is_masked(word: str, monkeypatch: pytest.MonkeyP
     assert secret_values.masked_line(hidden) == hidden
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr(getpass, "getpass", lambda _: SECRET)
-    spec = secret_values.revealed_spec(replace(SPEC, rerun=hidden, env=(), plusargs=()))
+    spec = secret_values.revealed_spec(replace(SPEC, rerun=hidden, env=()))
     assert shlex.split(spec.rerun) == shlex.split(line)
 
 
@@ -100,7 +99,6 @@ def test_neither_history_nor_record_hold_it(
     number = history.add(history.begin("t", 1), SPEC, record)
     kept = history.run(number)
     assert kept.spec.env == (("HF_TOKEN", "***"), ("NF_SCALE", "2"), ("EMPTY_KEY", ""))
-    assert kept.spec.plusargs == ("+Api_Key=***", "+fast")
     assert "--user-Password '***' --route '*.key.*=FP32'" in kept.spec.rerun
     assert SECRET not in json.dumps(kept.spec.to_json()) + json.dumps(kept.record.to_json())
 

@@ -172,15 +172,9 @@ def figures(found: Counted | None) -> CodeCoverage | None:
         else:
             of[2] += 1
     files = tuple(
-        FileCoverage(
-            file,
-            Share(*kinds[LINE]),
-            Share(*kinds[BRANCH]),
-            Share(*kinds[EXPR]),
-            Share(*kinds[TOGGLE]),
-            tuple(ranges(missed[file])),
-        )
+        FileCoverage(file, **shares, missed=tuple(ranges(missed[file])))
         for file, kinds in sorted(sums.items())
+        for shares in [{kind: Share(*of) for kind, of in kinds.items()}]
     )
     return CodeCoverage(found.runs, files, tuple(holes(found)), found.judged.unneeded)
 

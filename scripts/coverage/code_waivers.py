@@ -12,14 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Literal
 
-from scripts.common import data
-from scripts.common.errors import NfError
-from scripts.common.paths import ROOT, shown
+from neuron_fabric.data import DataError
+from neuron_fabric.typed import FieldRule
+from scripts.common.data import Listed, at_least, like, load_list
+from scripts.common.paths import ROOT
 from scripts.coverage.places import Place
 
 FILE = ROOT / "verif" / "coverage_waivers.yaml"
 _BIT = re.compile(r"(.*)\[(\d+)\]")
+_BITS = "^[0-9]{1,5}(:[0-9]{1,5})?(,[0-9]{1,5}(:[0-9]{1,5})?)*$"
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,22 @@ class CodeWaiver:
         edge: Edge of a toggle, "0->1" or "1->0"; None for both.
     """
 
-    file: str
-    source: str
-    kind: str
-    reason: str
+    file: Annotated[str, like("^hdl/")]
+    source: Annotated[str, at_least(3)]
+    kind: Literal["line", "branch", "expr", "toggle"]
+    reason: Annotated[str, at_least(20)]
     name: str | None = None
-    bits: str | None = None
-    every: int | None = None
-    edge: str | None = None
+    bits: Annotated[str, like(_BITS)] | None = None
+    every: Annotated[int, FieldRule(lambda width: width > 1, "2 or more")] | None = None
+    edge: Literal["0->1", "1->0"] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise DataError for a `source` or `name` that is no regular expression."""
+        try:
+            re.compile(self.source)
+            re.compile(self.name or "")
+        except re.error as error:
+            raise DataError(f"{self.label}: no regular expression ({error})") from None
 
     @cached_property
     def _source(self) -> re.Pattern[str]:
@@ -97,19 +108,13 @@ def read(path: Path = FILE) -> list[CodeWaiver]:
     Raises:
         NfError: The file is not valid; one line.
     """
-    out = []
-    for value in data.load(path, "coverage_waivers")["waivers"]:
-        files = value["file"] if isinstance(value["file"], list) else [value["file"]]
-        waivers = [CodeWaiver(**{**value, "file": file}) for file in files]
-        try:
-            re.compile(waivers[0].source)
-            re.compile(waivers[0].name or "")
-        except re.error as error:
-            raise NfError(
-                f"{shown(path)}: {waivers[0].label}: no regular expression ({error})."
-            ) from error
-        out.extend(waivers)
-    return out
+    return load_list(path, "waivers", CodeWaiver, _of_each_file)
+
+
+def _of_each_file(value: Listed) -> Iterable[Listed]:
+    files = value.get("file")
+    several = files if files and isinstance(files, list) else [files]
+    return [{**value, "file": one} for one in several]
 
 
 def source_lines(file: str, root: Path = ROOT) -> list[str]:

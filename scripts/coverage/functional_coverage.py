@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from scripts.common import data
+from scripts.common.data import at_least, load_list
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
 from scripts.common.terminal import many
@@ -23,7 +24,7 @@ class Waiver:
 
     point: str
     bin: str
-    reason: str
+    reason: Annotated[str, at_least(20)]
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Functional:
 
 def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
     """Read and check the list of waivers. Raise NfError in one line."""
-    return [Waiver(**value) for value in data.load(path, "waivers")["waivers"]]
+    return load_list(path, "waivers", Waiver)
 
 
 def planned() -> CoverModel:

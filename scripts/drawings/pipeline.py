@@ -7,17 +7,15 @@ python -m scripts.drawings.pipeline build/runs/RUN/waves.fst     write pipeline.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from pywellen import Waveform
 
-from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.common import data
 from scripts.common.errors import NfError
@@ -179,5 +177,5 @@ def _table(sheet: Sheet, x: float, y: float, scene: Scene, depths: Mapping[str, 
 if __name__ == "__main__":
     found = tuple(scenes(list(clocks(Path(sys.argv[1])))))
     made = WaveRecording(revision(), moment(time.time())[:10], found)
-    output.write_text(FILE, json.dumps(asdict(made), indent=1) + "\n")
+    data.keep(FILE, made)
     say(f"wrote {FILE.name}")

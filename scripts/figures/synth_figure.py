@@ -21,7 +21,7 @@ from scripts.build.nextpnr import PlacedDesign
 from scripts.build.yosys import Mapped, flip_flops, luts, memory_bits
 from scripts.common import data, process, tool_versions
 from scripts.common.arguments import add_jobs, seconds
-from scripts.common.budget import SharedBudget
+from scripts.common.budget import Budget
 from scripts.common.errors import OptionError
 from scripts.common.records import FILELIST, Edit
 from scripts.figures import earlier_rtl
@@ -381,7 +381,7 @@ def run(args: argparse.Namespace) -> Measured:
     work = [one for one in work if one not in late] + sorted(late, key=lambda one: -_longest(*one))
     left: list[str] = []
     done: dict[tuple[str, str], _Done] = {}
-    budget = SharedBudget(args.effort)
+    budget = Budget(args.effort)
     with ThreadPoolExecutor(args.jobs) as pool:
         try:
             waits = {one: pool.submit(_one, *one, budget, routes) for one in work}
@@ -461,7 +461,7 @@ class _Done:
     lacks: str = ""
 
 
-def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
+def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
     """Map a design to a target, and place and route it if it is to be routed and time is left.
 
     Args:
@@ -471,8 +471,8 @@ def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
         routes: Whether to place and route at all.
     """
     design = DESIGNS[name]
-    effort_s = budget.left(design.effort_s)
-    if not effort_s:
+    effort_s = min(design.effort_s, budget.left)
+    if effort_s < 1.0:
         return _Done(lacks="no processor time was left for it (--effort)")
     say(f"nf measure figures: {name} to {TARGETS[target]} ...", flush=True)
     slices = SLICES if design.flat and target == "ecp5_small" else 1
@@ -507,8 +507,8 @@ def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
     mapped = times(mapped, slices)
     if not (routes and design.routed and target in ROUTED):
         return _Done(mapped)
-    effort_s = budget.left(design.route_s)
-    if not effort_s:
+    effort_s = min(design.route_s, budget.left)
+    if effort_s < 1.0:
         return _Done(mapped, lacks="no Fmax: no processor time was left (--effort)")
     ended = nextpnr.route(mapped, effort_s)
     budget.take(ended.seconds)

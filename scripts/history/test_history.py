@@ -59,9 +59,10 @@ def test_a_spec_survives_json() -> None:
         waves=Waves.FST,
         root=Path("/elsewhere"),
     )
-    one = replace(spec("a", "b"), build=build, env=(("NF_SCALE", "2"),), plusargs=("+x",))
+    one = replace(spec("a", "b"), build=build, env=(("NF_SCALE", "2"),))
     for each in (one, spec()):
         assert RunSpec.from_json(json.loads(json.dumps(each.to_json()))) == each
+        assert RunSpec.from_json({**each.to_json(), "plusargs": []}) == each  # of an earlier nf
 
 
 def test_runs_and_invocations(history: History) -> None:

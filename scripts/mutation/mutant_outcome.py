@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
+from typing import Annotated
 
 from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from neuron_fabric.typed import typed
-from scripts.common import data
+from scripts.common.data import at_least, like, load_list
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.mutation.source_mutant import SourceMutant
@@ -135,12 +136,20 @@ class Store:
 WAIVERS = ROOT / "verif" / "mutation_waivers.yaml"
 
 
+@dataclass(frozen=True)
+class MutationWaiver:
+    """Mutant that may live, by its id in `nf mutate --list --all`, with the reason."""
+
+    id: Annotated[str, like(r"^[a-z]\w*\.[a-z]+\.[0-9a-f]{8}(\.\d+)?$")]
+    reason: Annotated[str, at_least(20)]
+
+
 def read_waivers(path: Path = WAIVERS) -> dict[str, str]:
     """Read `verif/mutation_waivers.yaml`: reason by id of the mutant.
 
     The last entry of a duplicate counts.
     """
-    return {one["id"]: one["reason"] for one in data.load(path, "mutation_waivers")["waivers"]}
+    return {one.id: one.reason for one in load_list(path, "waivers", MutationWaiver)}
 
 
 def unmatched_waivers(waived: Mapping[str, str], mutants: Iterable[SourceMutant]) -> list[str]:

@@ -41,10 +41,10 @@ class Dependencies:
     def fingerprint(self, spec: RunSpec) -> str:
         """Return a hash of what determines the result of a run: 16 hex digits.
 
-        It covers the content of `files`, the build, the plusargs and the variables, not the seed.
+        It covers the content of `files`, the build and the variables, not the seed.
         """
         bench = self._bench(spec.build.root, spec.module)
-        told = repr((bench, self._sources(spec.build)[0], spec.plusargs, spec.env))
+        told = repr((bench, self._sources(spec.build)[0], spec.env))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def bench(self, spec: RunSpec) -> str:

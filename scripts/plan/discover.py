@@ -11,21 +11,18 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import hashlib
-import json
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric import output
-from neuron_fabric.data import DataError, parse_json, read_object
-from neuron_fabric.typed import typed
-from scripts.common import process, tool_environment, tool_versions
+from neuron_fabric.data import DataError, parse_json
+from scripts.common import data, process, tool_environment, tool_versions
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import BUILD, ROOT, TESTS
 from scripts.plan import registration
@@ -93,8 +90,7 @@ def discover(folder: Path = TESTS, package: str = PACKAGE) -> list[TestCase]:
     if kept is None:
         kept = _Answer(stamp, _ask(folder, package))
         with contextlib.suppress(OSError):  # a build folder that is read only: asked again
-            _KEPT.parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(_KEPT, json.dumps(asdict(kept)))
+            data.keep(_KEPT, kept)
     _last[:] = [kept]
     return list(kept.tests)
 
@@ -138,10 +134,8 @@ def _read(stamp: str) -> _Answer | None:
     """Return the cached answer if it has this stamp (no file has changed), else None."""
     if _last and _last[0].stamp == stamp:
         return _last[0]
-    with contextlib.suppress(OSError, DataError):
-        kept = typed(_Answer, read_object(_KEPT))
-        return kept if kept.stamp == stamp else None
-    return None
+    kept = data.kept(_KEPT, _Answer)
+    return kept if kept and kept.stamp == stamp else None
 
 
 def _ask(folder: Path, package: str) -> tuple[TestCase, ...]:

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
 from neuron_fabric.data import DataError
+from neuron_fabric.typed import FieldRule
 from scripts.build import registry, sources
-from scripts.common import data
+from scripts.common.data import Id, Positive, Seed, Some, Text, Why, like, load_list, with_edits
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec
@@ -20,17 +22,39 @@ from scripts.plan.discover import TestCase
 from scripts.plan.testplan import Plan
 
 FOLDER = ROOT / "verif" / "mutants"
+_CATCHES = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.TIME_OUT)
+_Catch = Annotated[FailureKind, FieldRule(_CATCHES.__contains__, "a catch")]
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One mutant of the RTL: textual edits, and the tests that must catch it.
+class ListedMutant:
+    """One mutant of a YAML list: textual edits, and the tests that must catch it.
 
     Attributes:
         id: Unique name.
         why: The fault that it stands for.
         edits: Changes of the sources.
         tests: Ids of the tests, each of which must fail; empty with `survives`.
+        survives: Reason why no test can catch it; it is not run. "" for none.
+    """
+
+    id: Id
+    why: Why
+    edits: Some[Edit]
+    tests: tuple[str, ...] = ()
+    survives: Why = ""
+
+    def __post_init__(self) -> None:
+        """Raise DataError unless there are either tests or a reason why the mutant survives."""
+        if bool(self.tests) == bool(self.survives):
+            raise DataError(f"mutant {self.id}: either 'tests' or 'survives' must be there")
+
+
+@dataclass(frozen=True)
+class Mutant(ListedMutant):
+    """One mutant of the RTL.
+
+    Attributes:
         caught_by: Failure kinds that count as a catch.
         cause: Regular expression that the cause of the failure must match.
         sim: Simulator.
@@ -38,24 +62,20 @@ class Mutant:
         seed: Seed of the runs.
         timeout: Limit of a run in seconds of processor time.
         scale: Factor of the amount of traffic.
-        survives: Reason why no test can catch it; it is not run. "" for none.
     """
 
-    id: str
-    why: str
-    edits: tuple[Edit, ...]
-    tests: tuple[str, ...] = ()
-    caught_by: tuple[FailureKind, ...] = (FailureKind.MISMATCH, FailureKind.ASSERTION)
+    tests: tuple[Annotated[str, like(r"^test_\w+::\w+(/\w+=\w+)?$")], ...] = ()
+    caught_by: Some[_Catch] = _CATCHES[:2]
     cause: str = ""
-    sim: str = field(default_factory=lambda: registry.quick().name)
+    sim: Text = field(default_factory=lambda: registry.quick().name)
     build: str = "default"
-    seed: int = 1
-    timeout: float = testplan.DEFAULT_TIMEOUT_S
-    scale: float = 1.0
-    survives: str = ""
+    seed: Seed = 1
+    timeout: Positive = testplan.DEFAULT_TIMEOUT_S
+    scale: Positive = 1.0
 
     def __post_init__(self) -> None:
         """Raise DataError for an unknown simulator, and a cause that is no regular expression."""
+        super().__post_init__()
         try:
             registry.get(self.sim)
             re.compile(self.cause)
@@ -65,7 +85,7 @@ class Mutant:
 
 def read(path: Path = FOLDER) -> list[Mutant]:
     """Read and check the mutants of a YAML file, or of all files of a folder in order of name."""
-    return data.load_list(path, "mutants", Mutant)
+    return load_list(path, "mutants", Mutant, with_edits)
 
 
 def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -> list[str]:

@@ -7,39 +7,38 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from neuron_fabric.typed import FieldRule
 from scripts.build.filelist import read_source
 from scripts.build.sources import apply_edits
-from scripts.common import data
+from scripts.common.data import Some, like, load_list, with_edits
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
+from scripts.plan.listed_mutants import ListedMutant
 
 FOLDER = ROOT / "verif" / "mutants" / "package"
 
 
+def _is_of_package(edit: Edit) -> bool:
+    return edit.file.startswith("neuron_fabric/") and edit.file.endswith(".py")
+
+
+_PackageEdit = Annotated[Edit, FieldRule(_is_of_package, "an edit of neuron_fabric")]
+
+
 @dataclass(frozen=True)
-class PackageMutant:
-    """One mutant of the Python package.
+class PackageMutant(ListedMutant):
+    """One mutant of the Python package; `tests` are pytest ids."""
 
-    Attributes:
-        id: Unique name.
-        why: The fault that it stands for.
-        edits: Changes of the sources.
-        tests: pytest ids, each of which must fail; empty with `survives`.
-        survives: Reason why no test can catch it; "" for none.
-    """
-
-    id: str
-    why: str
-    edits: tuple[Edit, ...]
-    tests: tuple[str, ...] = ()
-    survives: str = ""
+    edits: Some[_PackageEdit]
+    tests: tuple[Annotated[str, like(r"^[\w/]+/test_\w+\.py::test_\w+(\[.+\])?$")], ...] = ()
 
 
 def read(path: Path = FOLDER) -> list[PackageMutant]:
     """Read and check the mutants of a YAML file, or of all files of a folder in order of name."""
-    return data.load_list(path, "package_mutants", PackageMutant)
+    return load_list(path, "mutants", PackageMutant, with_edits)
 
 
 def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> list[str]:

@@ -126,15 +126,15 @@ def test_the_samples_are_right(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "old", "new", "says"),
     [
-        ("suites", "seeds: 2", "seeds: 2.0", "suites/smoke/seeds: 2.0 is not of type 'integer'"),
+        ("suites", "seeds: 2", "seeds: 2.0", "suites.smoke.seeds: 2.0 is not an integer"),
         ("suites", "smoke:", "1:", "x.yaml:21: key 1 is no text; write it in quotes."),
         ("suites", "smoke:", "yes:", "key True is no text"),
         ("suites", "icarus: 0.5", "vcs: 0.5", "x.yaml: unknown simulator 'vcs'"),
-        ("mutants", "sim: icarus", "sim: vcs", "x.yaml: mutant one: unknown simulator 'vcs'"),
-        ("mutants", "seed: 3", "seed: 3.0", "mutants/0/seed: 3.0 is not of type 'integer'"),
-        ("mutants", "cause: x", "cause: (", "x.yaml: mutant one: missing )"),
+        ("mutants", "sim: icarus", "sim: vcs", "mutants[0]: mutant one: unknown simulator 'vcs'"),
+        ("mutants", "seed: 3", "seed: 3.0", "mutants[0].seed: 3.0 is not an integer"),
+        ("mutants", "cause: x", "cause: (", "mutants[0]: mutant one: missing )"),
         ("mutants", "cause: x", r'cause: "x\0"', "holds a NUL or half of a surrogate pair"),
-        ("code waivers", "every: 8", "every: 8.0", "8.0 is not of type 'integer'"),
+        ("code waivers", "every: 8", "every: 8.0", "waivers[0].every: 8.0 is not an integer"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, kind: str, old: str, new: str, says: str) -> None:

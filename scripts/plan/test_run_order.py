@@ -353,7 +353,7 @@ def test_seeds_that_failed_are_run_until_they_are_green(
     for one in first:
         history.add(number, one, record(one))
     assert len(night("--seed-base", "2")) == 10
-    listed = testplan.Kept("found by a test of this", TEST, sim="veri*", seed=77)
+    listed = testplan.Kept("found by a test of this", test=TEST, sim="veri*", seed=77)
     real = testplan.read()
     monkeypatch.setattr(testplan, "read", lambda: replace(real, kept=(listed,)))
     assert [one.seed for one in night("--seed-base", "2")[10:]] == [77]

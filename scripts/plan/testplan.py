@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from neuron_fabric.data import DataError
-from neuron_fabric.typed import typed
+from neuron_fabric.typed import FieldRule, typed
 from scripts.build import registry
 from scripts.common import data
 from scripts.common.errors import NfError, did_you_mean
@@ -24,6 +24,10 @@ DEFAULT_TIMEOUT_S = 300.0
 STAGES = ("V1", "V2", "V3")
 MAX_RUNS = 100_000  # of one command: some days
 T = TypeVar("T")
+Stage = Annotated[str, FieldRule(STAGES.__contains__, f"one of {', '.join(STAGES)}")]
+_Build = Annotated[str, data.like("^[a-z][a-z0-9_]*$")]
+_Suite = Annotated[str, data.like("^[a-z][a-z0-9_-]*$")]
+TestId = Annotated[str, data.like(r"^test_\w+::\w+$")]
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,12 @@ class Entry:
     `timeout` is in seconds of processor time.
     """
 
-    test: str
+    test: TestId
     feature: str
-    stage: str
-    builds: tuple[str, ...] = ("default",)
-    sims: tuple[str, ...] = field(default_factory=registry.names)
-    timeout: float = DEFAULT_TIMEOUT_S
+    stage: Stage
+    builds: data.Some[str] = ("default",)
+    sims: data.Some[data.Text] = field(default_factory=registry.names)
+    timeout: data.Positive = DEFAULT_TIMEOUT_S
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,12 @@ class NamedBuild:
     See `BuildSpec` for the fields; `reason` says why the build exists.
     """
 
-    reason: str = ""
+    reason: data.Why
     top: str = TOP
     filelist: str = FILELIST
     parameters: tuple[tuple[str, int], ...] = ()
-    public: tuple[str, ...] = ()
-    opt: str = BuildSpec.opt
+    public: tuple[Annotated[str, data.like(r"^\w+\.\w+$")], ...] = ()
+    opt: Annotated[str, data.like("^-O[0-3]$")] = BuildSpec.opt
     dut: Dut = Dut.RTL
 
 
@@ -61,10 +65,15 @@ class NamedBuild:
 class Skip:
     """Rule of a suite that leaves out runs, by glob patterns of test id, build and simulator."""
 
-    why: str
-    test: str = "*"
-    build: str = "*"
-    sim: str = "*"
+    why: data.Why
+    test: data.Text = "*"
+    build: data.Text = "*"
+    sim: data.Text = "*"
+
+    def __post_init__(self) -> None:
+        """Raise DataError for a rule that names no test, build or simulator."""
+        if (self.test, self.build, self.sim) == ("*", "*", "*"):
+            raise DataError("one of 'test', 'build' and 'sim' must be there")
 
     def fits(self, test: str, build: str, sim: str) -> bool:
         """Return whether test id, build and simulator of a run match the three patterns."""
@@ -72,14 +81,14 @@ class Skip:
         return all(fnmatchcase(name, pattern) for name, pattern in pairs)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Narrow(Skip):
     """Rule of a suite that runs matching tests with one value of their only parameter.
 
     ``values`` is NAME=VALUE. Tests with other parameters are not affected.
     """
 
-    values: str = ""
+    values: Annotated[str, data.like(r"^[\w.-]+=[\w.-]+$")]
 
     def meant(self, test: TestCase, build: str, sim: str) -> bool:
         """Return whether the rule applies: the only parameter is NAME, and the patterns match."""
@@ -104,24 +113,25 @@ class Suite:
     """
 
     name: str
-    tests: tuple[str, ...]
-    seeds: int
-    reason: str
-    stages: tuple[str, ...] = ()
+    tests: data.Some[str]
+    seeds: Annotated[int, data.within(1, 10_000)]
+    reason: data.Why
+    stages: tuple[Stage, ...] = ()
     group: bool = False
     scale: tuple[tuple[str, float], ...] = ()
     skip: tuple[Skip, ...] = ()
     narrow: tuple[Narrow, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kept(Skip):
     """A seed that failed before, kept in the testplan: suites with drawn seeds also run it.
 
     The inherited patterns name the test, the builds and the simulators.
     """
 
-    seed: int = 1
+    test: TestId
+    seed: data.Seed
 
 
 @dataclass(frozen=True)
@@ -177,27 +187,48 @@ def with_dut(name: str, dut: Dut) -> str:
     return name.removesuffix(_TWINS) + (_TWINS if dut is Dut.MYHDL else "")
 
 
+@dataclass(frozen=True)
+class _Feature:
+    name: data.Id
+    spec: Annotated[str, data.at_least(3)]
+    goal: data.Why
+    tests: data.Some[data.Listed]
+
+
+@dataclass(frozen=True)
+class _File:
+    builds: dict[_Build, data.Listed] = field(default_factory=dict)
+    suites: dict[_Suite, data.Listed] = field(default_factory=dict)
+    kept: tuple[Kept, ...] = ()
+    features: tuple[_Feature, ...] = ()
+
+
 def read(folder: Path = TESTPLAN) -> Plan:
     """Read and check every `*.yaml` of the testplan folder.
 
     Raises:
         NfError: A file is not valid, a name occurs twice, or a build or simulator is unknown.
     """
-    plan = Plan({}, {"default": NamedBuild()}, {})
+    plan = Plan({}, {"default": NamedBuild("")}, {})
     kept: list[Kept] = []
     for path in sorted(folder.glob("*.yaml")):
-        content = data.load(path, "testplan")
+        content = data.load(path, _File)
+        kept += content.kept
         try:
-            for name, value in content.get("builds", {}).items():
-                pairs = sorted(value.get("parameters", {}).items())
-                _add(plan.builds, name, typed(NamedBuild, {**value, "parameters": pairs}))
-            for name, value in content.get("suites", {}).items():
-                pairs = [[registry.get(sim).name, x] for sim, x in value.get("scale", {}).items()]
-                _add(plan.suites, name, typed(Suite, {**value, "name": name, "scale": pairs}))
-            kept += typed(list[Kept], content.get("kept", []))
-            for feature in content.get("features", ()):
-                for value in feature["tests"]:
-                    entry = typed(Entry, {**value, "feature": feature["name"]})
+            for name, value in content.builds.items():
+                at = f"builds.{name}"
+                given = typed(dict[str, int], value.get("parameters", {}), f"{at}.parameters")
+                value |= {"parameters": sorted(given.items())}
+                _add(plan.builds, name, typed(NamedBuild, value, at))
+            for name, value in content.suites.items():
+                at = f"suites.{name}"
+                factors = typed(dict[str, data.Positive], value.get("scale", {}), f"{at}.scale")
+                pairs = [[registry.get(sim).name, factor] for sim, factor in factors.items()]
+                _add(plan.suites, name, typed(Suite, value | {"name": name, "scale": pairs}, at))
+            for feature in content.features:
+                for value in feature.tests:
+                    value |= {"feature": feature.name}
+                    entry = typed(Entry, value, f"features.{feature.name}")
                     for sim in entry.sims:
                         registry.get(sim)
                     _add(plan.entries, entry.test, entry)

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import Annotated
 
-from neuron_fabric.typed import typed
+from neuron_fabric.typed import FieldRule, typed
 from scripts.build import sources, twins
 from scripts.build.filelist import read_filelist
-from scripts.common import data
+from scripts.common.data import Id, Listed, Positive, Why, like, load_list, with_edits
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import SOLVER, BuildSpec, Dut, Edit, RunSpec
@@ -21,6 +22,7 @@ from scripts.plan import listed_mutants
 FOLDER = ROOT / "hdl" / "formal"
 FILELIST = "hdl/formal/nf_formal.f"
 DEFINES = (("SYNTHESIS", "1"), ("FORMAL", "1"))
+_Clocks = Annotated[int, FieldRule(lambda clocks: clocks > 0, "1 or more")]
 BITWUZLA = "bitwuzla"
 
 
@@ -53,18 +55,18 @@ class Proof:
         solver: `yices`, or `bitwuzla` if that takes too long.
     """
 
-    id: str
-    top: str
-    why: str
+    id: Annotated[str, like(r"^[a-z][a-z0-9_]*(/.*)?$")]
+    top: Annotated[str, like(r"^fv_\w+$")]
+    why: Why
     method: Method
-    cover: int
+    cover: _Clocks
     parameters: tuple[tuple[str, int], ...]
-    depth: int = 1
+    depth: _Clocks = 1
     edits: tuple[Edit, ...] = ()
     quick: bool = True
-    timeout: float = 600.0
+    timeout: Positive = 600.0
     dut: Dut = Dut.RTL
-    solver: str = "yices"
+    solver: Annotated[str, like("^(yices|bitwuzla)$")] = "yices"
 
     @property
     def name(self) -> str:
@@ -108,28 +110,28 @@ class Broken:
     """
 
     proof: str
-    id: str = ""
-    why: str = ""
+    id: Id = ""
+    why: Why = ""
     edits: tuple[Edit, ...] = ()
     of: str = ""
 
 
 def read() -> list[Proof]:
     """Read all proofs of `proofs.yaml` in order; one with sets of parameters gives one for each."""
-    out: list[Proof] = []
-    for value in data.load(FOLDER / "proofs.yaml", "proofs")["proofs"]:
-        sets = value.pop("sets", None) or {"": value.get("parameters", {})}
-        name, quick = value.pop("name"), value.get("quick", True)
-        value.setdefault("cover", value.get("depth", 1))
-        for own, parameters in sets.items():
-            fields = {
-                **value,
-                "id": f"{name}/{own}" if own else name,
-                "parameters": sorted(parameters.items()),
-                "quick": own in quick if isinstance(quick, list) else quick,
-            }
-            out.append(typed(Proof, fields))
-    return out
+    return load_list(FOLDER / "proofs.yaml", "proofs", Proof, _of_each_set)
+
+
+def _of_each_set(value: Listed) -> Iterable[Listed]:
+    sets = value.pop("sets", None) or {"": value.get("parameters", {})}
+    name, quick = value.pop("name", ""), value.get("quick", True)
+    for own, parameters in typed(dict[str, dict[str, int]], sets, "sets").items():
+        yield {
+            "cover": value.get("depth", 1),
+            **value,
+            "id": f"{name}/{own}" if own else name,
+            "parameters": sorted(parameters.items()),
+            "quick": own in quick if isinstance(quick, list) else quick,
+        }
 
 
 def mutants() -> list[Broken]:
@@ -140,7 +142,10 @@ def mutants() -> list[Broken]:
     """
     simulated = {mutant.id: mutant for mutant in listed_mutants.read()}
     out: list[Broken] = []
-    for one in data.load_list(FOLDER / "mutants.yaml", "proof_mutants", Broken):
+    for one in load_list(FOLDER / "mutants.yaml", "mutants", Broken, with_edits):
+        if {bool(one.id), bool(one.why), bool(one.edits)} != {not one.of}:
+            what = "either 'of', or 'id', 'why' and edits must be there"
+            raise NfError(f"hdl/formal/mutants.yaml: a mutant of {one.proof}: {what}.")
         if one.of and one.of not in simulated:
             raise NfError(f"hdl/formal/mutants.yaml: verif/mutants has no {one.of}.")
         made = simulated.get(one.of, one)

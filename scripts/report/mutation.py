@@ -5,13 +5,10 @@ every surviving mutant as a diff of the source.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from neuron_fabric import output
-from neuron_fabric.data import DataError, read_json
-from neuron_fabric.typed import typed
+from scripts.common import data
 from scripts.common.paths import BUILD
 
 SCORE = BUILD / "mutation" / "score.json"
@@ -80,13 +77,9 @@ class Mutation:
 
 def write(found: Mutation, path: Path = SCORE) -> None:
     """Write a score for later reports."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(path, json.dumps(asdict(found), indent=1))
+    data.keep(path, found)
 
 
 def read(path: Path = SCORE) -> Mutation | None:
     """Return the last score, or None if there is none that can be read."""
-    try:
-        return typed(Mutation, read_json(path))
-    except (OSError, DataError):
-        return None
+    return data.kept(path, Mutation)

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from neuron_fabric import output
-from neuron_fabric.data import DataError, read_json
-from neuron_fabric.typed import typed
+from scripts.common import data
 from scripts.common.paths import BUILD
 
 PROOFS = BUILD / "prove.json"
@@ -67,13 +64,9 @@ class Proofs:
 
 def write(found: Proofs, path: Path = PROOFS) -> None:
     """Write the results for later reports."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(path, json.dumps(asdict(found), indent=1))
+    data.keep(path, found)
 
 
 def read(path: Path = PROOFS) -> Proofs | None:
     """Return the last results, or None if there are none that can be read."""
-    try:
-        return typed(Proofs, read_json(path))
-    except (OSError, DataError):
-        return None
+    return data.kept(path, Proofs)

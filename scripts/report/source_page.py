@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from scripts.coverage import code_coverage
-from scripts.coverage.code_coverage import Counted, FileCoverage
+from scripts.coverage.code_coverage import Counted
 from scripts.coverage.code_waivers import source_lines
 from scripts.coverage.places import LINE, TOGGLE
 from scripts.report.templates import render, source
@@ -42,13 +42,9 @@ def text(counted: Counted, title: str) -> str:
         title=title,
         style=source("source_page.css"),
         code=found,
-        files=[(file, _anchor(file), rows[file.file]) for file in found.files],
+        files=[(file, file.file.replace("/", "."), rows[file.file]) for file in found.files],
         kinds=("line", "branch", "expr", "toggle"),
     )
-
-
-def _anchor(file: FileCoverage) -> str:
-    return file.file.replace("/", ".")
 
 
 def _rows(counted: Counted) -> dict[str, list[SourceRow]]:

@@ -43,36 +43,24 @@ class RepeatingRunner:
     `run` is what a scheduler calls in place of `simulate.run`; safe from several threads.
     """
 
-    def __init__(
-        self, runs: Path | None = None, first: Run | None = None, limit: int = LIMIT
-    ) -> None:
-        self._runs = runs or folder_locks.folder(RUNS)
-        self._first = first
-        self._limit = limit
+    def __init__(self, first: Run, runs: Path | None = None) -> None:
+        self._first, self._runs = first, runs or folder_locks.folder(RUNS)
         self._seen: Counter[tuple[FailureKind | None, str]] = Counter()
 
     def run(self, spec: RunSpec) -> RunRecord:
-        """Run a spec; if it fails, return its record with the result of the repetition."""
-        record = self._first(spec) if self._first else simulate.run(spec, self._runs)
-        return self.look(record, spec)
-
-    def look(self, record: RunRecord, spec: RunSpec) -> RunRecord:
         """Return the record of a run; repeat the run first if it failed and its cause is rare.
 
         The first failure of a cause also gets a reduced stimulus.
         """
-        if record.passed or record.kind in _NO_WAVES:
-            return record
-        if not worth_a_rerun(record.cause_key):
+        record = self._first(spec)
+        if record.passed or record.kind in _NO_WAVES or not worth_a_rerun(record.cause_key):
             return record
         key = key_of(record)
         with _lock:
             self._seen[key] += 1
-            many = self._seen[key] > self._limit
+            many = self._seen[key] > LIMIT
         if many:
-            return replace(
-                record, note=f"not run again: {self._limit} runs of this cause were already"
-            )
+            return replace(record, note=f"not run again: {LIMIT} runs of this cause were already")
         folder = self._runs / spec.id
         record = repeated(record, spec, self._runs)
         if self._seen[key] == 1 and not record.flaky:  # one reduced stimulus a cause

@@ -75,7 +75,7 @@ def reduced(
     try:
         found = reduce(drawn, fails, lambda best: output.write_text(file, best.text()))
     except (Interrupted, NfError, OSError) as error:
-        return replace(record, note=f"{record.note}; not reduced: {error or 'interrupted'}")
+        return replace(record, note=f"{record.note}; not reduced: {str(error) or 'interrupted'}")
     finally:
         shutil.rmtree(candidate.parent, ignore_errors=True)
     before, after = len(drawn.operations), len(found.operations)

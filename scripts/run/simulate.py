@@ -25,7 +25,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry, twins
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
-from scripts.common import folder_locks, tool_environment, tool_versions
+from scripts.common import data, folder_locks, tool_environment, tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
 from scripts.common.process import Finished
@@ -42,7 +42,7 @@ from scripts.common.secret_values import masked_line
 from scripts.coverage import run_counts
 from scripts.plan import discover
 from scripts.run import cocotb_private, fork_client, run_folders, vcd
-from scripts.run.verdict import as_registered, judge, read_log, read_names, read_results
+from scripts.run.verdict import as_registered, judge, read_log, read_results
 
 _RESULTS = "results.xml"
 _METRICS = "metrics.json"
@@ -116,7 +116,7 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
             test_dir=folder,
             results_xml=str(folder / _RESULTS),
             test_args=runner.run_arguments(spec, folder),
-            plusargs=[*spec.plusargs, *_silent(spec), *runner.wave_plusargs(spec, folder)],
+            plusargs=[*_silent(spec), *runner.wave_plusargs(spec, folder)],
             waves=spec.build.waves is not None,
         )
     finished = runner.finished or Finished(1, False, 0.0)
@@ -124,7 +124,8 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     lines = read_log(log)
     verdict = judge(finished, cases, lines, spec.tests, spec.build.root)
     if verdict.passed:
-        verdict = as_registered(read_names(folder / _REGISTERED), planned, spec.tests, cases or ())
+        names = data.kept(folder / _REGISTERED, tuple[str, ...])
+        verdict = as_registered(names, planned, spec.tests, cases or ())
     if not verdict.passed and shutil.disk_usage(folder).free < _FULL_BYTES:
         # Half a log and half a result file say nothing about the design.
         verdict = Verdict(

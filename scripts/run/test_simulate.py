@@ -103,7 +103,7 @@ def test_what_takes_too_long_is_ended(
     assert "no processor time, no output" in record.cause
     assert "ended by a time limit" in read_log(ROOT / record.log)[-1]
     spec = RunSpec(toy.spec(sim), "toy_bench", ("hang",))
-    assert RepeatingRunner(tmp_path, lambda _spec: record).run(spec) is record
+    assert RepeatingRunner(lambda _spec: record, tmp_path).run(spec) is record
 
 
 def test_missing_module_is_a_crash_that_names_it(toy: Toy) -> None:

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from neuron_fabric.data import DataError, read_bytes, read_json
-from neuron_fabric.typed import typed
+from neuron_fabric.data import read_bytes
 from scripts.build import registry
 from scripts.common.cause_key import normalised
 from scripts.common.paths import ROOT, shown
@@ -95,19 +94,17 @@ def _case(element: ElementTree.Element, bench: Path) -> CaseResult:
     for child in element:
         if child.tag in ("failure", "error"):
             status = "failed"
-            message = child.get("message") or child.get("error_msg") or ""
-            error_type = child.get("type") or child.get("error_type") or ""
+            message, error_type = child.get("message") or "", child.get("type") or ""
             place = place_of_trace(child.text or "", bench)
-        elif child.tag == "skipped" and child.get("type") != "xfail":
+        elif child.tag == "skipped":
             status = "skipped"
-    properties = {p.get("name"): p.get("value") for p in element.iter("property") if p.get("name")}
-    sim_time = properties.get("sim_time_duration") or element.get("sim_time_ns") or "0"
+    properties = {one.get("name"): one.get("value") for one in element.iter("property")}
     said = message.strip().splitlines()
     return CaseResult(
         name=element.get("name", "?"),
         status=status,
         seconds=_number(element.get("time") or "0"),
-        sim_time_ns=_number(sim_time),
+        sim_time_ns=_number(properties.get("sim_time_duration") or "0"),
         message="\n".join(line for line in said if not line.startswith(KEY_LINE)),
         error_type=error_type.rpartition(".")[2],
         cause_key=next((x.removeprefix(KEY_LINE) for x in said if x.startswith(KEY_LINE)), ""),
@@ -128,14 +125,6 @@ def read_log(path: Path) -> list[str]:
         return _ANSI.sub("", path.read_text(errors="replace", encoding="utf-8")).splitlines()
     except OSError:
         return []
-
-
-def read_names(path: Path) -> tuple[str, ...] | None:
-    """Read the names of the tests that cocotb registered in a run; None if missing or damaged."""
-    try:
-        return typed(tuple[str, ...], read_json(path))
-    except (OSError, DataError):
-        return None
 
 
 # ---- judging

@@ -285,7 +285,6 @@ async def run_uvm(
         profile: Traffic profile.
         settings: Values for `test.settings`.
     """
-    seed = cocotb.RANDOM_SEED if hasattr(cocotb, "RANDOM_SEED") else 0
-    values = {"profile": profile, "seed": seed, **settings}
+    values = {"profile": profile, "seed": cocotb.RANDOM_SEED, **settings}
     ConfigDB().set(None, "*", _SETTINGS, values)
     await uvm_root().run_test(test, keep_set={ConfigDB})

@@ -51,12 +51,11 @@ def build_host() -> Path:
     spec = BuildSpec("verilator", TOP, FILELIST)
     sources = collect(spec)
 
-    def compile_host(target: Path) -> dict[str, str]:
+    def compile_host(target: Path) -> None:
         design = bulk_build.BulkDesign(spec, sources, target)
         host = bulk_build.host_sources("host_only.cpp")
         flags = (*bulk_build.COMPILE, *bulk_build.QUICK, design.include)
         design.run(*flags, "-shared", *host, "-o", HOST_LIBRARY)
-        return {"top": "host"}
 
     directory = SIM_BUILDS / f"bulk-host-{bulk_build.build_key(sources.key)}"
     once(directory, compile_host, [HOST_LIBRARY])

@@ -634,11 +634,13 @@ class LostSlotSequence(FlipSequence):
 class SlotFlipSequence(FlipSequence):
     """Base of sequences that damage one slot after another; after a reset line i fills slot i."""
 
-    async def slots_of(self, mode: Mode, workers: int, **options: Any) -> RegionConfig:
-        """Commit region 0 with more lines than slots, await its records; return its descriptor."""
-        return await self.start_region(
-            0, mode, self.slots.bit_length(), workers, ready=True, **options
-        )
+    async def slots_of(self, mode: Mode, **options: Any) -> RegionConfig:
+        """Commit region 0 with more lines than slots and 3 workers, await its records.
+
+        Returns:
+            Its descriptor.
+        """
+        return await self.start_region(0, mode, self.slots.bit_length(), 3, ready=True, **options)
 
     async def damage_slot(
         self, ram: str, line: int, double: bool, place: int | None = None, written: bool = False
@@ -686,7 +688,7 @@ class LossAtOnceSequence(SlotFlipSequence):
     """
 
     async def body(self) -> None:
-        config = await self.slots_of(Mode.G_BINARY, 3)
+        config = await self.slots_of(Mode.G_BINARY)
         await self.fill_lines(config, range(self.slots), ANY, alone=True)
         for line, ram in enumerate(("BOOK", "PLANES")):
             await self.damage_slot(ram, line, self.secded)
@@ -702,7 +704,7 @@ class ForwardedSequence(SlotFlipSequence):
     """
 
     async def body(self) -> None:
-        config = await self.slots_of(Mode.G_BINARY, 3)
+        config = await self.slots_of(Mode.G_BINARY)
         await self.fill_lines(config, range(self.slots), 0, alone=True)
         for line in range(self.slots - 1):
             places = self.draw_flips("BOOK", self.secded and line % 2 == 0)
@@ -724,7 +726,7 @@ class LostKeptSequence(SlotFlipSequence):
 
     async def body(self) -> None:
         slots = range(self.slots)
-        config = await self.slots_of(Mode.FP32, 3, keep_sum=True)
+        config = await self.slots_of(Mode.FP32, keep_sum=True)
         for line in slots:
             await self.fill_lines(config, line)
         await self.read_lines(config, slots, alone=True)
@@ -747,7 +749,7 @@ class KeptOverDamageSequence(SlotFlipSequence):
 
     async def body(self) -> None:
         slots = range(self.slots)
-        config = await self.slots_of(Mode.FP32, 3, keep_sum=True)
+        config = await self.slots_of(Mode.FP32, keep_sum=True)
         await self.fill_lines(config, slots, alone=True)
         shift = self.randrange(24)
         for line in slots:
