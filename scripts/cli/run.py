@@ -9,6 +9,7 @@ examples:
   nf run --changed                           run what changed since it passed
   nf run 'test_mixed*' --until-fail 50       try at most 50 new seeds until a run fails
   nf run 'test_modes*' --watch               rerun what a saved file affects
+  nf run test_modes::fp32 --pdb              debug one run with pdb in this terminal
   nf run --suite all --cluster tcp://farm:8786   use the workers of a Dask scheduler
 """
 
@@ -21,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from neuron_fabric.data import DataError, read_text
@@ -39,13 +41,14 @@ from scripts.history.database import Recorder
 from scripts.plan import run_order, selection, testplan
 from scripts.plan.run_order import Memory, Reason
 from scripts.report import metrics, recorded, write_report
-from scripts.run import run_folders, simulate
+from scripts.run import debug_terminal, run_folders, simulate
 from scripts.run.rerun_failed import RepeatingRunner
 from scripts.run.schedule import RunProgress, line_of, show
 from verif.scenario import weights as knobs
 from verif.scenario.scenario_data import parse as parse_scenario
 
 UNTIL_FAIL = 100
+VERBOSITIES = ("trace", "debug", "info", "warning", "error")
 
 
 def seed(text: str) -> int | str:
@@ -145,6 +148,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--group", action="store_true", help="use one process for each module")
     how.add_argument(
+        "--pdb",
+        action="store_true",
+        help="run the first planned test in this terminal; pdb opens at breakpoint() and failures",
+    )
+    how.add_argument(
         "--once",
         action="store_true",
         help="run each test on its first build alone, blocks on a simulator that compiles quickly",
@@ -154,6 +162,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--dry-run", action="store_true", help="print the planned runs in order")
     more = parser.add_argument_group("results")
+    more.add_argument(
+        "--verbosity",
+        choices=VERBOSITIES,
+        type=str.lower,
+        metavar="LEVEL",
+        help="least level of log messages: " + ", ".join(VERBOSITIES) + " (info)",
+    )
     more.add_argument("--waves", action="store_true", help="write waves (slower build and run)")
     more.add_argument(
         "--cov",
@@ -168,9 +183,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    for one, two in (("watch", "until_fail"), ("watch", "dry_run")):
+    excluded = [("watch", "until_fail"), ("watch", "dry_run")]
+    excluded += [("pdb", other) for other in ("watch", "until_fail", "cluster", "jobs")]
+    for one, two in excluded:
         if getattr(args, one) and getattr(args, two):
             raise NfError(f"--{one} excludes --{two.replace('_', '-')}; leave one out.")
+    if args.pdb and not args.dry_run:
+        debug_terminal.check()
     try:
         specs = selection.plan_runs(args)
     except selection.NothingToDo as nothing:
@@ -182,6 +201,8 @@ def run(args: argparse.Namespace) -> int:
         specs = []
     if args.dry_run:
         return _dry_run(specs)
+    if args.pdb:
+        return _debug(specs)
     words = [*([args.suite] if args.suite else []), *args.globs, *args.stage, *args.feature]
     words += [f"--build {name}" for name in args.build] if args.suite else []
     title = " ".join(["nf run:", *(words or ["what failed" if args.failed else "what changed"])])
@@ -221,6 +242,20 @@ def _dry_run(specs: list[RunSpec]) -> int:
         say(f"{line}  ({', '.join(notes)})")
     say(f"{len(specs)} runs")
     return 0
+
+
+def _debug(specs: list[RunSpec]) -> int:
+    """Run the first run in this terminal with pdb, record nothing, and return the exit code."""
+    first = specs[0]
+    if len(specs) > 1:
+        where = f"{first.name} {first.build.sim} {first.build_name} seed {first.seed}"
+        say(f"nf run: --pdb debugs the first of {len(specs)} runs: {where}", flush=True)
+    folder_locks.tree()
+    paths.writable(paths.RUNS)
+    spec = replace(first, env=(*first.env, *debug_terminal.ENVIRONMENT), direct=True)
+    record = simulate.run(spec, launch=debug_terminal.run_logged)
+    show(record)
+    return 0 if record.passed else 1
 
 
 def _until_fail(specs: list[RunSpec], limit: int, go: Callable[[list[RunSpec]], int]) -> int:

@@ -131,7 +131,7 @@ def _expanded(plan: Plan, tests: Sequence[TestCase], options: Options, kept: boo
 def _with_environment(spec: RunSpec, args: argparse.Namespace) -> RunSpec:
     """Return the run with variables for the simulation: from options, then from the user's shell.
 
-    Options set NF_WEIGHTS, NF_SCENARIO and NF_LINK_TRACE; from the shell come those of FROM_USERS
+    Options set NF_WEIGHTS, NF_SCENARIO, NF_LINK_TRACE and COCOTB_LOG_LEVEL; from the shell come those of FROM_USERS
     that are not set yet, since the record of the run must hold them.
     """
     env = [*spec.env]
@@ -141,6 +141,8 @@ def _with_environment(spec: RunSpec, args: argparse.Namespace) -> RunSpec:
     env += [(n, os.environ[n]) for n in FROM_USERS if os.environ.get(n) and n not in known]
     if args.link_trace:  # link.trace in the folder of the run
         env.append(("NF_LINK_TRACE", "1"))
+    if args.verbosity:
+        env.append(("COCOTB_LOG_LEVEL", args.verbosity.upper()))
     return replace(spec, env=tuple(env))
 
 

@@ -25,6 +25,8 @@ USERS = (
 ENTRY_POINTS = (*USERS[:-1], f"{__name__}:prepare", USERS[-1])
 REGISTERED = "NF_REGISTERED"
 """Names the file for the tests that cocotb has registered, a JSON list of names."""
+DEBUG = "NF_DEBUG"
+"""If set, pdb opens at the exception of a test."""
 # Modules of cocotb that every run imports, private ones among them.
 PRELOAD = ("cocotb_tools._coverage", "cocotb._init", "cocotb.clock")
 # Variables that cocotb reads once it runs tests, so after a fork.
@@ -84,8 +86,31 @@ def prepare() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     manager.start_regression, manager._schedule_next_test = listed, seeded
+    if os.environ.get(DEBUG):
+        _debug_exceptions()
     signal.signal(signal.SIGUSR1, ended)
     _seed(str(cocotb.RANDOM_SEED))  # for what the modules of tests draw as they are imported
+
+
+def _debug_exceptions() -> None:
+    """Have pdb open at the exception of a test, but not at the end of a simulation.
+
+    COCOTB_PDB_ON_EXCEPTION would also open pdb after `quit`, which ends the simulation.
+    """
+    import pdb
+
+    from cocotb._test_manager import TestManager
+
+    manager: Any = TestManager
+    abort = manager._abort
+
+    def debugged(self: Any, error: BaseException | None = None) -> None:
+        if error is not None and error.__traceback__ and not self._finishing:
+            sys.stdout.write(f"{type(error).__name__}: {error}\n")
+            pdb.post_mortem(error.__traceback__)
+        abort(self, error)
+
+    manager._abort = debugged
 
 
 def _seed(text: str) -> None:

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,12 @@ _REGISTERED = "registered.json"
 _FULL_BYTES = 1 << 20
 
 
-def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> RunRecord:
+def run(
+    spec: RunSpec,
+    runs: Path | None = None,
+    builds: Path = SIM_BUILDS,
+    launch: Callable[..., Finished] | None = None,
+) -> RunRecord:
     """Build (or find) the design, run the tests, and return the record, also of a failure.
 
     The record is also written to `record.json` in the folder of the run.
@@ -59,6 +64,7 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
         spec: The run.
         runs: Parent of the run folder; by default the folder that this command has claimed.
         builds: Folder of all builds.
+        launch: Runs the simulator command in place of a fork server or `process.run_logged`.
     """
     try:
         folder = (runs or folder_locks.folder(RUNS)) / spec.id
@@ -79,7 +85,7 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
         verdict = Verdict(False, FailureKind.INFRASTRUCTURE, str(error))
         return save(record_of(spec, folder, verdict), folder)
     try:
-        return save(_simulate(spec, folder, built), folder)
+        return save(_simulate(spec, folder, built, launch), folder)
     except OSError as error:
         verdict = Verdict(False, FailureKind.INFRASTRUCTURE, f"{folder}: {error.strerror}")
         return record_of(spec, folder, verdict, built)
@@ -91,7 +97,9 @@ def infrastructure(spec: RunSpec, cause: str, runs: Path | None = None) -> RunRe
     return record_of(spec, (runs or RUNS) / spec.id, verdict)
 
 
-def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
+def _simulate(
+    spec: RunSpec, folder: Path, built: Built, launch: Callable[..., Finished] | None
+) -> RunRecord:
     log = folder / "run.log"
     start = time.monotonic()
     environment = _environment(spec, folder, built)
@@ -102,7 +110,9 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     planned = discover.registered(spec.module, spec.build.root)
     runner.hdl_toplevel = spec.build.top  # build() may have run in another process
     # Waves and code coverage name their file on the command line: nothing could share a server.
-    if runner.forks and not (spec.direct or spec.build.waves or spec.build.coverage):
+    if launch:
+        runner.launch = launch
+    elif runner.forks and not (spec.direct or spec.build.waves or spec.build.coverage):
         runner.launch = fork_client.run_logged
     with contextlib.suppress(SystemExit):  # raised when a pytest run finds failed cases
         runner.test(

@@ -43,7 +43,7 @@ _NOTHING_TO_SEE = (
 _SYNTAX_PLACE = re.compile(r" \([^()]+, line \d+\)$")  # redundant: every cause ends with its place
 # Exceptions that end a run on purpose; {} is the message of the exception.
 _ENDINGS = {
-    "BdbQuit": "a debugger ended the test: a run has no terminal for breakpoint() and pdb",
+    "BdbQuit": "a debugger ended the test; `nf run --pdb` gives breakpoint() and pdb a terminal",
     "SystemExit": "the test was ended by sys.exit({})",
     "KeyboardInterrupt": "the test was ended by a KeyboardInterrupt",
 }
