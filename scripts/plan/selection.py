@@ -131,8 +131,8 @@ def _expanded(plan: Plan, tests: Sequence[TestCase], options: Options, kept: boo
 def _with_environment(spec: RunSpec, args: argparse.Namespace) -> RunSpec:
     """Return the run with variables for the simulation: from options, then from the user's shell.
 
-    Options set NF_WEIGHTS, NF_SCENARIO, NF_LINK_TRACE and COCOTB_LOG_LEVEL; from the shell come those of FROM_USERS
-    that are not set yet, since the record of the run must hold them.
+    Options set NF_WEIGHTS, NF_SCENARIO, NF_LINK_TRACE and COCOTB_LOG_LEVEL; from the shell come
+    those of FROM_USERS that are not set yet, since the record of the run must hold them.
     """
     env = [*spec.env]
     options = zip(STIMULUS, (args.weights, args.scenario), strict=True)
