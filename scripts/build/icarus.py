@@ -14,7 +14,7 @@ from cocotb_tools import runner
 from scripts.build.filelist import FileList
 from scripts.build.simulator import Simulator, cocotb_identity
 from scripts.common import tool_versions
-from scripts.common.records import BuildSpec, RunSpec, Waves
+from scripts.common.records import BuildSpec, RunSpec
 from scripts.common.tool_versions import Finding
 
 # cocotb's module that writes waves, and one that can start late and end early.
@@ -35,7 +35,6 @@ class Icarus(Simulator, runner.Icarus):
 
     name = "icarus"
     missing = "Icarus Verilog is not installed (apt-get install iverilog): Verilator alone runs."
-    wave_format = Waves.FST
     texts = (_DUMP,)
     lint_title = "icarus accepts"
     # Said of every indexed constant in always_comb, which Icarus simulates right.
@@ -90,16 +89,15 @@ class Icarus(Simulator, runner.Icarus):
         # Icarus 11 silently gives other results with it.
         self.env.pop("COCOTB_TRUST_INERTIAL_WRITES", None)
 
+    def _test_command(self) -> list[list[str]]:
+        return [[word for word in words if word != "-fst"] for words in super()._test_command()]
+
     @classmethod
     def wave_plusargs(cls, spec: RunSpec, folder: Path) -> list[str]:
         if spec.build.waves is None:
             return []
-        extra = [f"+dumpfile_path={cls.waves_file(spec.build, folder)}"]
+        extra = [f"+dumpfile_path={cls.dump_file(folder)}"]
         if spec.window_ns:
             first, last = (round(time_ns) for time_ns in spec.window_ns)
             extra += [f"+dump_from_ns={first}", f"+dump_for_ns={max(1, last - first)}"]
         return extra
-
-    @classmethod
-    def waves_file(cls, spec: BuildSpec, folder: Path) -> Path:
-        return folder / f"waves.{Waves.FST}"  # it writes no other

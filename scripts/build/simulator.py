@@ -65,8 +65,6 @@ class Simulator(runner.Runner):
     """True if a run may be a fork of a running simulator (`scripts/run/fork_client.py`)."""
     bound: ClassVar[Mapping[str, str]] = {}
     """Sources that hold a module bound to one of the design, each with the source of that one."""
-    wave_format: ClassVar[Waves] = Waves.VCD
-    """The format that it writes when waves are asked for without naming one."""
     coverage_file: ClassVar[str | None] = None
     """Name of the code coverage file in the folder of a run; None where it collects none."""
     lint_title: ClassVar[str]
@@ -222,13 +220,18 @@ class Simulator(runner.Runner):
 
     @classmethod
     def wave_plusargs(cls, spec: RunSpec, folder: Path) -> list[str]:
-        """Return the plusargs that a run needs to write waves to `waves_file`; [] for none."""
+        """Return the plusargs that a run needs to write waves to `dump_file`; [] for none."""
         return []
 
-    @classmethod
-    def waves_file(cls, spec: BuildSpec, folder: Path) -> Path:
-        """Return the path of the waveform file of a run in `folder`."""
-        return folder / f"waves.{spec.waves or cls.wave_format}"
+    @staticmethod
+    def dump_file(folder: Path) -> Path:
+        """Return the path of the VCD file that a run in `folder` writes."""
+        return folder / f"waves.{Waves.VCD}"
+
+    @staticmethod
+    def waves_file(folder: Path) -> Path:
+        """Return the path of the waves of a run in `folder`, made of its VCD file."""
+        return folder / f"waves.{Waves.FST}"
 
     # ---- cocotb's runner: environment and commands
 

@@ -217,7 +217,7 @@ class Verilator(Simulator, runner.Verilator):
         if spec.build.coverage:
             arguments.append(f"+verilator+coverage+file+{folder / cls.coverage_file}")
         if spec.build.waves is not None:
-            arguments += ["--trace-file", str(cls.waves_file(spec.build, folder))]
+            arguments += ["--trace-file", str(cls.dump_file(folder))]
         return arguments
 
 

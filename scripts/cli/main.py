@@ -47,6 +47,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "run": "run tests by name or suite; print each result and a summary",
         "list": "print tests, suites or builds, with stage and feature",
         "rerun": "rerun a recorded run with the same build, seed and options",
+        "waves": "open the waves of a failed run in GTKWave or Surfer, at the failure",
         "history": "print recorded commands, runs, causes of failures and durations",
         "report": "write the HTML report of a recorded command again",
         "report flits": "print a recorded link trace, slot by slot",

@@ -21,7 +21,7 @@ from scripts.cli import prove, replay
 from scripts.cli.run import execute
 from scripts.common import secret_values
 from scripts.common.arguments import TIMEOUT_HELP, seconds
-from scripts.common.records import SOLVER
+from scripts.common.records import SOLVER, Waves
 from scripts.history.database import History
 from scripts.plan.depends import Dependencies
 
@@ -52,9 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if found.fingerprint and found.fingerprint != Dependencies().fingerprint(spec):
         say(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
     if args.waves:
-        spec = with_fields(
-            spec, build=with_fields(spec.build, waves=registry.get(spec.build.sim).wave_format)
-        )
+        spec = with_fields(spec, build=with_fields(spec.build, waves=Waves.FST))
     if args.timeout:
         spec = with_fields(spec, timeout_s=args.timeout)
     return execute([spec], 1, f"nf rerun: {spec.name}", rerun=False)

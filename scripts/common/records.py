@@ -262,6 +262,7 @@ class RunRecord:
     rerun_log: str | None = None  # log of the automatic rerun with waves
     cause_key: str = ""
     stimulus: tuple[str, ...] = ()
+    line_history: tuple[str, ...] = ()  # of the failing line, if the run had waves
     environment: tuple[tuple[str, str], ...] = ()  # variables of the caller that reached the run
 
     @staticmethod

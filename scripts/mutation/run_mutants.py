@@ -31,10 +31,9 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.data import DataError, as_object, parse_json, read_text
-from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import VARIANTS
-from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
+from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict, Waves
 from scripts.mutation.mutant_outcome import MutantOutcome, State, Store
 from scripts.mutation.source_mutant import SourceMutant
 from scripts.plan.depends import Dependencies
@@ -317,7 +316,7 @@ class MutantRuns:
         number = next(n for n, mutant in self.mutants.items() if mutant.id == id)
         for candidate in self._ranked(number):
             build = candidate.spec.build
-            build = replace(build, waves=registry.get(build.sim).wave_format)
+            build = replace(build, waves=Waves.FST)
             shown = replace(candidate, spec=replace(candidate.spec, build=build))
             records = [self.runner(self._spec(shown, n)) for n in (0, number)]
             return tuple(record.waves for record in records if record.waves)

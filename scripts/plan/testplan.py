@@ -17,7 +17,7 @@ from scripts.build import registry
 from scripts.common import data
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import TESTPLAN, shown
-from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, RunSpec
+from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, RunSpec, Waves
 from scripts.plan.discover import TestCase, select
 
 DEFAULT_TIMEOUT_S = 300.0
@@ -467,7 +467,7 @@ def build_spec(
         public=named.public,
         opt=named.opt,
         dut=named.dut,
-        waves=simulator.wave_format if waves else None,
+        waves=Waves.FST if waves else None,
         coverage=coverage and simulator.coverage_file is not None and named.dut is Dut.RTL,
     )
     return simulator.as_it_builds(spec)

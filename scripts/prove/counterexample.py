@@ -18,7 +18,7 @@ from neuron_fabric.data import DataError, read_object
 from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
-from scripts.common.records import BuildSpec, Dut, Edit, RunRecord, RunSpec
+from scripts.common.records import BuildSpec, Dut, Edit, RunRecord, RunSpec, Waves
 from scripts.prove.proof import DEFINES, FILELIST, Method, Proof
 from scripts.run import simulate
 
@@ -119,7 +119,7 @@ def replay(path: Path, runs: Path, waves: bool = False) -> RunRecord:
     except (OSError, KeyError, TypeError, DataError) as error:
         raise NfError(f"{shown(path)} is no counterexample: {error}.") from error
     if waves:
-        build = replace(build, waves=simulator.wave_format)
+        build = replace(build, waves=Waves.FST)
     spec = RunSpec(
         build,
         BENCH,

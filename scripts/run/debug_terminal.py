@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulation in the foreground, on a terminal of its own, for pdb (`nf run --pdb`).
+"""Simulation in the foreground, on a pseudo-terminal, for pdb (`nf run --pdb`).
 
-The simulator gets a pseudo-terminal. Keys of the user's terminal are copied to it and its output is
-copied back and into the log, so the verdict is judged as that of any other run. There is no fork
+Keys of the user's terminal are copied to the simulator, and its output is copied back and into the
+log, so the verdict is judged as that of any other run. There is no fork
 server and no time limit.
 """
 

@@ -17,7 +17,7 @@ from scripts.build import bulk_build, registry
 from scripts.build.sources import design_key
 from scripts.common import folder_locks
 from scripts.common.paths import BUILD, shown
-from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit, RunRecord, RunSpec
+from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit, RunRecord, RunSpec, Waves
 from scripts.run import run_folders
 from scripts.run.simulate import run as run_simulation
 from verif.host.bulk_device import BulkModel
@@ -113,7 +113,7 @@ class Simulators:
             parameters=tuple(sorted(parameters.items())),
             edits=self.edits,
             dut=self.dut,
-            waves=registry.get(sim).wave_format if waves else None,
+            waves=Waves.FST if waves else None,
             opt="-O0" if self.quick else BuildSpec.opt,
         )
         test = bench.rpartition(".")[2].removesuffix("_bench")

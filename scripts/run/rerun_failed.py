@@ -7,7 +7,6 @@ failures of one cause are repeated: the tenth wave file of one fault adds nothin
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import threading
 from collections import Counter
@@ -15,15 +14,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from scripts.build import registry
 from scripts.common import folder_locks
 from scripts.common.cause_key import key_of
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, RUNS, shown
 from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Waves
-from scripts.run import shrink_stimulus, simulate, vcd
+from scripts.run import shrink_stimulus, simulate
 from scripts.run.verdict import worth_a_rerun
+from scripts.waves import messages
 
 LIMIT = 3  # reruns for one cause
 BEFORE_NS = 2000.0  # waves kept before the failure: 1000 clocks of the controller
@@ -87,8 +86,13 @@ def repeated(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
     except (Interrupted, NfError, OSError) as error:
         why = str(error) or "interrupted"
         return replace(record, note=f"not run again: {why}")
-    waves = _keep_waves(again, case, runs / spec.id)
-    out = replace(record, waves=waves or record.waves, rerun_log=again.log)
+    waves = _keep_waves(again, runs / spec.id)
+    out = replace(
+        record,
+        waves=waves or record.waves,
+        rerun_log=again.log,
+        line_history=again.line_history or record.line_history,
+    )
     if again.passed:
         return replace(out, flaky=True, note="passed when it was run again with the same seed")
     if again.kind in _NO_WAVES:
@@ -104,33 +108,32 @@ def _first_failed(record: RunRecord) -> CaseResult | None:
 
 def _with_waves(spec: RunSpec, case: CaseResult | None) -> RunSpec:
     """Return the run for waves: only the first failed test, which then starts at time 0."""
-    waves = spec.build.waves or registry.get(spec.build.sim).wave_format
     return replace(
         spec,
         # One run: compiling it as hard as a regression's takes longer than it saves.
-        build=replace(spec.build, waves=waves, coverage=False, opt=min(spec.build.opt, "-O1")),
+        build=replace(spec.build, waves=Waves.FST, coverage=False, opt=min(spec.build.opt, "-O1")),
         tests=(case.name,) if case else spec.tests,
         timeout_s=spec.timeout_s * 4,
-        window_ns=_window(case.sim_time_ns) if case else None,
+        window_ns=_window(case.sim_time_ns if case else 0.0),
         direct=True,
     )
 
 
 def _window(failed_ns: float) -> tuple[float, float]:
-    return max(0.0, failed_ns - BEFORE_NS), failed_ns + AFTER_NS
+    """Return first and last time of the waves; without a time of failure, from their end."""
+    return (max(0.0, failed_ns - BEFORE_NS), failed_ns + AFTER_NS) if failed_ns else (-BEFORE_NS, 0)
 
 
-def _keep_waves(again: RunRecord, case: CaseResult | None, folder: Path) -> str | None:
-    """Move the waves of the repetition to the folder of the first run; return their path or None.
+def _keep_waves(again: RunRecord, folder: Path) -> str | None:
+    """Move the waves and messages of the repetition to the folder of the first run.
 
-    A VCD is cut to its end if no time of the failure is known.
+    Returns:
+        The path of the waves, or None.
     """
     if again.waves is None:
         return None
-    path = ROOT / again.waves
-    if case is None and path.suffix == f".{Waves.VCD}":
-        with contextlib.suppress(OSError, ValueError):
-            vcd.trim(path, *_window(vcd.last_time_ns(path)))
-    kept = folder / path.name
-    shutil.move(path, kept)
-    return shown(kept)
+    waves = ROOT / again.waves
+    for path in (waves, waves.with_name(messages.FILE)):
+        if path.is_file():
+            shutil.move(path, folder / path.name)
+    return shown(folder / waves.name)

@@ -25,6 +25,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry, twins
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
+from scripts.build.simulator import Simulator
 from scripts.common import data, folder_locks, tool_environment, tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
@@ -36,13 +37,13 @@ from scripts.common.records import (
     RunRecord,
     RunSpec,
     Verdict,
-    Waves,
 )
 from scripts.common.secret_values import masked_line
 from scripts.coverage import run_counts
 from scripts.plan import discover
-from scripts.run import cocotb_private, fork_client, run_folders, vcd
+from scripts.run import cocotb_private, fork_client, run_folders
 from scripts.run.verdict import as_registered, judge, read_log, read_results
+from scripts.waves import fst_file, messages
 
 _RESULTS = "results.xml"
 _METRICS = "metrics.json"
@@ -141,10 +142,8 @@ def _simulate(
         verdict = Verdict(
             False, FailureKind.INFRASTRUCTURE, f"no space left on the disk of {folder}"
         )
-    waves = runner.waves_file(spec.build, folder)
-    if spec.window_ns and waves.suffix == f".{Waves.VCD}":
-        with contextlib.suppress(OSError, ValueError):  # nothing was written: nothing to cut
-            vcd.trim(waves, *spec.window_ns)
+    if spec.build.waves:
+        _convert_waves(spec, folder)
     if spec.build.coverage:
         run_counts.pack(folder, built.directory / "src" if spec.build.copied else spec.build.root)
     record = record_of(spec, folder, verdict, built, time.monotonic() - start, cases or ())
@@ -153,6 +152,15 @@ def _simulate(
     if finished.timed_out and not spec.rerun:  # the limit may come from the command line
         return replace(record, rerun=f"{record.rerun} --timeout {spec.timeout_s:g}")
     return record
+
+
+def _convert_waves(spec: RunSpec, folder: Path) -> None:
+    """Make the waves of a run of its VCD file and its messages; a damaged file stays as it is."""
+    dump = Simulator.dump_file(folder)
+    with contextlib.suppress(OSError, ValueError):  # of a simulator that was killed
+        texts = messages.texts(messages.read(folder))
+        fst_file.convert(dump, Simulator.waves_file(folder), spec.window_ns, texts)
+        dump.unlink()
 
 
 def _silent(spec: RunSpec) -> list[str]:
@@ -194,6 +202,8 @@ def _environment(spec: RunSpec, folder: Path, built: Built) -> dict[str, str]:
         "NF_SCENARIO": "",
         "PYTHONPATH": str(spec.build.root),
     }
+    if spec.build.waves:
+        env[messages.VARIABLE] = str(folder / messages.FILE)
     if spec.build.dut is not Dut.RTL and spec.build.edits:
         env["NF_TWINS"] = str(built.directory / "src" / twins.FOLDER)
     found = tool_versions.libpython()
@@ -224,7 +234,7 @@ def record_of(
         log: Log to name; by default `run.log` of the folder.
     """
     simulator = registry.get(spec.build.sim)
-    waves = simulator.waves_file(spec.build, folder)
+    waves = simulator.waves_file(folder)
     coverage = folder / run_counts.PACKED
     metrics = _metrics(folder / _METRICS)
     return RunRecord.of(
@@ -239,6 +249,7 @@ def record_of(
         coverage=shown(coverage) if coverage.is_file() else None,
         rerun=rerun_command(spec, cases),
         metrics=metrics,
+        line_history=messages.line_history(messages.read(folder)),
         cycles=_cycles(metrics),
         environment=tool_environment.passed(),
     )

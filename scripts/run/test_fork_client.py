@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scripts.build import registry
-from scripts.common.records import FailureKind, RunRecord
+from scripts.common.records import FailureKind, RunRecord, Waves
 from scripts.conftest import Toy
 from scripts.run import fork_client, fork_server
 
@@ -106,7 +106,7 @@ def test_servers_end_with_the_runner(toy: Toy) -> None:
 def test_waves_and_coverage_start_directly(toy: Toy, sim: str) -> None:
     # The build of test_simulate::test_waves_and_coverage, which need not be compiled twice.
     coverage = registry.get(sim).coverage_file is not None
-    build = toy.spec(sim, waves=registry.get(sim).wave_format, coverage=coverage)
+    build = toy.spec(sim, waves=Waves.FST, coverage=coverage)
     assert toy.run(build, "adds_one").waves
     assert servers() == []
 

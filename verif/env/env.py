@@ -19,6 +19,7 @@ from cocotbext.cxl.uvm_agent import CxlMemAgent
 from models.memory import MemoryLine
 from verif.axi import AXI4, bind_port
 from verif.coverage.device_coverage import NfCoverage
+from verif.env import message_log
 from verif.env.config import CLOCK_NS, EnvConfig, cxl_config
 from verif.env.host_facade import Host
 from verif.env.region_layout import RegionLayout
@@ -92,10 +93,11 @@ class NfEnv(uvm_env):
             cfg.order_budget,
             clock_now,
             self.coverage,
-            lambda _text: self.failed.set(),
+            self._failed,
             lambda: not self.mem.idle,
         )
         self.coverage.watch(self.scoreboard)
+        self.messages = message_log.from_environment(self.scoreboard)
         self.link_state = LinkState(clock_now, lambda: self.cxl.monitor.tracker.counters)
         self.predictor = parts.predictor(self.scoreboard, cfg.hw, self.link_state)
         self.irq = IrqMonitor("irq", self)
@@ -138,18 +140,29 @@ class NfEnv(uvm_env):
     def _request(self, observed: ObservedRequest) -> None:
         if self.trace is not None:
             self.trace.append(observed)
+        if self.messages is not None:
+            self.messages.request(observed)
         self.scoreboard.request(observed.message, observed.misframed)
 
     def _response(self, observed: ObservedResponse) -> None:
         if self.trace is not None:
             self.trace.append(observed)
+        if self.messages is not None:
+            self.messages.response(observed)
         self.scoreboard.response(observed.message)
+
+    def _failed(self, found: str) -> None:
+        self.failed.set()
+        if self.messages is not None:
+            self.messages.failure(found)
 
     def _background(self, line: int) -> MemoryLine:
         return MemoryLine(self.mem.store.background_line(line).to_bytes(64, "little"))
 
     def _beat(self, beat: MemBeat) -> None:
         self.coverage.beat(beat)
+        if self.messages is not None:
+            self.messages.beat(beat)
         self.scoreboard.memory_beat(beat)
 
     def _register(self, access: AxiLiteAccess) -> None:

@@ -9,7 +9,7 @@ exception's text, which the simulator's result file keeps; `scripts.run.verdict`
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 KEY_LINE = "cause key: "
 APART = "; in "
@@ -33,13 +33,15 @@ class Finding(str):
         key: Key of the cause, without values.
         text: Explanation.
         data: Values, which the str holds after the explanation.
+        line: Key of the line whose check failed, or None.
     """
 
     key: str
     text: str
     data: str
+    line: Hashable
 
-    def __new__(cls, text: str, key: str = "", data: str = "") -> Finding:
+    def __new__(cls, text: str, key: str = "", data: str = "", line: Hashable = None) -> Finding:
         """Create a finding.
 
         Args:
@@ -47,9 +49,10 @@ class Finding(str):
             key: Key of the cause; by default the rule of the link that `text` names, else `text`
                 with numbers replaced by N.
             data: Values, put after the explanation.
+            line: Key of the line in the model.
         """
         self = super().__new__(cls, f"{text}; {data}" if data else text)
-        self.text, self.data = text, data
+        self.text, self.data, self.line = text, data, line
         self.key = key or link_rule(text) or _VALUE.sub("N", _WHEN.sub("", text))
         return self
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from cocotbext.cxl.wire.messages import S2MDRS
@@ -66,10 +67,17 @@ class LenientScoreboard(Scoreboard):
         losses, self.judge.losses = self.judge.losses, 0
         return losses
 
-    def error(self, text: str, key: str = "", data: str = "", checker: str = "scoreboard") -> None:
+    def error(
+        self,
+        text: str,
+        key: str = "",
+        data: str = "",
+        checker: str = "scoreboard",
+        line: Hashable = None,
+    ) -> None:
         if checker == REGISTERS:
             return  # what was poisoned inside is in other counters and interrupts
         if self.ram.ecc == NONE:
             self.wrong += 1
         else:
-            super().error(text, key, data, checker)
+            super().error(text, key, data, checker, line)

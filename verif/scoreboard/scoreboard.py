@@ -10,7 +10,7 @@ The device model gives the expected response. Each deviation becomes a `Finding`
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -120,7 +120,14 @@ class Scoreboard:
         self._close_traffic: dict[int, bool] = {}
 
     # -- errors -------------------------------------------------------------------------------
-    def error(self, text: str, key: str = "", data: str = "", checker: str = "scoreboard") -> None:
+    def error(
+        self,
+        text: str,
+        key: str = "",
+        data: str = "",
+        checker: str = "scoreboard",
+        line: Hashable = None,
+    ) -> None:
         """Record a finding and pass it to `on_error`, which ends the test at the first one.
 
         Args:
@@ -128,10 +135,11 @@ class Scoreboard:
             key: Key of the cause; by default `Finding` derives it from the text.
             data: Values, which come last in the finding.
             checker: Name of the checker; nothing is recorded if NF_CHECKERS_OFF disables it.
+            line: Key of the line whose check failed.
         """
         if checker in self.off:
             return
-        found = Finding(text, key, data)
+        found = Finding(text, key, data, line)
         if len(self.errors) < MAX_ERRORS:
             self.errors.append(found)
         self.on_error(found)
@@ -181,6 +189,7 @@ class Scoreboard:
             f"got {describe_near(op.response, near)}, expected {describe_near(want, near)}\n"
             f"  request {describe(op.msg)}\n"
             f"  got {describe(op.response)}\n  expected {describe(want)}",
+            line=op.key,
         )
 
     # -- link ---------------------------------------------------------------------------------

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf waves`: open the waves of a failed run in a viewer, with a view of what failed.
+
+The view shows messages as text, the link, the request, its region and slot, and memory, with the
+cursor at the failure. Without a display it is written, and the files are named.
+
+examples:
+  nf waves                                   open the newest failure that has waves
+  nf waves 812                               open run 812 of `nf history`
+  nf waves test_modes.fp32-icarus-default-s7 --viewer gtkwave
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from neuron_fabric.errors import say
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT, shown
+from scripts.common.records import RunRecord
+from scripts.history.database import History
+from scripts.waves import messages
+from scripts.waves.view import View, view_of
+
+VIEWERS = ("surfer", "gtkwave")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "id",
+        nargs="?",
+        metavar="ID",
+        help="number of a run (`nf history GLOB`), or its id (the newest failure with waves)",
+    )
+    parser.add_argument("--viewer", choices=VIEWERS, help="the viewer (the first one installed)")
+    parser.add_argument("--no-open", action="store_true", help="write the view only")
+
+
+def run(args: argparse.Namespace) -> int:
+    record = _record(args.id)
+    if record.waves is None:
+        raise NfError(f"{record.id} has no waves; `nf rerun {record.id} --waves` writes them.")
+    waves = ROOT / record.waves
+    if not waves.is_file():
+        raise NfError(f"{record.waves} is gone; `nf rerun {record.id} --waves` writes it again.")
+    try:
+        view = _view(record, waves)
+        gtkwave, surfer = view.write()
+    except (OSError, ValueError) as error:
+        raise NfError(f"{error}.") from error
+    say(f"waves: {shown(waves)}", f"view:  {shown(gtkwave)}, {shown(surfer)}")
+    at = "the end" if view.failed_ns is None else f"{view.failed_ns:g} ns"
+    say(f"cursor at {at}: {record.cause}")
+    commands = {
+        "surfer": ["surfer", "--command-file", str(surfer), str(waves)],
+        "gtkwave": ["gtkwave", "--dark", str(waves), str(gtkwave)],
+    }
+    here = [name for name in VIEWERS if args.viewer in (None, name) and shutil.which(name)]
+    command = commands[here[0] if here else args.viewer or "gtkwave"]
+    has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if args.no_open or not has_display or not here:
+        why = "" if args.no_open else "no display" if not has_display else "no viewer is installed"
+        say(f"open it with: {shlex.join(command)}{f'  ({why})' if why else ''}")
+        return 2 if args.viewer and not here and not args.no_open else 0
+    return subprocess.run(command, check=False).returncode
+
+
+def _record(name: str | None) -> RunRecord:
+    with History(write=False) as history:
+        if name is None:
+            for _, found in history.red():
+                if found.record.waves:
+                    return found.record
+            raise NfError("no run that failed has waves; `nf run` writes them for each failure.")
+        number = name.isdecimal() and len(name) <= 18  # SQLite counts to 2^63
+        return (history.run(int(name)) if number else history.latest(name)).record
+
+
+def _view(record: RunRecord, waves: Path) -> View:
+    failed = messages.failure(messages.read(waves.parent))
+    ended = [case.sim_time_ns for case in record.cases if case.status == "failed"]
+    at = failed.ns if failed else ended[0] if ended else None
+    where = ""
+    if failed is not None and failed.line is not None:
+        region, line = failed.line
+        where = f", memory line {line:#x}" if region < 0 else f", region {region} line {line}"
+    return view_of(waves, at, f"{record.name} seed {record.seed}{where}")
