@@ -76,6 +76,7 @@ class _Writer:
         if self.context == ffi.NULL:
             raise OSError(0, "cannot write FST", str(self.path))
         self.texts: list[tuple[float, int, bytes]] = []
+        self.strings: list[int] = []
 
     def close(self) -> None:
         """Write what is buffered and close the file."""
@@ -124,6 +125,7 @@ class _Writer:
             handle = lib.fstWriterCreateVar(
                 self.context, lib.FST_VT_GEN_STRING, lib.FST_VD_IMPLICIT, 0, name.encode(), 0
             )
+            self.strings.append(handle)
             self.texts += [(at * self.ticks_per_ns, handle, text.encode()) for at, text in values]
         lib.fstWriterSetUpscope(self.context)
         self.texts.sort(key=lambda one: -one[0])  # the next one is the last of the list
@@ -134,9 +136,8 @@ class _Writer:
         if window_ns and not last:
             last = self._last_time()
             first += last
-        handles = {handle for _, handle, _ in self.texts}
         self.texts = [(max(at, first), handle, text) for at, handle, text in self.texts]
-        self.texts += [(first, handle, b"-") for handle in handles]
+        self.texts += [(first, handle, b"-") for handle in self.strings]
         before: dict[bytes, bytes] | None = {}  # by identifier code: its change ahead of `first`
         for line in lines:
             if line[:1] == b"#":
