@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.build import registry
 from scripts.common.cause_key import key_of
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK, Project
@@ -98,7 +97,13 @@ def test_flaky_is_not_green(project: Project) -> None:
     assert "only the first time" in record.cause
 
 
-@pytest.mark.parametrize("sim", registry.names())
+@pytest.mark.parametrize(
+    "sim",
+    [
+        pytest.param("verilator", marks=pytest.mark.nightly("a build; Icarus is the quick part")),
+        "icarus",
+    ],
+)
 def test_waves_are_cut_around_the_failure(project: Project, sim: str) -> None:
     record = fails(project, "test_toy::late", sim=sim)
     assert record.note == "failed the same way when it was run again"

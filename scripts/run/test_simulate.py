@@ -22,6 +22,7 @@ from scripts.run.rerun_failed import RepeatingRunner
 from scripts.run.verdict import read_log, read_results, worth_a_rerun
 
 SIMS = pytest.mark.parametrize("sim", registry.names())
+SLOW = pytest.mark.nightly("a build with waves; Icarus and test_rerun_failed are the quick part")
 
 
 @SIMS
@@ -172,7 +173,7 @@ def test_only_ports_are_public_under_verilator(toy: Toy) -> None:
     assert toy.run(replace(build, public=("toy.inner",)), "internals").passed
 
 
-@SIMS
+@pytest.mark.parametrize("sim", [pytest.param("verilator", marks=SLOW), "icarus"])
 def test_waves_and_coverage(toy: Toy, sim: str) -> None:
     build = toy.spec(sim, waves=Waves.FST, coverage=sim == "verilator")
     record = toy.run(build, "adds_one")

@@ -34,9 +34,14 @@ from verif.replay.plan import plan_step
 from verif.replay.tensor_lines import TERNARY_RATIO
 
 SIMS = [sim for sim in registry.names() if registry.get(sim).available()]
+SLOW = pytest.mark.nightly("a build of a minute; Icarus is the quick part")
+QUICK_SIMS = [
+    pytest.param(sim, marks=SLOW) if sim == "verilator" and "icarus" in SIMS else sim
+    for sim in SIMS
+]
 
 
-@pytest.mark.parametrize("sim", SIMS)
+@pytest.mark.parametrize("sim", QUICK_SIMS)
 def test_a_mix_of_routes(
     capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sim: str
 ) -> None:
