@@ -246,9 +246,9 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 LAUNCH = """
 import signal, sys
-from scripts.run import workers
+from scripts.ranks import launch
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests run under nohup
-workers.run_workers([sys.executable, *sys.argv[1:]], 2)
+launch.run_workers([sys.executable, *sys.argv[1:]], 2)
 """
 
 WORK = """
