@@ -33,7 +33,7 @@ regress: setup
 	@$(NF) regress
 
 nightly:
-	@scripts/setup.sh --torch --cluster --docs
+	@scripts/setup.sh --torch --cluster --docs --release
 	@$(NF) nightly $(ONLY:%=--only %)
 
 docs:
