@@ -4,7 +4,7 @@
 NF := .venv/bin/nf
 
 .DEFAULT_GOAL := help
-.PHONY: help setup torch cluster docs screenshot test regress nightly doctor lint check clean
+.PHONY: help setup torch cluster docs release screenshot test regress nightly doctor lint check clean
 
 help:
 	@echo "make regress   replay the shipped capture on every simulator, then the smoke suite"
@@ -15,6 +15,7 @@ help:
 	@echo "make torch     PyTorch (CPU) into .venv too, for nf capture and its tests"
 	@echo "make cluster   Dask into .venv too, for nf run --cluster and its tests"
 	@echo "make docs      the documentation site, build/docs/docs/index.html; a warning is an error"
+	@echo "make release VERSION=0.2.0  the commit and the tag of a release; pushes nothing"
 	@echo "make screenshot  docs/report.png, from the report of the last make regress (needs Chromium)"
 	@echo "make doctor    what is installed, what is missing"
 	@echo "make lint check clean"
@@ -33,13 +34,16 @@ regress: setup
 	@$(NF) regress
 
 nightly:
-	@scripts/setup.sh --torch --cluster --docs
+	@scripts/setup.sh --torch --cluster --docs --release
 	@$(NF) nightly $(ONLY:%=--only %)
 
 docs:
 	@scripts/setup.sh --docs
 	@.venv/bin/python -m sphinx -q -W --keep-going -c docs -b html . build/docs
 	@echo "site: build/docs/docs/index.html"
+
+release: setup
+	@.venv/bin/python -m scripts.checks.release $(VERSION)
 
 # Chromium's sandbox refuses root.
 screenshot:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes .venv with the locked requirements and `nf` in it, and gets Icarus where it may.
 # Quiet unless something fails; a second call finds its stamp and does nothing.
-# With --torch, --cluster or --docs also what requirements-torch.lock, requirements-cluster.lock or
-# requirements-docs.lock names, where this machine can have it; else one line says what is left out.
+# With --torch, --cluster, --docs or --release also what requirements-torch.lock and so on names, where
+# this machine can have it; else one line says what is left out.
 # Environment: PYTHON (interpreter to use, default python3), NF_NO_APT=1 (never call apt).
 set -eu
 cd -- "$(dirname -- "$0")/.."
@@ -55,16 +55,18 @@ extra() {
 finish() {
   [ -z "$with_cluster" ] || extra cluster distributed "nf run --cluster and its tests are left out"
   [ -z "$with_docs" ] || extra docs sphinx "the documentation site is not built"
+  [ -z "$with_release" ] || extra release pip-audit "vulnerable pins and wrong classifiers are not found"
   [ -z "$with_torch" ] || extra torch torch "what trains with it is skipped"
   exit 0
 }
-with_torch='' with_cluster='' with_docs=''
+with_torch='' with_cluster='' with_docs='' with_release=''
 for word; do
   case "$word" in
     --torch) with_torch=1 ;;
     --cluster) with_cluster=1 ;;
     --docs) with_docs=1 ;;
-    *) die "$word: the options are --torch, --cluster and --docs" ;;
+    --release) with_release=1 ;;
+    *) die "$word: the options are --torch, --cluster, --docs and --release" ;;
   esac
 done
 

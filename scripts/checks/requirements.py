@@ -35,6 +35,7 @@ LISTS = {
     "requirements-cluster.txt": "requirements-cluster.lock",
     "requirements-docs.txt": "requirements-docs.lock",
     "requirements-torch.txt": "requirements-torch.lock",
+    "requirements-release.txt": "requirements-release.lock",
 }
 
 _PIN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[\w.+!-]+)\s*(?:;\s*(?P<marker>[^\\#]+))?")

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m scripts.checks.wheels`: check that the packages work outside of the project tree.
 
-Each package is built as a wheel, whose files are compared with the tracked ones; it holds no test.
-The wheel is installed in a fresh environment in a temporary folder, the tests are copied into the
-installed package, and tests and example run there. Dependencies come from the package index by the
-hashes of requirements.lock. Tests that `nf test` runs in the tree too are only collected, which
-imports all of them; `--all` runs them.
+Each package is built as a source archive, and from that as a wheel. The files of both are compared
+with the tracked ones (a wheel holds no test), and their metadata is validated. The wheel is
+installed in a fresh environment in a temporary folder, the tests are copied into the installed
+package, and tests and example run there. Dependencies come from the package index by the hashes of
+requirements.lock. Tests that `nf test` runs in the tree too are only collected, which imports all
+of them. `--all` runs them, and the example once more in an environment that is installed from the
+source archive: the rehearsal of a release. `--out FOLDER` keeps the archives of a clean check.
 """
 
 from __future__ import annotations
 
 import argparse
-import email
 import importlib.metadata
 import os
 import re
 import shutil
 import sys
+import tarfile
 import tempfile
 import time
 import venv
@@ -26,6 +28,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from packaging.metadata import Metadata
 
 from neuron_fabric.errors import say
 from scripts.build import registry
@@ -37,11 +41,13 @@ from scripts.common.paths import ROOT
 LOCK = "requirements.lock"
 BUILT_BY = "setuptools"  # also what is pinned and has no wheel
 TESTS = "test"  # the extra that names what the tests of a package need
-_IN_METADATA = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
+_IN_METADATA = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
+_METADATA = re.compile(r"\.dist-info/METADATA$|^PKG-INFO$")
+_MADE = re.compile(r"\.(?:dist|egg)-info/|^PKG-INFO$|^setup\.cfg$")  # by the build
 _LEFT_BY_BUILDS = ("__pycache__", "build", "*.egg-info", "*.pyc")
 _TAIL = 30
 RETRIES = 2
-_WHY = re.compile(r"^ERROR|invalid requirement")  # the line of pip that says it
+_WHY = re.compile(r"^ERROR")  # the line of pip that says it
 _NAMESPACES = "consider_namespace_packages=true"  # cocotbext is shared with cocotbext-axi
 
 
@@ -74,47 +80,66 @@ def main(words: Sequence[str]) -> int:
     """Check every package, in parallel, and print each fault; return 1 if there is one, else 0."""
     parser = argparse.ArgumentParser("wheels", description="Packages outside of the tree.")
     parser.add_argument(
-        "--all", action="store_true", help="run the tests of each, not only collect"
+        "--all", action="store_true", help="run all tests, and install the source archives too"
     )
-    every = parser.parse_args(words).all
-    with ThreadPoolExecutor() as pool:
-        wrong = list(pool.map(lambda one: check(one, every or not one.in_tree), PACKAGES))
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="keep the archives here if all is well"
+    )
+    args = parser.parse_args(words)
+    with tempfile.TemporaryDirectory(prefix="nf-wheels-") as folder, ThreadPoolExecutor() as pool:
+        places = [Path(folder, package.module) for package in PACKAGES]
+        wrong = list(pool.map(check, PACKAGES, places, [args.all] * len(PACKAGES)))
+        if args.out and not any(wrong):
+            args.out.mkdir(parents=True, exist_ok=True)
+            for archive in Path(folder).glob("*/dist/*-*"):
+                shutil.copy(archive, args.out)
+                say(f"wheels: {args.out / archive.name}")
     return int(any(wrong))
 
 
-def check(package: Package, tests_run: bool = True) -> bool:
-    """Check the wheel of a package, print each fault, and return True if there is one.
+def check(package: Package, folder: Path, every: bool = True) -> bool:
+    """Check the archives of a package, print each fault, and return True if there is one.
 
-    Its tests are run, or with `tests_run` False only collected.
+    Args:
+        package: The package.
+        folder: New folder for its archives and environments.
+        every: Run also the tests that run in the tree, and install the source archive too.
     """
     start = time.monotonic()
     source = ROOT / package.folder
     further = {one.package for one in registry.simulators() if one.package and package.simulates}
-    with tempfile.TemporaryDirectory(prefix="nf-wheel-") as folder:
-        wheel = build(source, Path(folder))
-        wrong = problems(wheel, package.module, tracked(source))
-        python = install(wheel, Path(folder), further)
-        add_tests(package, python)
-        tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", _NAMESPACES]
-        tests += ["--pyargs"] if tests_run else ["--collect-only", "--pyargs"]
-        for words in ((*tests, package.module), ("-m", package.example)):
-            wrong += run(python, words, Path(folder))
+    archives = sdist, wheel = build(source, folder)
+    wrong = [line for one in archives for line in problems(one, package.module, tracked(source))]
+    wanted = [needed(one) for one in archives][1]
+    python = install(wheel, wanted | further, folder / "wheel")
+    add_tests(package, python)
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", _NAMESPACES]
+    tests += [] if every or not package.in_tree else ["--collect-only"]
+    example = ("-m", package.example)
+    for words in ((*tests, "--pyargs", package.module), example):
+        wrong += run(python, words, folder)
+    if every:
+        python = install(sdist, needed(sdist, "") | further, folder / "sdist")
+        wrong += run(python, example, folder)
     verdict = "FAILED" if wrong else "ok"
     wrong.append(f"{wheel.name}: {verdict}, {time.monotonic() - start:.0f} s")
     say(*(f"wheels: {line}" for line in wrong))
     return len(wrong) > 1
 
 
-def build(source: Path, folder: Path) -> Path:
-    """Build the wheel of a package and return its path.
+def build(source: Path, folder: Path) -> tuple[Path, Path]:
+    """Build the source archive of a package, and its wheel from that; return their paths.
 
     A copy in ``folder`` is built, since a build leaves files.
     """
-    copy = folder / "source"
+    copy, out = folder / "source", folder / "dist"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns(*_LEFT_BY_BUILDS))
-    _pip(["wheel", "--no-deps", "--no-build-isolation", "-w", folder / "wheel", copy], "built")
-    [wheel] = (folder / "wheel").iterdir()
-    return wheel
+    uv = [sys.executable, "-m", "uv", "build", "--quiet", "--offline", "--no-build-isolation"]
+    code, said = _execute([*uv, "--python", sys.executable, "--out-dir", out, copy])
+    if code:
+        raise NfError(f"a package could not be built: {' '.join(said)[-600:]}")
+    [sdist], [wheel] = out.glob("*.tar.gz"), out.glob("*.whl")
+    return sdist, wheel
 
 
 def tracked(source: Path) -> list[str]:
@@ -123,28 +148,38 @@ def tracked(source: Path) -> list[str]:
     return [path.relative_to(source).as_posix() for path in inside]
 
 
-def problems(wheel: Path, module: str, files: Iterable[str]) -> list[str]:
-    """Return an error line for each file that is missing from a wheel, untracked, or a test.
+def problems(archive: Path, module: str, files: Iterable[str]) -> list[str]:
+    """Return an error line for each file that an archive lacks or should not hold.
+
+    A wheel holds every tracked file but tests, a source archive every tracked file.
 
     Args:
-        wheel: The wheel.
+        archive: The wheel or source archive.
         module: Dotted name of the package.
         files: Tracked files of the package, relative to its folder.
     """
-    root = PurePosixPath(*module.split("."))
+    is_wheel = archive.suffix == ".whl"
+    root = PurePosixPath(*module.split(".")) if is_wheel else PurePosixPath()
     known = {str(root / name) for name in files}
-    tests = {name for name in known if is_test(name)}
-    wanted = known - tests - {str(root / name) for name in _IN_METADATA}
-    with zipfile.ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if ".dist-info/" not in name]
-    lacks = [f"{wheel.name} lacks {name}" for name in sorted(wanted - set(names))]
-    foreign = [name for name in sorted(names) if name not in known]
-    shipped = [name for name in sorted(names) if is_test(name)]
+    tests = {name for name in known if is_wheel and is_test(name)}
+    within = {str(root / name) for name in _IN_METADATA} if is_wheel else set()
+    names = {name for name in content(archive) if not _MADE.search(name)}
+    shipped = [name for name in sorted(names) if is_wheel and is_test(name)]
     return [
-        *lacks,
-        *(f"{wheel.name} has {name}, which git does not track" for name in foreign),
-        *(f"{wheel.name} has {name}, which is a test" for name in shipped),
+        *(f"{archive.name} lacks {name}" for name in sorted(known - tests - within - names)),
+        *(f"{archive.name} has {n}, which git does not track" for n in sorted(names - known)),
+        *(f"{archive.name} has {name}, which is a test" for name in shipped),
     ]
+
+
+def content(archive: Path) -> dict[str, bytes]:
+    """Return the files of a wheel or source archive by name; names lack the top folder of both."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            return {name: wheel.read(name) for name in wheel.namelist()}
+    with tarfile.open(archive) as sdist:
+        files = ((one.name, sdist.extractfile(one)) for one in sdist)
+        return {name.partition("/")[2]: file.read() for name, file in files if file}
 
 
 def is_test(name: str) -> bool:
@@ -162,34 +197,40 @@ def add_tests(package: Package, python: Path) -> None:
         shutil.copyfile(ROOT / package.folder / name, installed / name)
 
 
-def install(wheel: Path, folder: Path, further: Collection[str] = ()) -> Path:
-    """Make a fresh virtual environment with a wheel, and return the path of its Python.
+def install(archive: Path, names: Collection[str], place: Path) -> Path:
+    """Make a fresh virtual environment with a package, and return the path of its Python.
 
-    It also holds the dependencies of the wheel and its tests, and the `further` packages.
+    Args:
+        archive: Wheel or source archive of the package.
+        names: The packages that the environment holds besides.
+        place: Folder of the environment.
     """
-    place = folder / "venv"
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"
     to_it = ["--python", python, "install", "--no-compile", "--no-deps", "--no-build-isolation"]
-    for names in ({BUILT_BY}, needed(wheel).union(further)):
-        listed = folder / "requirements.txt"
-        listed.write_text(pinned(names), encoding="utf-8")
+    for some in ({BUILT_BY}, names):
+        listed = place / "requirements.txt"
+        listed.write_text(pinned(some), encoding="utf-8")
         _pip([*to_it, "--require-hashes", "-r", listed], "given what it depends on")
-    _pip([*to_it, "--no-index", wheel], "installed")
+    _pip([*to_it, "--no-index", archive], "installed")
     return python
 
 
-def needed(wheel: Path) -> set[str]:
-    """Return the names of all packages that a wheel and its tests require, also indirectly.
+def needed(archive: Path, extra: str = TESTS) -> set[str]:
+    """Return the names of all packages that an archive requires with an extra, also indirectly.
 
     Indirect requirements are those of the versions installed here.
+
+    Raises:
+        NfError: An index would refuse the metadata of the archive.
     """
-    with zipfile.ZipFile(wheel) as archive:
-        [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
-        metadata = email.message_from_string(archive.read(name).decode("utf-8"))
-    wanted = [str(value) for value in metadata.get_all("Requires-Dist", [])]
+    [text] = [data for name, data in content(archive).items() if _METADATA.search(name)]
+    try:
+        wanted = Metadata.from_email(text).requires_dist or []
+    except ExceptionGroup as error:
+        raise NfError(f"{archive.name}: its metadata is wrong: {error.exceptions[0]}") from None
     here = ["{}.{}".format(*sys.version_info)]
-    todo = requirements.names(wanted, TESTS, here)
+    todo = requirements.names(map(str, wanted), extra, here)
     found: set[str] = set()
     while todo:
         name = todo.pop()
