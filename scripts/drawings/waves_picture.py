@@ -39,7 +39,7 @@ def main() -> int:
         name, old, new = BUG
         text = (tree / name).read_text(encoding="utf-8")
         (tree / name).write_text(text.replace(old, new), encoding="utf-8")
-        nf = str(tree / ".venv/bin/nf")
+        nf = str(tree.joinpath(".venv", "bin", "nf"))
         quick = next(one.name for one in registry.simulators() if not one.compiles_slowly)
         if process.captured([nf, "run", TEST, "--sim", quick], cwd=tree).returncode != 1:
             raise NfError(f"{name} with {new} does not fail.")
