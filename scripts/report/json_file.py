@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from neuron_fabric.data import DataError, read_json
@@ -43,6 +43,7 @@ class Report:
     history: tuple[HistoryPoint, ...]
     mutation: Mutation | None = None  # the last that was measured
     proofs: Proofs | None = None  # of the last `nf prove`
+    places: dict[str, tuple[str, int]] = field(default_factory=dict)  # file and line by test id
     # If code coverage was collected: the counts that `code` sums up, for the annotated source.
     counted: Counted | None = None
     merged: Merged | None = None
@@ -87,6 +88,7 @@ def text(report: Report) -> str:
             "mutation": asdict(report.mutation) if report.mutation else None,
             "proofs": asdict(report.proofs) if report.proofs else None,
             "testplan": asdict(report.progress) if report.progress else None,
+            "places": report.places,
             "history": [asdict(one) for one in [*report.history, point][-trend.KEPT :]],
             "records": [record.to_json() for record in report.records],
         },

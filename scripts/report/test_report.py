@@ -21,6 +21,8 @@ from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
+from scripts.plan import discover
+from scripts.plan.discover import TestCase
 from scripts.report import json_file, trend, write_report
 from scripts.report.failure_causes import buckets
 from scripts.report.invocation import describe, moment
@@ -121,6 +123,19 @@ def test_junit_of_an_interrupted_run_is_red(
     root = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert [error.get("message") for error in root.iter("error")] == [says]
     assert root.get("errors") == "1"
+
+
+def test_junit_names_the_line_of_each_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = TestCase("verif.tests.test_x", "one", "", line=7)
+    monkeypatch.setattr(discover, "last", lambda: [known])
+    profile = replace(RECORD, cases=(CaseResult("one/profile=idle", "passed", 1.0, 5.0),))
+    write_report.write_all([profile, CRASHED], "x", tmp_path)
+    xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(tmp_path / "junit.xml")
+    found = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
+    places = {one.get("name"): (one.get("file"), one.get("line")) for one in found}
+    assert places == {"one/profile=idle": ("verif/tests/test_x.py", "7"), "*": (None, None)}
 
 
 def test_junit_schema_can_refuse(tmp_path: Path) -> None:

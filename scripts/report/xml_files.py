@@ -36,6 +36,7 @@ def junit(report: Report) -> str:
         invocation=report.invocation,
         said=said,
         suites=suites,
+        place=lambda test: report.places.get(test.id.partition("/")[0]),
         tests=sum(len(suite["tests"]) for suite in suites) + bool(said),
         failures=sum(suite["failures"] for suite in suites),
         errors=sum(suite["errors"] for suite in suites) + bool(said),
