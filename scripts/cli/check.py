@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 
 from scripts.build.filelist import read_filelist
@@ -35,6 +36,7 @@ from scripts.mutation import find_mutants, mutant_outcome
 from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase, discover
 from scripts.prove import proof
+from scripts.report import known_failures
 
 LAYERS = [
     tool_versions.in_venv("lint-imports") or "lint-imports",
@@ -99,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
         ),
         "mutation waivers": _mutation_waivers,
         "waivers of code coverage": lambda: code_waivers.problems(code_waivers.read()),
+        "known failures": _known_failures,
         "cover points name tests": lambda: functional_coverage.unknown_tests(
             functional_coverage.planned(), (test.id for test in _tracked_tests())
         ),
@@ -125,6 +128,12 @@ def _tracked_tests() -> list[TestCase]:
 def plan_problems() -> list[str]:
     """Return error lines on the testplan: mistakes, tests without entry, entries without test."""
     return testplan.problems(testplan.read(), _tracked_tests())
+
+
+def _known_failures() -> list[str]:
+    """Return error lines on known failures that have expired or name no test."""
+    listed, today = known_failures.read(), datetime.now(UTC).date()
+    return known_failures.misfits(listed, _tracked_tests(), today)
 
 
 def _mutation_waivers() -> list[str]:

@@ -121,13 +121,13 @@ def registered(module: str, root: Path) -> tuple[str, ...] | None:
     return None
 
 
-def last() -> Sequence[TestCase]:
+def last() -> list[TestCase]:
     """Return the tests as last discovered in this process; discover them if none were.
 
     Raises:
         NfError: As `discover`.
     """
-    return _last[0].tests if _last else discover()
+    return list(_last[0].tests) if _last else discover()
 
 
 def _stamp() -> str:

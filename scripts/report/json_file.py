@@ -43,6 +43,7 @@ class Report:
     history: tuple[HistoryPoint, ...]
     mutation: Mutation | None = None  # the last that was measured
     proofs: Proofs | None = None  # of the last `nf prove`
+    errors: tuple[str, ...] = ()  # of the list of known failures
     places: dict[str, tuple[str, int]] = field(default_factory=dict)  # file and line by test id
     # If code coverage was collected: the counts that `code` sums up, for the annotated source.
     counted: Counted | None = None
@@ -67,9 +68,13 @@ class Report:
 
     @property
     def green(self) -> bool:
-        """Return True if something ran, nothing is missing, and nothing is failed or flaky."""
+        """Return True if something ran, nothing is missing, and nothing is failed or flaky.
+
+        Known failures count as run, but not as failed; errors of their list are never green.
+        """
         counts = self.counts
-        return counts.passed > 0 and not (counts.failed or counts.flaky or self.missing)
+        bad = counts.failed or counts.flaky or self.missing or self.errors
+        return counts.passed + counts.known > 0 and not bad
 
 
 def text(report: Report) -> str:
@@ -81,6 +86,7 @@ def text(report: Report) -> str:
             "version": VERSION,
             "green": report.green,
             "missing": report.missing,
+            "errors": report.errors,
             "counts": asdict(report.counts),
             "invocation": asdict(report.invocation),
             "functional_coverage": asdict(report.functional) if report.functional else None,

@@ -62,7 +62,7 @@ def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
     found = write_report.write_all(RECORDS, "try <it>", tmp_path, seconds=3.0, expected=4)
     data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
-    assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1}
+    assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1, "known": 0}
     assert (data["green"], data["missing"], found.green) == (False, 1, False)
     assert data["invocation"]["seeds"] == [1, 7]
     assert sorted(json_file.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
@@ -125,9 +125,7 @@ def test_junit_of_an_interrupted_run_is_red(
     assert root.get("errors") == "1"
 
 
-def test_junit_names_the_line_of_each_test(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_junit_names_the_line_of_each_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = TestCase("verif.tests.test_x", "one", "", line=7)
     monkeypatch.setattr(discover, "last", lambda: [known])
     profile = replace(RECORD, cases=(CaseResult("one/profile=idle", "passed", 1.0, 5.0),))
