@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from neuron_fabric.data import DataError, read_json
@@ -102,8 +102,21 @@ def text(report: Report) -> str:
     )
 
 
-def read_records(path: Path) -> list[RunRecord]:
-    """Read the records of a JSON report. Raise NfError if it is none, or of another version."""
+@dataclass(frozen=True)
+class WrittenReport:
+    """The part of a JSON report that is read again."""
+
+    green: bool
+    missing: int
+    counts: Counts
+    invocation: Invocation
+    records: tuple[RunRecord, ...]
+    errors: tuple[str, ...]
+    places: dict[str, tuple[str, int]]
+
+
+def read(path: Path) -> WrittenReport:
+    """Read a JSON report. Raise NfError if it is none, or of another version."""
     try:
         found = read_json(path)
         if not isinstance(found, dict) or found.get("format") != NAME:
@@ -113,7 +126,8 @@ def read_records(path: Path) -> list[RunRecord]:
             raise NfError(
                 f"{shown(path)} is of version {version!r}, this nf reads {VERSION}: rerun."
             )
-        return typed(list[RunRecord], found.get("records"), "records")
+        names = [one.name for one in fields(WrittenReport)]
+        return typed(WrittenReport, {name: found[name] for name in names if name in found})
     except OSError as error:
         raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
     except DataError as error:

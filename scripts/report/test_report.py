@@ -65,7 +65,7 @@ def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
     assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1, "known": 0}
     assert (data["green"], data["missing"], found.green) == (False, 1, False)
     assert data["invocation"]["seeds"] == [1, 7]
-    assert sorted(json_file.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
+    assert sorted(json_file.read(tmp_path / "results.json").records, key=lambda r: r.id) == RECORDS
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_a_bad_json_report_is_one_line(tmp_path: Path, text: str | None, says: s
     if text is not None:
         path.write_text(text, encoding="utf-8")
     with pytest.raises(NfError, match=says):
-        json_file.read_records(path)
+        json_file.read(path)
     write_report.write_all([RECORD], "next", tmp_path)  # its history is lost, the new report is not
-    assert json_file.read_records(path) == [RECORD]
+    assert json_file.read(path).records == (RECORD,)
 
 
 def test_junit_keeps_its_schema(tmp_path: Path) -> None:
