@@ -75,7 +75,6 @@ def run(args: argparse.Namespace) -> int:
         "git is run in one place": partial(file_rules.git_elsewhere, ROOT),
         "imports keep the layers, without a circle": partial(command, LAYERS),
         "licence lines": partial(file_rules.without_licence, ROOT),
-        "pipeline is the copy of its source": _pipeline,
         "lock files hold the pins": requirements.problems,
         "every pin is used": partial(requirements.unused, ROOT, sources),
         "text has an encoding": partial(file_rules.without_encoding, ROOT, sources),
@@ -109,14 +108,6 @@ def run(args: argparse.Namespace) -> int:
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
     }
     return run_checks("nf check", checks)
-
-
-def _pipeline() -> list[str]:
-    """Return a fault unless the pipeline of GitHub is a copy of `ci/github.yml`."""
-    source, copy = ROOT / "ci" / "github.yml", ROOT / ".github" / "workflows" / "ci.yml"
-    if copy.is_file() and source.read_text(encoding="utf-8") == copy.read_text(encoding="utf-8"):
-        return []
-    return ["ci/github.yml and .github/workflows/ci.yml differ: copy the first over the second"]
 
 
 def _tracked_tests() -> list[TestCase]:
