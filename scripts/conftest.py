@@ -305,7 +305,7 @@ class Project:
 
     def records(self) -> list[RunRecord]:
         """Return the records in `build/report/results.json`, those of the last run."""
-        return json_file.read_records(self.folder / "build/report/results.json")
+        return [*json_file.read(self.folder / "build/report/results.json").records]
 
 
 @pytest.fixture(scope="session")

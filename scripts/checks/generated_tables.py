@@ -17,6 +17,7 @@ from neuron_fabric import output
 from scripts.checks import requirements, traceability, tracked_files, tutorials
 from scripts.common import data
 from scripts.common.errors import NfError
+from scripts.common.paths import WORKFLOW
 from scripts.coverage import functional_coverage
 from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.discover import discover
@@ -230,7 +231,7 @@ def _evidence(root: Path, _: str) -> Rows:
 def _systems(root: Path, _: str) -> Rows:
     """Containers of the pipeline, each with its Python."""
     yield "system", "Python"
-    text = (root / "ci" / "github.yml").read_text(encoding="utf-8")
+    text = (root / WORKFLOW).read_text(encoding="utf-8")
     yield from re.findall(r'\{image: "(\S+)", python: "(\S+)"\}', text)
 
 

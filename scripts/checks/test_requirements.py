@@ -14,7 +14,7 @@ import pytest
 from scripts.checks import requirements, tracked_files
 from scripts.common import process
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT
+from scripts.common.paths import ROOT, WORKFLOW
 
 TORCH = "requirements-torch.lock"
 
@@ -118,7 +118,7 @@ def test_set_up_installs_by_hash_alone() -> None:
 
 
 def test_actions_are_named_by_commit() -> None:
-    text = (ROOT / "ci" / "github.yml").read_text(encoding="utf-8")
+    text = (ROOT / WORKFLOW).read_text(encoding="utf-8")
     release = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
     uses = re.findall(r"uses: (\S+)", text + release)
     assert len(uses) > release.count("uses:") > 0

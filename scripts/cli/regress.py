@@ -33,8 +33,7 @@ from scripts.common.records import (
     RunSpec,
     Verdict,
 )
-from scripts.report import write_report
-from scripts.report.json_file import read_records
+from scripts.report import json_file, write_report
 from scripts.report.picture import Replayed
 from scripts.run.simulate import infrastructure
 
@@ -87,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     done.append(steps.run("smoke suite", [*words, *([] if args.full else ["--once"])]))
     smoke = REPORT / "results.json"
     if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
-        records += read_records(smoke)
+        records += json_file.read(smoke).records
     seconds, drawn = time.monotonic() - start, replayed([*zip(todo, records, strict=False)])
     write_report.write_all(records, "nf regress", seconds=seconds, replayed=drawn)
     code = steps.close(done, time.monotonic() - start)

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from neuron_fabric.data import DataError, read_text
@@ -40,7 +41,7 @@ from scripts.farm import cluster
 from scripts.history.database import Recorder
 from scripts.plan import run_order, selection, testplan
 from scripts.plan.run_order import Memory, Reason
-from scripts.report import metrics, recorded, write_report
+from scripts.report import known_failures, metrics, recorded, write_report
 from scripts.run import debug_terminal, run_folders, simulate
 from scripts.run.rerun_failed import RepeatingRunner
 from scripts.run.schedule import RunProgress, line_of, show
@@ -292,8 +293,13 @@ def execute(
         farm: Cluster that executes the runs in place of this machine.
 
     Returns:
-        0 if every run finished and passed, 130 on Ctrl-C, else 1.
+        0 if every run finished and passed or failed as known, and no known failure has expired or
+        passed; 130 on Ctrl-C, else 1.
+
+    Raises:
+        NfError: The list of known failures is not valid; one line.
     """
+    listed, today = known_failures.read(), datetime.now(UTC).date()
     start = time.monotonic()
     folder_locks.tree()
     paths.writable(paths.RUNS)
@@ -315,19 +321,23 @@ def execute(
         show(record)
 
     progress = RunProgress(todo, at_once, came, expected, {} if farm else missing)
+    repeating = RepeatingRunner(runner).run if rerun else runner
     records = progress.run(
-        RepeatingRunner(runner).run if rerun else runner,
+        lambda spec: known_failures.marked(repeating(spec), listed, today),
         fail_fast=fail_fast,
         interrupted=interrupted,
         end=farm.end if farm else process.kill_all,
     )
     seconds = time.monotonic() - start
-    red = [record for record in records if not record.passed]
-    for record in red if len(records) > 1 else []:
-        say(line_of(record))
+    for record in records if len(records) > 1 else []:
+        if not record.passed:
+            say(line_of(record))
     say(*metrics.lines(records))
     say(*recorded.write_and_close(recorder, records, title, seconds, len(specs), coverage))
+    done = len(records) == len(specs)
+    faults = known_failures.problems(listed, records, today) if done else []
+    say(*faults, file=sys.stderr)
     say(*write_report.summary(records, seconds, len(specs)).splitlines())
     if interrupted.is_set():
         return 130
-    return 0 if len(records) == len(specs) and not red else 1
+    return 0 if done and not faults and not any(record.red for record in records) else 1

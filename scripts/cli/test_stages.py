@@ -16,7 +16,7 @@ from scripts.cli import mutate, nightly, regress, steps
 from scripts.cli.main import main
 from scripts.cli.nightly import parts
 from scripts.cli.test import STEPS, seed_of
-from scripts.common.paths import ROOT
+from scripts.common.paths import ROOT, WORKFLOW
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
 from scripts.plan import testplan
@@ -106,7 +106,7 @@ def test_every_part_of_the_night_runs(
 
 
 def test_each_part_of_the_night_has_one_machine() -> None:
-    pipeline = yaml.safe_load((ROOT / "ci" / "github.yml").read_text(encoding="utf-8"))
+    pipeline = yaml.safe_load((ROOT / WORKFLOW).read_text(encoding="utf-8"))
     machines = pipeline["jobs"]["nightly"]["strategy"]["matrix"]["include"]
     words = [word for one in machines for word in one["only"].split()]
     assert sorted(words) == sorted({name.split()[0] for name in parts("both", "2", "7")})
@@ -118,7 +118,7 @@ def test_the_pipeline_keeps_what_a_failure_needs(job: str) -> None:
 
     Both must happen also after a failure.
     """
-    pipeline = yaml.safe_load((ROOT / "ci" / "github.yml").read_text(encoding="utf-8"))
+    pipeline = yaml.safe_load((ROOT / WORKFLOW).read_text(encoding="utf-8"))
     listed = pipeline["jobs"][job]["steps"]
     used = {one["uses"].partition("@")[0]: one for one in listed if "uses" in one}
     uploaded = used["actions/upload-artifact"]["with"]["path"].split()

@@ -30,6 +30,8 @@ HISTORY = BUILD / "history.sqlite"
 TESTS = ROOT / "verif" / "tests"
 TESTPLAN = ROOT / "verif" / "testplan"
 SCHEMAS = ROOT / "scripts" / "schema"
+WORKFLOW = Path(".github", "workflows", "ci.yml")
+"""Pipeline of GitHub, relative to the root."""
 
 
 def by_link(path: str) -> str:

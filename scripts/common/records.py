@@ -194,7 +194,7 @@ class CaseResult:
         sim_time_ns: Simulated time.
         message: Text of the exception; "" for none.
         error_type: Its class.
-        cause_key: Key of the cause from the checker that raised; "" when none did.
+        cause_key: Key of the cause of a failed test; "" in a result file without that of a checker.
         place: "file:line" of the testbench that raised.
     """
 
@@ -204,7 +204,7 @@ class CaseResult:
     sim_time_ns: float
     message: str = ""
     error_type: str = ""
-    cause_key: str = ""  # from the checker that raised; empty when none did
+    cause_key: str = ""
     place: str = ""  # file:line of the bench that raised
 
 
@@ -233,7 +233,8 @@ class RunRecord:
     A run that failed and passed when it was run again is `flaky`: `passed` stays False, and kind
     and cause are those of the failure. `note` has the result of the second run in one line.
     `cause_key` is equal for all runs that fail for one cause (see `cause_key.key_of`). `stimulus`
-    shows a reduced scenario: summary, one operation a line, a command line to copy.
+    shows a reduced scenario: summary, one operation a line, a command line to copy. `known` is set
+    in a failed run that does not gate (`scripts/report/known_failures.py`).
     """
 
     id: str
@@ -264,6 +265,7 @@ class RunRecord:
     stimulus: tuple[str, ...] = ()
     line_history: tuple[str, ...] = ()  # of the failing line, if the run had waves
     environment: tuple[tuple[str, str], ...] = ()  # variables of the caller that reached the run
+    known: str = ""  # ticket and last day of the known failure that it is
 
     @staticmethod
     def of(spec: RunSpec, verdict: Verdict, **facts: Any) -> RunRecord:
@@ -296,6 +298,11 @@ class RunRecord:
     def status(self) -> str:
         """ "passed", "failed", or "flaky", which does not count as passed."""
         return "flaky" if self.flaky else "passed" if self.passed else "failed"
+
+    @property
+    def red(self) -> bool:
+        """True if the run makes its command fail."""
+        return not self.passed and not self.known
 
     def to_json(self) -> dict[str, Any]:
         """Convert to a dictionary of JSON values, ready for json.dump."""

@@ -45,6 +45,7 @@ class TestCase:
         skip: Whether it is marked to be skipped.
         parameters: Names of its parameters (`cocotb.parametrize`).
         cases: Names that cocotb registers for it, one for each set of parameter values.
+        line: Line of its first decorator in the file of the module.
     """
 
     __test__ = False  # not a pytest class
@@ -55,10 +56,16 @@ class TestCase:
     skip: bool = False
     parameters: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
+    line: int = 1
 
     @property
     def id(self) -> str:
         return f"{self.module.rpartition('.')[2]}::{self.name}"
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Return file and line, for a reader of reports."""
+        return f"{self.module.replace('.', '/')}.py", self.line
 
 
 @dataclass(frozen=True)
@@ -109,9 +116,18 @@ def registered(module: str, root: Path) -> tuple[str, ...] | None:
     if root != ROOT or not module.startswith(f"{PACKAGE}."):
         return None
     with contextlib.suppress(NfError):  # the run itself says it
-        tests = _last[0].tests if _last else discover()
+        tests = last()
         return tuple(case for test in tests if test.module == module for case in test.cases)
     return None
+
+
+def last() -> list[TestCase]:
+    """Return the tests as last discovered in this process; discover them if none were.
+
+    Raises:
+        NfError: As `discover`.
+    """
+    return list(_last[0].tests) if _last else discover()
 
 
 def _stamp() -> str:

@@ -60,19 +60,31 @@ def log_generators(start: str) -> list[tuple[TestGenerator, list[Place]]]:
     return log
 
 
-def registered(module: Any) -> Iterator[dict[str, Any]]:
-    """Yield a dictionary for each test of a module, in the order in which cocotb registers them."""
+def registered(
+    module: Any, log: list[tuple[TestGenerator, list[Place]]]
+) -> Iterator[dict[str, Any]]:
+    """Yield a dictionary for each test of a module, in the order in which cocotb registers them.
+
+    Its `line` is that of the decorator in the module; 1 for a test made in another file.
+    """
+    lines = {
+        id(made): next((line for file, line in places if file == module.__file__), 1)
+        for made, places in log
+    }
     for value in vars(module).values():
+        line = lines.get(id(value), 1)
         if isinstance(value, Test):
-            yield _test(value, [value], [])
+            yield _test(value, [value], [], line)
         elif isinstance(value, TestGenerator):
             names: list[str] = []
             for name, _ in value.options:
                 names += [name] if isinstance(name, str) else name
-            yield _test(value, list(value.generate_tests()), names)
+            yield _test(value, list(value.generate_tests()), names, line)
 
 
-def _test(test: Test | TestGenerator, cases: list[Test], parameters: list[str]) -> dict[str, Any]:
+def _test(
+    test: Test | TestGenerator, cases: list[Test], parameters: list[str], line: int
+) -> dict[str, Any]:
     doc = (test.doc or "").strip()
     return {
         "name": test.name,
@@ -80,6 +92,7 @@ def _test(test: Test | TestGenerator, cases: list[Test], parameters: list[str]) 
         "skip": bool(test.skip),
         "parameters": parameters,
         "cases": [case.name for case in cases],
+        "line": line,
     }
 
 
@@ -173,7 +186,7 @@ def main(folder: Path, package: str) -> None:
             module = modules[path] = pkgutil.resolve_name(f"{name}:")
             if is_test:
                 tests.append(module)
-                found = list(registered(module))
+                found = list(registered(module, log))
         except BaseException as raised:  # sys.exit, too
             # A module that no test imports may need what is not there: its text is looked at.
             if is_test or isinstance(raised, SyntaxError):

@@ -122,6 +122,14 @@ def test_every_way_to_write_a_test(
     assert len(values.cases) == 4
     assert found["pairs"].cases == ("pairs/p=1/q=2", "pairs/p=3/q=4")
     assert {test.module for test in found.values()} == {"t.test_ways"}
+    lines = textwrap.dedent(WAYS).splitlines()
+    at = {name: lines[test.place[1] - 1].strip() for name, test in found.items()}
+    assert found["bare"].place[0] == "t/test_ways.py"
+    assert [at[name] for name in ("bare", "by_name", "by_a_helper")] == [
+        "@c.test",
+        '@hdl_test(name="by_name", timeout_time=1, timeout_unit="ms", stage=3, expect_fail=True)',
+        "@decorated",
+    ]
     assert [t.name for t in discover.select([values], ["only_values/a=1"])] == ["only_values/a=1"]
 
 

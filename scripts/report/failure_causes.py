@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scripts.common.cause_key import SEED, key_of, normalised
 from scripts.common.records import FailureKind, RunRecord
-from scripts.report.outcome import Outcome, of_record
+from scripts.report.outcome import RED, of_record
 from verif.scoreboard.finding import APART
 
 _PROFILE = re.compile(r"/profile=(\w+)")
@@ -36,7 +36,7 @@ def buckets(records: Sequence[RunRecord]) -> list[Bucket]:
     """Group red runs by cause, the most frequent first."""
     found: dict[tuple[FailureKind | None, str], list[RunRecord]] = {}
     for record in records:
-        if of_record(record) is not Outcome.PASSED:
+        if of_record(record) in RED:
             kind, key = key_of(record)
             found.setdefault((kind, key.partition(APART)[0]), []).append(record)
     out = []

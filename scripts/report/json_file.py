@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from neuron_fabric.data import DataError, read_json
@@ -43,6 +43,8 @@ class Report:
     history: tuple[HistoryPoint, ...]
     mutation: Mutation | None = None  # the last that was measured
     proofs: Proofs | None = None  # of the last `nf prove`
+    errors: tuple[str, ...] = ()  # of the list of known failures
+    places: dict[str, tuple[str, int]] = field(default_factory=dict)  # file and line by test id
     # If code coverage was collected: the counts that `code` sums up, for the annotated source.
     counted: Counted | None = None
     merged: Merged | None = None
@@ -66,9 +68,13 @@ class Report:
 
     @property
     def green(self) -> bool:
-        """Return True if something ran, nothing is missing, and nothing is failed or flaky."""
+        """Return True if something ran, nothing is missing, and nothing is failed or flaky.
+
+        Known failures count as run, but not as failed; errors of their list are never green.
+        """
         counts = self.counts
-        return counts.passed > 0 and not (counts.failed or counts.flaky or self.missing)
+        bad = counts.failed or counts.flaky or self.missing or self.errors
+        return counts.passed + counts.known > 0 and not bad
 
 
 def text(report: Report) -> str:
@@ -80,6 +86,7 @@ def text(report: Report) -> str:
             "version": VERSION,
             "green": report.green,
             "missing": report.missing,
+            "errors": report.errors,
             "counts": asdict(report.counts),
             "invocation": asdict(report.invocation),
             "functional_coverage": asdict(report.functional) if report.functional else None,
@@ -87,6 +94,7 @@ def text(report: Report) -> str:
             "mutation": asdict(report.mutation) if report.mutation else None,
             "proofs": asdict(report.proofs) if report.proofs else None,
             "testplan": asdict(report.progress) if report.progress else None,
+            "places": report.places,
             "history": [asdict(one) for one in [*report.history, point][-trend.KEPT :]],
             "records": [record.to_json() for record in report.records],
         },
@@ -94,8 +102,21 @@ def text(report: Report) -> str:
     )
 
 
-def read_records(path: Path) -> list[RunRecord]:
-    """Read the records of a JSON report. Raise NfError if it is none, or of another version."""
+@dataclass(frozen=True)
+class WrittenReport:
+    """The part of a JSON report that is read again."""
+
+    green: bool
+    missing: int
+    counts: Counts
+    invocation: Invocation
+    records: tuple[RunRecord, ...]
+    errors: tuple[str, ...]
+    places: dict[str, tuple[str, int]]
+
+
+def read(path: Path) -> WrittenReport:
+    """Read a JSON report. Raise NfError if it is none, or of another version."""
     try:
         found = read_json(path)
         if not isinstance(found, dict) or found.get("format") != NAME:
@@ -105,7 +126,8 @@ def read_records(path: Path) -> list[RunRecord]:
             raise NfError(
                 f"{shown(path)} is of version {version!r}, this nf reads {VERSION}: rerun."
             )
-        return typed(list[RunRecord], found.get("records"), "records")
+        names = [one.name for one in fields(WrittenReport)]
+        return typed(WrittenReport, {name: found[name] for name in names if name in found})
     except OSError as error:
         raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
     except DataError as error:

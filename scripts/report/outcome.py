@@ -11,12 +11,19 @@ from scripts.common.records import RunRecord
 
 
 class Outcome(StrEnum):
-    """Outcome of a test. FLAKY (red, then green with the same seed) is never green."""
+    """Outcome of a test. FLAKY (red, then green with the same seed) is never green.
+
+    KNOWN is a failure that does not gate (`known_failures.py`).
+    """
 
     FAILED = "failed"
     FLAKY = "flaky"
+    KNOWN = "known"
     PASSED = "passed"
     SKIPPED = "skipped"
+
+
+RED = (Outcome.FAILED, Outcome.FLAKY)
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ class Result:
 
 def of_record(record: RunRecord) -> Outcome:
     """Return the outcome of a run."""
-    return Outcome(record.status)
+    return Outcome.KNOWN if record.known else Outcome(record.status)
 
 
 def results(record: RunRecord) -> list[Result]:
@@ -98,9 +105,10 @@ class Counts:
     failed: int = 0
     flaky: int = 0
     skipped: int = 0
+    known: int = 0
 
     def __str__(self) -> str:
-        rare = [(self.flaky, "flaky"), (self.skipped, "skipped")]
+        rare = [(self.flaky, "flaky"), (self.known, "known"), (self.skipped, "skipped")]
         parts = [(self.passed, "passed"), (self.failed, "failed"), *(p for p in rare if p[0])]
         return ", ".join(f"{number} {word}" for number, word in parts)
 

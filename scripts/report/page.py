@@ -23,7 +23,7 @@ from scripts.coverage.places import KINDS
 from scripts.report import metrics, source_page, trend
 from scripts.report.failure_causes import buckets
 from scripts.report.json_file import Report
-from scripts.report.outcome import Outcome, all_results, of_record
+from scripts.report.outcome import RED, Outcome, all_results, of_record
 from scripts.report.picture import Picture
 from scripts.report.templates import render, source
 
@@ -33,6 +33,7 @@ _SIGNS = {
     Outcome.PASSED: "✓",
     Outcome.FAILED: "✗",
     Outcome.FLAKY: "≈",
+    Outcome.KNOWN: "!",
     Outcome.SKIPPED: "–",
 }
 _SLOWEST = 15
@@ -67,7 +68,8 @@ def text(report: Report, folder: Path, picture: Picture | str | None = None) -> 
         policy=_policy(_STYLE, _SCRIPT),
         verdict=_verdict(report),
         tests=sorted(all_results(report.records), key=lambda one: worst.index(one.outcome)),
-        red=[(of_record(r), r) for r in report.records if of_record(r) is not Outcome.PASSED],
+        red=[(of_record(r), r) for r in report.records if of_record(r) in RED],
+        known=[r for r in report.records if r.known],
         buckets=buckets(report.records),
         slow=_slow(now.durations, before),
         end_of=log_end,
@@ -115,7 +117,7 @@ def log_end(record: RunRecord) -> LogEnd:
 def _verdict(report: Report) -> str:
     if report.green:
         return "✓ passed"
-    if report.counts.failed or report.counts.flaky:
+    if report.counts.failed or report.counts.flaky or report.errors:
         return "✗ failed"
     return "✗ incomplete" if report.missing else "✗ nothing was run"
 

@@ -21,6 +21,8 @@ from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
+from scripts.plan import discover
+from scripts.plan.discover import TestCase
 from scripts.report import json_file, trend, write_report
 from scripts.report.failure_causes import buckets
 from scripts.report.invocation import describe, moment
@@ -60,10 +62,10 @@ def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
     found = write_report.write_all(RECORDS, "try <it>", tmp_path, seconds=3.0, expected=4)
     data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
-    assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1}
+    assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1, "known": 0}
     assert (data["green"], data["missing"], found.green) == (False, 1, False)
     assert data["invocation"]["seeds"] == [1, 7]
-    assert sorted(json_file.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
+    assert sorted(json_file.read(tmp_path / "results.json").records, key=lambda r: r.id) == RECORDS
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,9 @@ def test_a_bad_json_report_is_one_line(tmp_path: Path, text: str | None, says: s
     if text is not None:
         path.write_text(text, encoding="utf-8")
     with pytest.raises(NfError, match=says):
-        json_file.read_records(path)
+        json_file.read(path)
     write_report.write_all([RECORD], "next", tmp_path)  # its history is lost, the new report is not
-    assert json_file.read_records(path) == [RECORD]
+    assert json_file.read(path).records == (RECORD,)
 
 
 def test_junit_keeps_its_schema(tmp_path: Path) -> None:
@@ -121,6 +123,17 @@ def test_junit_of_an_interrupted_run_is_red(
     root = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert [error.get("message") for error in root.iter("error")] == [says]
     assert root.get("errors") == "1"
+
+
+def test_junit_names_the_line_of_each_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = TestCase("verif.tests.test_x", "one", "", line=7)
+    monkeypatch.setattr(discover, "last", lambda: [known])
+    profile = replace(RECORD, cases=(CaseResult("one/profile=idle", "passed", 1.0, 5.0),))
+    write_report.write_all([profile, CRASHED], "x", tmp_path)
+    xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(tmp_path / "junit.xml")
+    found = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
+    places = {one.get("name"): (one.get("file"), one.get("line")) for one in found}
+    assert places == {"one/profile=idle": ("verif/tests/test_x.py", "7"), "*": (None, None)}
 
 
 def test_junit_schema_can_refuse(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class StageRow:
 
     name: str
     passed: tuple[str, ...]
-    red: tuple[str, ...]  # failed or flaky in at least one run
+    red: tuple[str, ...]  # failed, flaky or known in at least one run
     not_run: tuple[str, ...]
 
     @property
@@ -71,5 +71,5 @@ def measure(plan: Plan, records: Iterable[RunRecord]) -> Progress:
 
 
 def _row(name: str, by: dict[str, list[str]]) -> StageRow:
-    red = (*by[Outcome.FAILED], *by[Outcome.FLAKY])
+    red = (*by[Outcome.FAILED], *by[Outcome.FLAKY], *by[Outcome.KNOWN])
     return StageRow(name, tuple(by[Outcome.PASSED]), red, tuple(by[NOT_RUN]))

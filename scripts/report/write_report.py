@@ -10,6 +10,7 @@ all.
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,12 +25,22 @@ from scripts.common.paths import REPORT, shown
 from scripts.common.records import RunRecord
 from scripts.coverage import code_coverage, code_waivers, functional_coverage
 from scripts.coverage.merged import merge
-from scripts.plan import testplan
-from scripts.report import json_file, mutation, page, proofs, source_page, trend, xml_files
+from scripts.plan import discover, testplan
+from scripts.plan.discover import TestCase
+from scripts.report import (
+    json_file,
+    known_failures,
+    mutation,
+    page,
+    proofs,
+    source_page,
+    trend,
+    xml_files,
+)
 from scripts.report.failure_causes import buckets
 from scripts.report.invocation import Invocation, describe
 from scripts.report.json_file import Report
-from scripts.report.outcome import counts, ordered
+from scripts.report.outcome import all_results, counts, ordered
 from scripts.report.picture import Replayed, draw
 from scripts.report.testplan_progress import measure
 from scripts.report.trend import HistoryPoint
@@ -50,6 +61,11 @@ def gather(
     if measured:
         hidden = _read(code_waivers.read, list[code_waivers.CodeWaiver](), "these waivers")
         counted = code_coverage.count(measured, hidden)
+    ran = {test.id.partition("/")[0] for test in all_results(records)}
+    tests = _read(discover.last, list[TestCase](), "lines of tests")
+    listed = _read(known_failures.read, list[known_failures.KnownFailure](), "known failures")
+    day = datetime.datetime.fromisoformat(invocation.started).astimezone(datetime.UTC).date()
+    done = invocation.expected <= len(records)
     return Report(
         invocation=invocation,
         counts=counts(records),
@@ -60,6 +76,8 @@ def gather(
         history=tuple(history),
         mutation=mutation.read(),
         proofs=proofs.read(),
+        errors=tuple(known_failures.problems(listed, records, day)) if done else (),
+        places={test.id: test.place for test in tests if test.id in ran},
         counted=counted,
         merged=measured,
     )

@@ -22,23 +22,28 @@ from scripts.common.records import TOP, RunRecord
 from scripts.coverage.functional_coverage import Functional
 from scripts.report.invocation import Invocation
 from scripts.report.json_file import Report
-from scripts.report.outcome import Outcome, results
+from scripts.report.outcome import RED, Outcome, results
 from scripts.report.templates import render
 
 
 def junit(report: Report) -> str:
-    """Return the document. Missing runs are separate errors, so that CI sees them."""
-    said = f"{report.missing} of {report.invocation.expected} runs did not finish"
-    said = said if report.missing else ""
+    """Return the document. What is wrong with the command itself is a separate error, so that CI
+    sees it: missing runs, and faults of the list of known failures.
+    """
+    said = [("known failures", error) for error in report.errors]
+    if report.missing:
+        missing = f"{report.missing} of {report.invocation.expected} runs did not finish"
+        said.append(("every run", missing))
     suites = [_suite(record, report.invocation.revision) for record in report.records]
     return render(
         "junit.xml.j2",
         invocation=report.invocation,
         said=said,
         suites=suites,
-        tests=sum(len(suite["tests"]) for suite in suites) + bool(said),
+        place=lambda test: report.places.get(test.id.partition("/")[0]),
+        tests=sum(len(suite["tests"]) for suite in suites) + len(said),
         failures=sum(suite["failures"] for suite in suites),
-        errors=sum(suite["errors"] for suite in suites) + bool(said),
+        errors=sum(suite["errors"] for suite in suites) + len(said),
     )
 
 
@@ -46,13 +51,12 @@ def _suite(record: RunRecord, revision: str) -> dict[str, Any]:
     """Return the values of a run as a test suite. A run without a red test (crash, build) counts
     as an error, since no test of it failed."""
     tests = results(record)
-    red = (Outcome.FAILED, Outcome.FLAKY)
     return {
         "record": record,
         "tests": tests,
-        "failures": sum(test.outcome in red and not test.whole_run for test in tests),
-        "errors": sum(test.whole_run for test in tests),
-        "skipped": sum(test.outcome is Outcome.SKIPPED for test in tests),
+        "failures": sum(test.outcome in RED and not test.whole_run for test in tests),
+        "errors": sum(test.outcome in RED and test.whole_run for test in tests),
+        "skipped": sum(test.outcome in (Outcome.SKIPPED, Outcome.KNOWN) for test in tests),
         "facts": {
             "seed": record.seed,
             "simulator": record.sim,

@@ -74,7 +74,7 @@ class RunProgress(Bars):
         """Count and show a finished run."""
         spec = self._todo.pop(record.id, None)
         self._built |= {spec.build} if spec else set()
-        self._failed += not record.passed
+        self._failed += record.red
         self._took[record.id] = record.seconds
         self._show(record)
         self.tick()
@@ -149,7 +149,8 @@ def _builds(least_s: float = 0.0) -> dict[BuildSpec, float]:
 
 def line_of(record: RunRecord) -> str:
     """Return the result of a run in one line: "PASS test_x::y icarus seed 1 2.0 s"."""
-    word = {"passed": "PASS", "failed": "FAIL", "flaky": "FLAKY"}[record.status]
+    words = {"passed": "PASS", "failed": "FAIL", "flaky": "FLAKY"}
+    word = "KNOWN" if record.known else words[record.status]
     cases = f" ({len(record.cases)} tests)" if len(record.cases) > 1 else ""
     build = "" if record.build_name == "default" else f" {record.build_name}"
     return (
@@ -159,6 +160,9 @@ def line_of(record: RunRecord) -> str:
 
 def show(record: RunRecord) -> None:
     """Print the line of a finished run, and the details of a failure."""
+    if record.known:
+        say(line_of(record), f"  {record.known}: {record.cause}", flush=True)
+        return
     say(line_of(record), *([] if record.passed else details(record)), flush=True)
 
 
@@ -216,7 +220,7 @@ def run_all(
         for record in came:
             records.append(record)
             on_record(record)
-        return not all(record.passed for record in came)
+        return any(record.red for record in came)
 
     def note(_number: int) -> None:
         """Handle a signal without raising inside `on_record`."""

@@ -42,7 +42,7 @@ from scripts.common.secret_values import masked_line
 from scripts.coverage import run_counts
 from scripts.plan import discover
 from scripts.run import cocotb_private, fork_client, run_folders
-from scripts.run.verdict import as_registered, judge, read_log, read_results
+from scripts.run.verdict import as_registered, judge, read_log, read_results, with_keys
 from scripts.waves import fst_file, messages
 
 _RESULTS = "results.xml"
@@ -146,7 +146,8 @@ def _simulate(
         _convert_waves(spec, folder)
     if spec.build.coverage:
         run_counts.pack(folder, built.directory / "src" if spec.build.copied else spec.build.root)
-    record = record_of(spec, folder, verdict, built, time.monotonic() - start, cases or ())
+    cases = with_keys(cases or (), lines, spec.build.root)
+    record = record_of(spec, folder, verdict, built, time.monotonic() - start, cases)
     used = finished.seconds if finished.used is None else finished.used
     record = replace(record, sim_seconds=round(finished.seconds, 3), used_seconds=round(used, 3))
     if finished.timed_out and not spec.rerun:  # the limit may come from the command line

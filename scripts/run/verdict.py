@@ -13,7 +13,8 @@ import builtins
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -168,6 +169,18 @@ def judge(
         text = f"no result of {', '.join(missing)}: nothing of that name was run"
         return _verdict(FailureKind.NO_TEST, text)
     return Verdict(True)
+
+
+def with_keys(
+    cases: Iterable[CaseResult], lines: list[str], bench: Path = ROOT
+) -> tuple[CaseResult, ...]:
+    """Return the cases, each failed one with the key of its cause; arguments as of `judge`."""
+    return tuple(
+        replace(one, cause_key=_failed_case(one, lines, bench).key)
+        if one.status == "failed"
+        else one
+        for one in cases
+    )
 
 
 def as_registered(
