@@ -264,6 +264,7 @@ class RunRecord:
     stimulus: tuple[str, ...] = ()
     line_history: tuple[str, ...] = ()  # of the failing line, if the run had waves
     environment: tuple[tuple[str, str], ...] = ()  # variables of the caller that reached the run
+    sim_version: str = ""
 
     @staticmethod
     def of(spec: RunSpec, verdict: Verdict, **facts: Any) -> RunRecord:
