@@ -57,7 +57,8 @@ def in_venv(name: str) -> str | None:
 def named_by(variable: str, program: str) -> Path | None:
     """Return the file of the program that a variable of the user names; None where it is unset.
 
-    Links are followed: a program looks for its other parts next to its own file.
+    Links are followed: a program looks for its other parts next to its own file. One that stands
+    for a folder with another name (`plain_names`) is kept.
 
     Raises:
         NfError: The variable names no program, or not by its whole path.
@@ -65,7 +66,8 @@ def named_by(variable: str, program: str) -> Path | None:
     value = os.environ.get(variable)
     if not value:
         return None
-    path = Path(os.path.realpath(value))
+    real = Path(os.path.realpath(value))
+    path = real if plain_names.is_plain(real) else Path(value)
     if not os.path.isabs(value):
         wrong = "is no path from / on"
     elif not (os.path.isfile(path) and os.access(path, os.X_OK)):
