@@ -145,9 +145,13 @@ def _proofs(root: Path, _: str) -> Rows:
 def _parameters(root: Path, _: str) -> Rows:
     """Yield the parameters of the controller from their comments `// range: meaning`."""
     yield "parameter", "default", "range", "what it sets"
-    top = (root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8")
-    for name, value, span, what in _PARAMETER.findall(top):
+    for name, value, span, what in controller_parameters(root):
         yield f"`{name}`", value, span, what
+
+
+def controller_parameters(root: Path) -> list[tuple[str, str, str, str]]:
+    """Return name, default, range and meaning of each parameter of the controller."""
+    return _PARAMETER.findall((root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8"))
 
 
 def _modules(root: Path, folder: str) -> Rows:
