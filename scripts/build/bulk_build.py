@@ -15,19 +15,18 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scripts.build import verilator
+from scripts.build import icarus, verilator
 from scripts.build.build_cache import once, read_stamp
 from scripts.build.icarus import Icarus
 from scripts.build.simulator import TIMESCALE
 from scripts.build.slang import top_ports
 from scripts.build.sources import Sources, collect, write_copy
 from scripts.common import process, tool_versions
-from scripts.common.errors import BuildError, NfError
+from scripts.common.errors import BuildError
 from scripts.common.paths import ROOT, SIM_BUILDS
 from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit
 from verif.host import generated_sources
@@ -118,7 +117,7 @@ def found(sim: str, directory: Path, seconds: float = 0.0) -> VerilatedModel | I
     if sim == "verilator":
         return VerilatedModel(directory / LIBRARY, directory / UNCHECKED, seconds, took)
     module = ("-M", str(directory), "-m", VPI_MODULE)
-    command = (_vvp(), "-n", *module, str(directory / DESIGN))
+    command = (icarus.program("vvp"), "-n", *module, str(directory / DESIGN))
     return IcarusModel(command, seconds, took, process.start)
 
 
@@ -148,13 +147,6 @@ def build_key(start: str) -> str:
     for name, text in {**texts, **generated_sources.constants()}.items():
         digest.update(f"\0{name}\0{text}".encode())
     return digest.hexdigest()[:16]
-
-
-def _vvp() -> str:
-    path = shutil.which("vvp")
-    if path is None:
-        raise NfError(Icarus.missing)
-    return path
 
 
 class BulkDesign:
@@ -252,12 +244,12 @@ def _include(program: str) -> Path:
 
 
 def _icarus(design: BulkDesign, optimise: tuple[str, ...]) -> None:
-    flags = tool_versions.first_line(["iverilog-vpi", "--cflags"]).split()
+    flags = tool_versions.first_line([icarus.program("iverilog-vpi"), "--cflags"]).split()
     system = [_system(Path(flag[2:])) for flag in flags if flag.startswith("-I")]
     common = (*COMPILE, *optimise, *system, design.include)
     design.run(*common, "-shared", *host_sources("vpi_device.cpp"), "-o", f"{VPI_MODULE}.vpi")
     design.run(
-        *("iverilog", "-g2012", "-s", BENCH, "-o", DESIGN),
+        *(icarus.program(), "-g2012", "-s", BENCH, "-o", DESIGN),
         *(f"-I{path}" for path in design.includes),
         *design.rtl_under(BENCH),
     )

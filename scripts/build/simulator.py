@@ -51,6 +51,8 @@ class Simulator(runner.Runner):
 
     name: ClassVar[str]
     """Name in `--sim`, records and the history."""
+    variable: ClassVar[str]
+    """The environment variable that names the program of another installation to use."""
     missing: ClassVar[str]
     """The line that a user reads where it is not installed."""
     package: ClassVar[str] = ""
@@ -134,6 +136,9 @@ class Simulator(runner.Runner):
         """Return the spec with fields that this simulator ignores set to their defaults.
 
         Specs that give the same build become equal.
+
+        Raises:
+            NfError: The installation that the user names is not fit for it.
         """
         return spec
 

@@ -18,9 +18,10 @@ def test_an_unknown_name_is_one_line() -> None:
         registry.choose("x")
 
 
-# The two backends; what links the C++ host of bulk replay with each; and
-# the night, whose million flits are for the faster one.
+# The two backends; what links the C++ host of bulk replay with each; the
+# night, whose million flits are for the faster one; and its other versions.
 OWN = {"verilator.py", "icarus.py", "registry.py", "bulk_build.py", "nightly.py"}
+OWN |= {"simulator_versions.py"}
 NAMED = re.compile(r"verilator|icarus|iverilog|vvp", re.IGNORECASE)
 
 

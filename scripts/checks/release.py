@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m scripts.checks.release VERSION`: make the commit and the tag of a release.
 
-Both packages, CITATION.cff and the newest section of CHANGELOG.md have one version; `nf check`
-compares them. A release writes that version, moves the entries of the section Unreleased below it
-with the date, and makes one commit with the tag vVERSION. It pushes nothing: the pushed tag starts
-`.github/workflows/release.yml`.
+Both packages, CITATION.cff, the core of FuseSoC and the newest section of CHANGELOG.md have one
+version; `nf check` compares them. A release writes that version, moves the entries of the section
+Unreleased below it with the date, and makes one commit with the tag vVERSION. It pushes nothing:
+the pushed tag starts `.github/workflows/release.yml`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from packaging.version import InvalidVersion, Version
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
+from scripts.checks.core_file import CORE
 from scripts.common import git
 from scripts.common.errors import NfError, OptionError
 from scripts.common.paths import ROOT
@@ -30,6 +31,7 @@ PLACES = {
     "neuron_fabric/version.py": re.compile(r'(?<=^VERSION = ")[^"]*', re.M),
     "cocotbext/cxl/__init__.py": re.compile(r'(?<=^__version__ = ")[^"]*', re.M),
     CITATION: re.compile(r"(?<=^version: )\S*", re.M),
+    CORE: re.compile(r"(?<=^name: neuron-fabric:cxl:nf_controller:)\S*", re.M),
 }
 """The version in each file that has one, besides the change log."""
 _OPEN = "## [Unreleased]\n"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import copy
 import re
+import shutil
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from grimp import ImportGraph
 
 from scripts.checks import (
+    core_file,
     doc_links,
     environment_variables,
     file_rules,
@@ -51,6 +53,33 @@ def test_header_words(tmp_path: Path) -> None:
     assert [line.partition(":")[0] for line in found] == ["hdl/nf_toy.sv"] * 2
     assert "`start`" in found[0]
     assert "`in_*`" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "      - nf_core.sv\n",
+            "",
+            "rtl / files is not that of hdl/nf_controller.f: nf_core.sv is",
+        ),
+        ("- nf_core.sv\n", "- nf_core.sv\n      - x.sv\n", "x.sv is foreign"),
+        ("- pkg/nf_pkg.sv\n", "- pkg/nf_pkg.sv\n      - pkg/nf_pkg.sv\n", "an entry twice"),
+        ("- lint/nf_core.vlt\n", "- lint/x.vlt\n", "lint/nf_core.vlt is missing"),
+        ("default: 20\n", "default: 21\n", "parameters is not that of nf_controller: "),
+        (
+            "targets:",
+            "target:",
+            "targets / lint / parameters is not that of nf_controller: no list",
+        ),
+    ],
+)
+def test_core_file(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert core_file.problems(ROOT) == []
+    text = (ROOT / core_file.CORE).read_text(encoding="utf-8")
+    shutil.copytree(ROOT / "hdl", tmp_path / "hdl")
+    _write(tmp_path, core_file.CORE, text.replace(old, new))
+    assert said in "\n".join(core_file.problems(tmp_path))
 
 
 def test_licence_lines(tmp_path: Path) -> None:

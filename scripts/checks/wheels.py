@@ -211,8 +211,8 @@ def install(archive: Path, names: Collection[str], place: Path) -> Path:
     for some in ({BUILT_BY}, names):
         listed = place / "requirements.txt"
         listed.write_text(pinned(some), encoding="utf-8")
-        _pip([*to_it, "--require-hashes", "-r", listed], "given what it depends on")
-    _pip([*to_it, "--no-index", archive], "installed")
+        pip([*to_it, "--require-hashes", "-r", listed], "given what it depends on")
+    pip([*to_it, "--no-index", archive], "installed")
     return python
 
 
@@ -273,10 +273,10 @@ def run(python: Path, words: Sequence[str], folder: Path) -> list[str]:
     return [*lines[-_TAIL:], f"{command} ended with code {code} outside of the tree"]
 
 
-def _pip(words: Sequence[object], what: str) -> None:
+def pip(words: Sequence[object], what: str) -> None:
     """Run pip; NfError in one line if it fails. ``what`` ("built") names the step in the error."""
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
-    code, said = _execute([*pip, "--retries", RETRIES, *words])
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
+    code, said = _execute([*command, "--retries", RETRIES, *words])
     if code:
         index = "; is the package index reachable?" if "--require-hashes" in words else "."
         why = next((line.strip() for line in said if _WHY.search(line)), said[-1])

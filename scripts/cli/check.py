@@ -16,6 +16,7 @@ from functools import partial
 
 from scripts.build.filelist import read_filelist
 from scripts.checks import (
+    core_file,
     doc_links,
     environment_variables,
     file_rules,
@@ -84,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         "class names are unique in a top folder": partial(file_rules.same_class_names, ROOT),
         "prose is plain": partial(prose.violations, ROOT),
         "RTL headers name what is there": partial(rtl_style.header_words, ROOT),
+        "core file of FuseSoC holds the design": partial(core_file.problems, ROOT),
         "links, paths and modules exist": partial(doc_links.violations, ROOT),
         "environment variables are documented": partial(environment_variables.violations, ROOT),
         "testplan": plan_problems,

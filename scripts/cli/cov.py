@@ -7,6 +7,7 @@ examples:
   nf cov holes                               print holes of the last command, with their tests
   nf cov rank all.cov                        print the gain of each run per second
   nf cov merge all.cov --lcov all.info       write lcov's format
+  nf cov merge all.cov --cobertura all.xml   write Cobertura XML, for GitLab, Jenkins and Azure
   nf cov html all.cov                        write annotated source
   nf cov goals 12 13                         compare figures with goals; exit 1 below one
   nf cov diff before.cov after.cov           print bins gained and lost
@@ -17,6 +18,7 @@ Code coverage exists if the runs were made with --cov (Verilator).
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -29,7 +31,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
 from scripts.common.terminal import TextTable, many
-from scripts.coverage import code_coverage, code_waivers, functional_coverage, rank
+from scripts.coverage import cobertura, code_coverage, code_waivers, functional_coverage, rank
 from scripts.coverage.code_coverage import CodeCoverage, Counted
 from scripts.coverage.functional_coverage import Functional
 from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
@@ -65,6 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             one.add_argument("-o", "--out", type=Path, metavar="FILE", help=outputs[name])
         if name == "merge":
             one.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
+            what = "write Cobertura XML too"
+            one.add_argument("--cobertura", type=Path, metavar="FILE", help=what)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -156,13 +160,21 @@ def _totals(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
 
 
 def _merge(args: argparse.Namespace) -> int:
-    """Merge the inputs into one file; with `--lcov` also write code coverage in lcov's format."""
+    """Merge the inputs into one file; write code coverage in the formats that are asked for."""
     out = args.out or paths.BUILD / "coverage" / MERGED
-    _check_outputs(args.inputs, {"--out": args.out, "--lcov": args.lcov}, out)
+    further = {"--lcov": args.lcov, "--cobertura": args.cobertura}
+    _check_outputs(args.inputs, {"--out": args.out, **further}, out)
     merged = collect(args.inputs)
     write(merged, out)
     cover, counted, code = _judged(merged)
-    _lcov(counted, args.lcov)
+    for option, path in further.items():
+        if path is None:
+            continue
+        if counted is None:
+            raise NfError(f"{option}: none of these runs collected code coverage (`nf run --cov`).")
+        lcov = option == "--lcov"
+        made = code_coverage.lcov_text(counted) if lcov else cobertura.text(counted, time.time())
+        output.write_text(path, made)
     say(*_totals(cover, code))
     say(f"nf cov merge: {many(len(merged.runs), 'run')} in {shown(out)}")
     return 0
@@ -189,15 +201,6 @@ def _check_outputs(inputs: Sequence[str], given: Mapping[str, Path | None], out:
 def _is_number(text: str) -> bool:
     """Tell if an input is the number of a command; other digits of Unicode are no number."""
     return text.isascii() and text.isdecimal()
-
-
-def _lcov(counted: Counted | None, path: Path | None) -> None:
-    """Write lcov's format if asked for. Raise NfError if the runs collected no code coverage."""
-    if path is None:
-        return
-    if counted is None:
-        raise NfError("--lcov: none of these runs collected code coverage (`nf run --cov`).")
-    output.write_text(path, code_coverage.lcov_text(counted))
 
 
 def _holes(args: argparse.Namespace) -> int:

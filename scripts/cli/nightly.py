@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 
 from neuron_fabric.errors import say
+from scripts.checks.simulator_versions import VERSIONS
 from scripts.cli import steps
 from scripts.cli.options import add_parts, chosen
 from scripts.common.errors import NfError
@@ -53,6 +54,7 @@ def covered() -> list[str]:
 def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
     """Return the command of each part by name; all random choices are drawn from ``seed``."""
     at_once, night = ("--jobs", jobs), ("--seed-base", seed)
+    other = (sys.executable, "-m", "scripts.checks.simulator_versions")
     rtl = ("--sim", "verilator", *at_once)
     return {
         "pytest": [sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs],
@@ -71,6 +73,7 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "mutate source": steps.nf(
             *("mutate", "--sample", "1000", "--seed", seed, "--floor", "97"), *at_once
         ),
+        **{f"versions {version}": [*other, version, *at_once] for version in VERSIONS},
         "docs": ["make", "docs"],
         "figures": steps.nf("measure", "figures", "all"),
         "nodes": steps.nf("train", "nodes", "--nodes", "4", "--rate", "1gbit"),

@@ -10,6 +10,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace as with_fields
@@ -21,6 +22,7 @@ from scripts.cli import prove, replay
 from scripts.cli.run import execute
 from scripts.common import secret_values
 from scripts.common.arguments import TIMEOUT_HELP, seconds
+from scripts.common.errors import NfError
 from scripts.common.records import SOLVER, Waves
 from scripts.history.database import History
 from scripts.plan.depends import Dependencies
@@ -44,6 +46,11 @@ def run(args: argparse.Namespace) -> int:
     spec = secret_values.revealed_spec(found.spec)
     if spec.build.sim == SOLVER:
         return _again(prove, spec.rerun)
+    name = registry.get(spec.build.sim).variable
+    then = dict(found.record.environment).get(name, "")
+    if then != os.environ.get(name, ""):
+        what = f"with {name}={then}: set it so" if then else f"without {name}: unset it"
+        raise NfError(f"run {found.id} was made {what}, or use `nf run`.")
     if spec.rerun:
         more = ["--waves"] if args.waves else []
         more += ["--timeout", f"{args.timeout:g}"] if args.timeout else []

@@ -40,10 +40,12 @@ def nf(*words: object) -> int:
 
 def test_merge_holes_rank_html_diff(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b, info = folders / "a.cov", folders / "b.cov", folders / "b.info"
+    xml = ("--cobertura", folders / "b.xml")
     assert nf("cov", "merge", folders / "a", "-o", a) == 0
-    assert nf("cov", "merge", folders / "b", a, "-o", b, "--lcov", info) == 0
+    assert nf("cov", "merge", folders / "b", a, "-o", b, "--lcov", info, *xml) == 0
     assert "1 run in" in capsys.readouterr().out
     assert "DA:5,4" in info.read_text(encoding="utf-8")
+    assert 'number="5" hits="4"' in xml[1].read_text(encoding="utf-8")
     assert nf("cov", "holes", a) == 0
     out = capsys.readouterr().out
     assert f"branch {FILE}:5: if; test_x::one" in out
@@ -69,6 +71,7 @@ def test_no_output_replaces_an_input(folders: Path, capsys: pytest.CaptureFixtur
     for words in (
         ("merge", a, "-o", a),
         ("merge", folders / "b", a, "--lcov", a),
+        ("merge", folders / "b", a, "--cobertura", a),
         ("html", a, "-o", a),
         ("merge", folders / "link", "-o", place),
     ):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.cli import replay, rerun
+from scripts.common.errors import NfError
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunSpec
 from scripts.conftest import RECORD
 from scripts.farm.replay_run import write_history
@@ -38,3 +39,6 @@ def test_a_replay_is_recorded_and_driven_again(
     assert rerun.run(asked) == 1
     assert driven[0].capture == "my grads"
     assert (driven[0].transport, driven[0].timeout) == ("bulk", 9.0)
+    monkeypatch.setenv("NF_ICARUS", "/opt/icarus/bin/iverilog")
+    with pytest.raises(NfError, match=r"was made without NF_ICARUS: unset it, or use `nf run`\."):
+        rerun.run(asked)

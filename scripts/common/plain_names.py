@@ -36,7 +36,7 @@ def plain(folder: Path) -> Path:
     Raises:
         PlaceError: No link can be made in /tmp, /var/tmp or ~/.cache.
     """
-    if _PLAIN.fullmatch(str(folder)):
+    if is_plain(folder):
         return folder
     with suppress(OSError):  # whoever writes there says what is wrong with it
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,6 +53,11 @@ def plain(folder: Path) -> Path:
             _links[link] = folder
             return link
     raise PlaceError(f"{folder}: tools need a link with a plain name, and none fits: {tried}.")
+
+
+def is_plain(path: Path) -> bool:
+    """Return whether tools accept the name of a path."""
+    return _PLAIN.fullmatch(str(path)) is not None
 
 
 def named(path: Path) -> Path:

@@ -266,6 +266,7 @@ class RunRecord:
     line_history: tuple[str, ...] = ()  # of the failing line, if the run had waves
     environment: tuple[tuple[str, str], ...] = ()  # variables of the caller that reached the run
     known: str = ""  # ticket and last day of the known failure that it is
+    sim_version: str = ""
 
     @staticmethod
     def of(spec: RunSpec, verdict: Verdict, **facts: Any) -> RunRecord:

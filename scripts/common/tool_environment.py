@@ -26,6 +26,7 @@ _MACHINE = (
 _CHOSEN = (
     *("COCOTB_LOG_LEVEL", "GPI_LOG_LEVEL"),
     *("NF_BUILD", "NF_LINK_TRACE", "NF_NATIVE", "NF_FUZZ_CASE"),
+    *("NF_VERILATOR", "NF_ICARUS"),
 )
 ALLOWED = frozenset({*_MACHINE, *_CHOSEN})
 # Variables with a meaning for simulations, which a user who set one expects to work.

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.common import process, tool_environment
+from scripts.common import plain_names, process, tool_environment
+from scripts.common.errors import NfError
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,31 @@ def in_venv(name: str) -> str | None:
     """Return the path of a program next to this Python, or else on PATH; None if there is none."""
     local = Path(sys.executable).parent / name
     return str(local) if local.is_file() else shutil.which(name)
+
+
+def named_by(variable: str, program: str) -> Path | None:
+    """Return the file of the program that a variable of the user names; None where it is unset.
+
+    Links are followed: a program looks for its other parts next to its own file. One that stands
+    for a folder with another name (`plain_names`) is kept.
+
+    Raises:
+        NfError: The variable names no program, or not by its whole path.
+    """
+    value = os.environ.get(variable)
+    if not value:
+        return None
+    real = Path(os.path.realpath(value))
+    path = real if plain_names.is_plain(real) else Path(value)
+    if not os.path.isabs(value):
+        wrong = "is no path from / on"
+    elif not (os.path.isfile(path) and os.access(path, os.X_OK)):
+        wrong = "is no program"
+    elif not plain_names.is_plain(path):
+        wrong = f"is {path}, whose name make and g++ do not take"
+    else:
+        return path
+    raise NfError(f"{variable}={value} {wrong}: give the path of `{program}`, or unset it.")
 
 
 def first_line(command: list[str], more: Mapping[str, str] | None = None) -> str:

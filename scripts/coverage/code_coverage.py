@@ -281,14 +281,19 @@ def lcov_text(counted: Counted) -> str:
     It holds lines and branches without waived points; expression terms and toggles have no form
     there.
     """
+    lines = ["TN:nf"]
+    for file, rows in shown_by_file(counted).items():
+        lines += [f"SF:{file}", *_lcov_file(rows), "end_of_record"]
+    return "\n".join(lines) + "\n"
+
+
+def shown_by_file(counted: Counted) -> dict[str, list[tuple[Place, int]]]:
+    """Return the lines and branches that other tools are shown: sorted by file, without waived."""
     files: dict[str, list[tuple[Place, int]]] = defaultdict(list)
-    for place, hits in counted.counts.items():
+    for place, hits in sorted(counted.counts.items()):
         if place.kind in (LINE, BRANCH) and counted.wanted(place):
             files[place.file].append((place, hits))
-    lines = ["TN:nf"]
-    for file, rows in sorted(files.items()):
-        lines += [f"SF:{file}", *_lcov_file(sorted(rows)), "end_of_record"]
-    return "\n".join(lines) + "\n"
+    return files
 
 
 def _lcov_file(rows: list[tuple[Place, int]]) -> Iterator[str]:

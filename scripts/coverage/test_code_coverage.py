@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of code coverage by place: sums over builds, folded holes, waivers, lcov, ranks."""
+"""Tests of code coverage by place: sums, folded holes, waivers, lcov, Cobertura, ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+import xmlschema
 
 from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
-from scripts.coverage import code_coverage, code_waivers, rank
+from scripts.coverage import cobertura, code_coverage, code_waivers, rank
 from scripts.coverage.code_coverage import CodeCoverage, Hole, Share
 from scripts.coverage.code_waivers import CodeWaiver
 from scripts.coverage.conftest import key, run
@@ -145,6 +147,24 @@ def test_lcov(merged: Merged) -> None:
         *("DA:1,2", "DA:2,2", "DA:3,2", "DA:5,2", "DA:6,2", "DA:9,2", "DA:10,7", "LF:7", "LH:7"),
         "end_of_record",
     ]
+
+
+def test_cobertura(merged: Merged) -> None:
+    counted = code_coverage.count(merged)
+    assert counted is not None
+    schema = xmlschema.XMLSchema(ROOT / "scripts" / "schema" / "cobertura.xsd")
+    schema.validate(text := cobertura.text(counted, 1.5))
+    root = ElementTree.fromstring(text)
+    figures = ("timestamp", "line-rate", "lines-covered", "branches-valid")
+    assert [root.get(name) for name in figures] == ["1500", "1.0000", "7", "2"]
+    (only,) = root.iter("class")
+    assert (only.get("name"), only.get("filename")) == ("nf_fifo", FILE)
+    lines = {line.get("number"): line for line in root.iter("line")}
+    assert [lines[number].get("hits") for number in ("1", "5", "10")] == ["2", "2", "7"]
+    assert (lines["5"].get("condition-coverage"), lines["1"].get("branch")) == ("100% (2/2)", None)
+    for old, new in (('hits="7"', 'hits="-"'), ("<methods />", ""), ("(2/2)", "2/2")):
+        with pytest.raises(xmlschema.XMLSchemaException):
+            schema.validate(text.replace(old, new))
 
 
 def test_rank_and_smallest_set(merged: Merged) -> None:

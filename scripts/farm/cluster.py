@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from neuron_fabric.errors import say
+from scripts.build import registry
 from scripts.build.build_cache import build
 from scripts.common import folder_locks, process
 from scripts.common.errors import BuildError, NfError
@@ -256,11 +257,7 @@ def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
     # Dask prints a traceback after 20 s for an address that it cannot parse.
     if where not in BATCH and not _ADDRESS.fullmatch(where):
         raise NfError(f"--cluster {where!r}: write tcp://HOST:PORT, or one of {', '.join(BATCH)}.")
-    if os.environ.get(_TRACE, "0") not in ("", "0"):
-        raise NfError(
-            f"--cluster {where}: workers do not write to {_TRACE}={os.environ[_TRACE]}; unset it "
-            "(`nf run --link-trace` brings link.trace back)."
-        )
+    _check_variables(where)
     if importlib.util.find_spec("distributed") is None:
         raise NfError(f"--cluster {where}: Dask is not installed: `make cluster`.")
     if where.startswith(("tls", "wss")):
@@ -328,6 +325,18 @@ def _client(where: Any) -> Client:
     if isinstance(where, str):
         asyncio.run(answers())
     return Client(where, timeout=_CONNECT_S, set_as_default=False)
+
+
+def _check_variables(where: str) -> None:
+    """Raise NfError for a variable that names something of this machine alone."""
+    if os.environ.get(_TRACE, "0") not in ("", "0"):
+        raise NfError(
+            f"--cluster {where}: workers do not write to {_TRACE}={os.environ[_TRACE]}; unset it "
+            "(`nf run --link-trace` brings link.trace back)."
+        )
+    for name in (simulator.variable for simulator in registry.simulators()):
+        if os.environ.get(name):
+            raise NfError(f"--cluster {where}: workers use their own simulators; unset {name}.")
 
 
 def _configured() -> bool:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from neuron_fabric.errors import say
+from scripts.build import registry
 from scripts.common import interrupt, process, secret_values, tool_environment
 from scripts.common.git import revision
 from scripts.common.paths import shown
@@ -178,6 +179,7 @@ def _run_of(runner: Runner, one: Transport, passed: bool, dut: Dut) -> Run:
         log=shown(one.folder),
         cycles=sum(figures["cycles"] for figures in one.figures.values()),
         environment=tool_environment.passed(),
+        sim_version=registry.get(one.simulator).version(),
     )
 
 

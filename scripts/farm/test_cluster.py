@@ -200,9 +200,18 @@ def test_a_checkout_that_cannot_be_packed_is_one_line(
     assert record.cause == "a bundle takes 2 files"
 
 
-def test_a_trace_that_a_worker_cannot_write_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NF_LINK_TRACE", "trace.txt")
-    refused = pytest.raises(NfError, match=r"do not write to NF_LINK_TRACE=trace\.txt; unset it")
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("NF_LINK_TRACE", r"do not write to NF_LINK_TRACE=a\.out; unset it"),
+        ("NF_ICARUS", "use their own simulators; unset NF_ICARUS"),
+    ],
+)
+def test_what_a_worker_cannot_use_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, why: str
+) -> None:
+    monkeypatch.setenv(name, "a.out")
+    refused = pytest.raises(NfError, match=why)
     with refused, cluster.connect("tcp://127.0.0.1:8"):
         pass
 

@@ -253,6 +253,7 @@ def record_of(
         line_history=messages.line_history(messages.read(folder)),
         cycles=_cycles(metrics),
         environment=tool_environment.passed(),
+        sim_version=simulator.version(),
     )
 
 
@@ -299,7 +300,9 @@ def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
     module = spec.short_module
     failed = dict.fromkeys(c.name for c in cases if c.status == "failed")
     names = [f"{module}::{name}" for name in failed or spec.tests] or [f"{module}::*"]
-    parts = [".venv/bin/nf", "run", *names, "--sim", spec.build.sim]
+    own = registry.get(spec.build.sim).variable
+    parts = [f"{own}={os.environ[own]}"] if os.environ.get(own) else []
+    parts += [".venv/bin/nf", "run", *names, "--sim", spec.build.sim]
     parts += ["--seed", str(spec.seed)]
     parts += ["--build", spec.build_name]
     scale = dict(spec.env).get("NF_SCALE")
