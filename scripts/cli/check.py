@@ -32,7 +32,6 @@ from scripts.common.records import FILELIST, TOP
 from scripts.coverage import code_waivers, functional_coverage
 from scripts.mutation import find_mutants, mutant_outcome
 from scripts.plan import listed_mutants, package_mutants, testplan
-from scripts.plan.discover import TestCase, discover
 from scripts.prove import proof
 
 LAYERS = [
@@ -82,16 +81,16 @@ def run(args: argparse.Namespace) -> int:
         "RTL headers name what is there": partial(rtl_style.header_words, ROOT),
         "links, paths and modules exist": partial(doc_links.violations, ROOT),
         "environment variables are documented": partial(file_rules.undocumented_variables, ROOT),
-        "testplan": plan_problems,
+        "testplan": lambda: testplan.problems(testplan.read(), tracked_files.cocotb_tests(ROOT)),
         "mutants": lambda: listed_mutants.problems(
-            listed_mutants.read(), testplan.read(), _tracked_tests()
+            listed_mutants.read(), testplan.read(), tracked_files.cocotb_tests(ROOT)
         ),
         "mutants of the package": lambda: package_mutants.problems(
             package_mutants.read(), [mutant.id for mutant in listed_mutants.read()]
         ),
         "proofs and their mutants": proof.problems,
         "all that the device shows is compared": lambda: traceability.problems(
-            ROOT, traceability.read(ROOT), _tracked_tests()
+            ROOT, traceability.read(ROOT), tracked_files.cocotb_tests(ROOT)
         ),
         "coverage waivers": lambda: functional_coverage.problems(
             functional_coverage.read_waivers(), functional_coverage.planned()
@@ -99,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         "mutation waivers": _mutation_waivers,
         "waivers of code coverage": lambda: code_waivers.problems(code_waivers.read()),
         "cover points name tests": lambda: functional_coverage.unknown_tests(
-            functional_coverage.planned(), (test.id for test in _tracked_tests())
+            functional_coverage.planned(), (test.id for test in tracked_files.cocotb_tests(ROOT))
         ),
         "front page and drawings": partial(command, DRAWINGS),
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
@@ -113,17 +112,6 @@ def _pipeline() -> list[str]:
     if copy.is_file() and source.read_text(encoding="utf-8") == copy.read_text(encoding="utf-8"):
         return []
     return ["ci/github.yml and .github/workflows/ci.yml differ: copy the first over the second"]
-
-
-def _tracked_tests() -> list[TestCase]:
-    """Return the cocotb tests in files that git tracks: a draft need not be in the testplan yet."""
-    tracked = {path.stem for path in tracked_files.files(ROOT, ".py")}
-    return [test for test in discover() if test.module.rpartition(".")[2] in tracked]
-
-
-def plan_problems() -> list[str]:
-    """Return error lines on the testplan: mistakes, tests without entry, entries without test."""
-    return testplan.problems(testplan.read(), _tracked_tests())
 
 
 def _mutation_waivers() -> list[str]:
