@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from models.control_window import CONTROL_LINES
+from models.modes import Mode
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
 from models.regions import MAX_WORKERS, SELECTOR_BITS, RegionConfig, record_lines, state_lines
 
@@ -73,6 +74,11 @@ def check_commit(
     if code is CommitCode.OK and config.mode.exact and config.most > params.cnt_max:
         code = CommitCode.PLANES
     return code
+
+
+def most_workers(mode: Mode, params: DeviceParams) -> int:
+    """Return the highest W that a commit accepts in a mode: exact sums must fit the counters."""
+    return min(MAX_WORKERS, params.cnt_max // mode.counts_to(1)) if mode.exact else MAX_WORKERS
 
 
 def _check_window(

@@ -21,8 +21,7 @@ from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.endpoint import LinkEndpoint
 from cocotbext.cxl.errors import CxlError, CxlPoisonError, CxlTimeout, ErrorLog
 from cocotbext.cxl.link.partner import HostLink
-from cocotbext.cxl.transactions import Outstanding, Transaction
-from cocotbext.cxl.watchdog import Watchdog
+from cocotbext.cxl.transactions import Outstanding, Transaction, Watchdog
 from cocotbext.cxl.wire.describe import describe_message
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode
 from cocotbext.cxl.wire.messages import (

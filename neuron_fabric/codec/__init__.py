@@ -18,8 +18,8 @@ from neuron_fabric.codec.integer_codes import (
 )
 from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.packing import Packed, pack, unpack, unpack_net
+from neuron_fabric.codec.reduction import add_planes, count, vote_of
 from neuron_fabric.codec.routes import LINE, Route, elements_of_line, lines_of
-from neuron_fabric.codec.voting import add_planes, count, vote_of
 
 __all__ = [
     "BUCKET",

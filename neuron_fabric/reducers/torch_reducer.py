@@ -24,7 +24,7 @@ import torch.distributed as dist
 
 from neuron_fabric.capacity.network_times import usual
 from neuron_fabric.codec import LINE, Route, add_codes, count
-from neuron_fabric.codec.fp32_sum import ordered_sum
+from neuron_fabric.codec.reduction import ordered_sum
 from neuron_fabric.reducers.interface import F32, U8, Counters, Outcome, Part
 
 OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}

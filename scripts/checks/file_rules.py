@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for every source file: licence, unique class names, text encoding, git in one module."""
+"""Rules for source files: licence, class names, text encoding, git, documented variables."""
 
 from __future__ import annotations
 
@@ -34,6 +34,14 @@ _GIT_IN_SHELL = re.compile(
     re.MULTILINE,
 )
 _SHELL_COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
+VARIABLES = Path("docs", "environment.md")
+_READERS = (".py", ".sh", ".cpp", ".h", ".yml")
+# A variable in Python and C++ is a whole string or the head of `NAME=value`; in a shell script
+# it follows a dollar sign or precedes an equals sign.
+_CODE = re.compile(
+    r"""["'](NF_[A-Z0-9_]+)(?=["'=])|\$\{?(NF_[A-Z0-9_]+)|^\s*(NF_[A-Z0-9_]+)=""", re.M
+)
+_ROW = re.compile(r"^\| `(NF_[A-Z0-9_]+)` \|", re.MULTILINE)
 
 
 def without_licence(root: Path) -> list[str]:
@@ -126,3 +134,22 @@ def git_elsewhere(root: Path) -> list[str]:
         lines = {tracked_files.line_of(text, one.end() - 1) for one in found}
         out += [f"{name}:{line}: runs git: use scripts.common.git" for line in lines]
     return sorted(out)
+
+
+def undocumented_variables(root: Path) -> list[str]:
+    """Return an error line for each variable without a row and each row without a variable."""
+    used: dict[str, str] = {}
+    for path in tracked_files.files(root, *_READERS):
+        if not tracked_files.is_test(path):
+            for found in _CODE.finditer(path.read_text(encoding="utf-8")):
+                name = next(filter(None, found.groups()))
+                used.setdefault(name, path.relative_to(root).as_posix())
+    table = root / VARIABLES
+    listed = set(_ROW.findall(table.read_text(encoding="utf-8"))) if table.is_file() else set()
+    out = [
+        f"{where}: {name} is not in {VARIABLES.as_posix()}: add a row"
+        for name, where in used.items()
+        if name not in listed
+    ]
+    gone = sorted(listed - used.keys())
+    return out + [f"{VARIABLES.as_posix()}: nothing reads {name}: drop its row" for name in gone]

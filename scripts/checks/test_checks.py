@@ -17,7 +17,6 @@ from grimp import ImportGraph
 from scripts.checks import (
     core_file,
     doc_links,
-    environment_variables,
     file_rules,
     generated_tables,
     rtl_style,
@@ -204,9 +203,9 @@ def test_environment(tmp_path: Path) -> None:
     _write(tmp_path, "scripts/b.sh", '[ -n "${NF_C:-}" ]\nNF_D=1 make\n')
     rows = "".join(f"| `NF_{name}` | x |\n" for name in "ABCD")
     _write(tmp_path, "docs/environment.md", rows)
-    assert environment_variables.violations(tmp_path) == []
+    assert file_rules.undocumented_variables(tmp_path) == []
     _write(tmp_path, "docs/environment.md", rows.replace("NF_C", "NF_E"))
-    new, gone = environment_variables.violations(tmp_path)
+    new, gone = file_rules.undocumented_variables(tmp_path)
     assert new == "scripts/b.sh: NF_C is not in docs/environment.md: add a row"
     assert gone == "docs/environment.md: nothing reads NF_E: drop its row"
 
@@ -282,7 +281,7 @@ def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.Monk
     for rule in (
         *(file_rules.without_licence, file_rules.same_class_names),
         *(
-            environment_variables.violations,
+            file_rules.undocumented_variables,
             doc_links.violations,
             rtl_style.violations,
             file_rules.git_elsewhere,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracked files of the project's folders, which the checks read."""
+"""Tracked files of the project's folders, which the checks read, and the cocotb tests in them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scripts.common import git
+from scripts.plan.discover import TestCase, discover
 
 PACKAGES = ("cocotbext", "neuron_fabric", "models", "verif", "scripts", "examples")
 FOLDERS = (*PACKAGES, "hdl", "docs", "ci")
@@ -22,6 +23,12 @@ def files(root: Path, *suffixes: str) -> list[Path]:
     """
     found = (path for path in git.files(root) if _ours(path.relative_to(root).parts))
     return sorted(path for path in found if not suffixes or path.suffix in suffixes)
+
+
+def cocotb_tests(root: Path) -> list[TestCase]:
+    """Return the cocotb tests in files that git tracks: a draft need not be in the testplan yet."""
+    tracked = {path.stem for path in files(root, ".py")}
+    return [test for test in discover() if test.module.rpartition(".")[2] in tracked]
 
 
 def _ours(parts: tuple[str, ...]) -> bool:

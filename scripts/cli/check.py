@@ -18,7 +18,6 @@ from scripts.build.filelist import read_filelist
 from scripts.checks import (
     core_file,
     doc_links,
-    environment_variables,
     file_rules,
     generated_tables,
     prose,
@@ -36,7 +35,6 @@ from scripts.common.records import FILELIST, TOP
 from scripts.coverage import code_waivers, functional_coverage
 from scripts.mutation import find_mutants, mutant_outcome
 from scripts.plan import listed_mutants, package_mutants, testplan
-from scripts.plan.discover import TestCase, discover
 from scripts.prove import proof
 from scripts.report import known_failures
 
@@ -87,17 +85,17 @@ def run(args: argparse.Namespace) -> int:
         "RTL headers name what is there": partial(rtl_style.header_words, ROOT),
         "core file of FuseSoC holds the design": partial(core_file.problems, ROOT),
         "links, paths and modules exist": partial(doc_links.violations, ROOT),
-        "environment variables are documented": partial(environment_variables.violations, ROOT),
-        "testplan": plan_problems,
+        "environment variables are documented": partial(file_rules.undocumented_variables, ROOT),
+        "testplan": lambda: testplan.problems(testplan.read(), tracked_files.cocotb_tests(ROOT)),
         "mutants": lambda: listed_mutants.problems(
-            listed_mutants.read(), testplan.read(), _tracked_tests()
+            listed_mutants.read(), testplan.read(), tracked_files.cocotb_tests(ROOT)
         ),
         "mutants of the package": lambda: package_mutants.problems(
             package_mutants.read(), [mutant.id for mutant in listed_mutants.read()]
         ),
         "proofs and their mutants": proof.problems,
         "all that the device shows is compared": lambda: traceability.problems(
-            ROOT, traceability.read(ROOT), _tracked_tests()
+            ROOT, traceability.read(ROOT), tracked_files.cocotb_tests(ROOT)
         ),
         "coverage waivers": lambda: functional_coverage.problems(
             functional_coverage.read_waivers(), functional_coverage.planned()
@@ -106,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         "waivers of code coverage": lambda: code_waivers.problems(code_waivers.read()),
         "known failures": _known_failures,
         "cover points name tests": lambda: functional_coverage.unknown_tests(
-            functional_coverage.planned(), (test.id for test in _tracked_tests())
+            functional_coverage.planned(), (test.id for test in tracked_files.cocotb_tests(ROOT))
         ),
         "front page and drawings": partial(command, DRAWINGS),
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
@@ -114,21 +112,10 @@ def run(args: argparse.Namespace) -> int:
     return run_checks("nf check", checks)
 
 
-def _tracked_tests() -> list[TestCase]:
-    """Return the cocotb tests in files that git tracks: a draft need not be in the testplan yet."""
-    tracked = {path.stem for path in tracked_files.files(ROOT, ".py")}
-    return [test for test in discover() if test.module.rpartition(".")[2] in tracked]
-
-
-def plan_problems() -> list[str]:
-    """Return error lines on the testplan: mistakes, tests without entry, entries without test."""
-    return testplan.problems(testplan.read(), _tracked_tests())
-
-
 def _known_failures() -> list[str]:
     """Return error lines on known failures that have expired or name no test."""
     listed, today = known_failures.read(), datetime.now(UTC).date()
-    return known_failures.misfits(listed, _tracked_tests(), today)
+    return known_failures.misfits(listed, tracked_files.cocotb_tests(ROOT), today)
 
 
 def _mutation_waivers() -> list[str]:

@@ -17,8 +17,7 @@ from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
 from scripts.build.simulator import Simulator
 from scripts.build.slang import analyse
-from scripts.checks import rtl_style
-from scripts.cli.check import plan_problems
+from scripts.checks import rtl_style, tracked_files
 from scripts.cli.steps import command, run_checks
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import Dut
@@ -38,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     plan = testplan.read()
     names = args.build or list(plan.builds)
     checks: dict[str, Callable[[], list[str]]] = {
-        "every test is planned": plan_problems,
+        "every test is planned": lambda: testplan.problems(plan, tracked_files.cocotb_tests(ROOT)),
         "style of the RTL": partial(rtl_style.violations, ROOT),
     }
     simulators, missing = registry.choose(registry.ALL)

@@ -23,7 +23,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.cli.options import add_simulators
-from scripts.common.paths import BUILD, REPORT, ROOT, shown
+from scripts.common.paths import CAPTURE, REPLAYED, REPORT, shown
 from scripts.common.records import (
     FILELIST,
     TOP,
@@ -37,8 +37,6 @@ from scripts.report import json_file, write_report
 from scripts.report.picture import Replayed
 from scripts.run.simulate import infrastructure
 
-CAPTURE = ROOT / "captures" / "digits-resnet-8x"
-OUT = BUILD / "replay"
 RECORD = "record.json"
 NF = ".venv/bin/nf"
 # Route options of `nf replay` by name; the first is the layer-aware default.
@@ -114,12 +112,12 @@ class Replay:
     @property
     def out(self) -> str:
         """Path of its result file, relative to the repository."""
-        return shown(OUT / f"{self.who}-{self.route}.safetensors")
+        return shown(REPLAYED / f"{self.who}-{self.route}.safetensors")
 
     @property
     def files(self) -> list[Path]:
         """Return the result files that exist, one for each step."""
-        return sorted(OUT.glob(f"{self.who}-{self.route}*.safetensors"))
+        return sorted(REPLAYED.glob(f"{self.who}-{self.route}*.safetensors"))
 
 
 def replays(sims: Sequence[str], full: bool) -> list[Replay]:
@@ -141,9 +139,9 @@ def replays(sims: Sequence[str], full: bool) -> list[Replay]:
 
 
 def _replay(one: Replay) -> tuple[steps.Step, RunRecord]:
-    OUT.mkdir(parents=True, exist_ok=True)
-    log = OUT / f"{one.who}-{one.route}.log"
-    folder = OUT / "records" / f"{one.who}-{one.route}"
+    REPLAYED.mkdir(parents=True, exist_ok=True)
+    log = REPLAYED / f"{one.who}-{one.route}.log"
+    folder = REPLAYED / "records" / f"{one.who}-{one.route}"
     words = ["replay", shown(CAPTURE), "--sim", one.sim, "--transport", one.transport]
     words += ["--quick"] * one.quick
     (folder / RECORD).unlink(missing_ok=True)
@@ -182,12 +180,12 @@ def compare(done: Sequence[Replay]) -> tuple[steps.Step, RunRecord]:
     start = time.monotonic()
     say("--- replay results are the same on every simulator, in bulk too", flush=True)
     by_route = {route: [one.who for one in done if one.route == route] for route in ROUTES}
-    bad = [line for route, who in by_route.items() for line in differences(OUT, who, route)]
+    bad = [line for route, who in by_route.items() for line in differences(REPLAYED, who, route)]
     for line in bad:
         say(line)
     last = bad[0] if bad else f"{len(done)} replays by {len(ROUTES)} routes compared"
     seconds = time.monotonic() - start
-    log = OUT / "agree.log"
+    log = REPLAYED / "agree.log"
     output.write_text(log, "".join(f"{line}\n" for line in bad or [last]))
     spec = RunSpec(BuildSpec(done[0].sim, TOP, FILELIST), "replay::agree", rerun=f"{NF} regress")
     record = RunRecord.of(

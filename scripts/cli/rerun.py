@@ -14,11 +14,10 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace as with_fields
-from types import ModuleType
 
 from neuron_fabric.errors import say
 from scripts.build import registry
-from scripts.cli import prove, replay
+from scripts.cli.main import load
 from scripts.cli.run import execute
 from scripts.common import secret_values
 from scripts.common.arguments import TIMEOUT_HELP, seconds
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         found = history.run(int(args.id)) if number else history.latest(args.id)
     spec = secret_values.revealed_spec(found.spec)
     if spec.build.sim == SOLVER:
-        return _again(prove, spec.rerun)
+        return _again("prove", spec.rerun)
     name = registry.get(spec.build.sim).variable
     then = dict(found.record.environment).get(name, "")
     if then != os.environ.get(name, ""):
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if spec.rerun:
         more = ["--waves"] if args.waves else []
         more += ["--timeout", f"{args.timeout:g}"] if args.timeout else []
-        return _again(replay, spec.rerun, more)
+        return _again("replay", spec.rerun, more)
     registry.choose(spec.build.sim)  # reports a missing simulator in one line
     if found.fingerprint and found.fingerprint != Dependencies().fingerprint(spec):
         say(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
@@ -65,16 +64,15 @@ def run(args: argparse.Namespace) -> int:
     return execute([spec], 1, f"nf rerun: {spec.name}", rerun=False)
 
 
-def _again(verb: ModuleType, command: str, more: Sequence[str] = ()) -> int:
+def _again(verb: str, command: str, more: Sequence[str] = ()) -> int:
     """Execute the recorded command line of a proof or a replay, with further options.
 
     Args:
-        verb: Module of the verb.
+        verb: Name of the verb.
         command: The command line.
         more: Further words.
     """
     _nf, name, *words = shlex.split(command)
-    parser = argparse.ArgumentParser(prog=f"nf {name}")
-    verb.add_arguments(parser)
-    code: int = verb.run(parser.parse_args([*words, *more]))
-    return code
+    parser, loaded = argparse.ArgumentParser(prog=f"nf {name}"), load(verb)
+    loaded.add_arguments(parser)
+    return loaded.run(parser.parse_args([*words, *more]))

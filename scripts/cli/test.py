@@ -19,10 +19,9 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.cli.options import add_parts, chosen
-from scripts.cli.regress import CAPTURE, OUT
 from scripts.common import git
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT, shown
+from scripts.common.paths import CAPTURE, REPLAYED, ROOT, shown
 
 TESTED_AS_WHEEL = ("cocotbext",)
 """Packages whose tests all run as a wheel; some of neuron_fabric need torch, which is not there."""
@@ -78,9 +77,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _short_replays(sim: str) -> Iterator[tuple[str, list[str]]]:
     """Yield (name, command) of the replay steps of `nf test`: the default route, each simulator."""
-    OUT.mkdir(parents=True, exist_ok=True)
+    REPLAYED.mkdir(parents=True, exist_ok=True)
     for one in registry.choose(sim)[0]:
-        out = OUT / f"test-{one}.safetensors"
+        out = REPLAYED / f"test-{one}.safetensors"
         words = ("replay", shown(CAPTURE), "--sim", str(one), "--out", shown(out))
         yield f"replay {one}", steps.nf(*words)
 

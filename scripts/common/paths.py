@@ -26,12 +26,14 @@ SIM_BUILDS = BUILD / "sim"
 VARIANTS = BUILD / "variants"
 RUNS = BUILD / "runs"
 REPORT = BUILD / "report"
+REPLAYED = BUILD / "replay"
 HISTORY = BUILD / "history.sqlite"
 TESTS = ROOT / "verif" / "tests"
 TESTPLAN = ROOT / "verif" / "testplan"
 SCHEMAS = ROOT / "scripts" / "schema"
 WORKFLOW = Path(".github", "workflows", "ci.yml")
 """Pipeline of GitHub, relative to the root."""
+CAPTURE = ROOT / "captures" / "digits-resnet-8x"  # the shipped one
 
 
 def by_link(path: str) -> str:

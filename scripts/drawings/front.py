@@ -9,11 +9,10 @@ import numpy.typing as npt
 from models.line_packing import LINE_BITS, pack_binary
 from models.votes import reduce_binary
 from neuron_fabric.capture import Capture
-from scripts.common.paths import ROOT
+from scripts.common.paths import CAPTURE
 from scripts.drawings.sheet import BLUE, INK, RED, Box, Sheet
 from scripts.figures import baseline
 
-CAPTURE = ROOT / "captures" / "digits-resnet-8x"
 STEP, PARAMETER, FIRST, SHOWN = 60, "5.c2.weight", 32, 16
 CYCLE_S, WORKER_S = 8.0, 0.6  # length of the animation; time between two workers
 TOP, ROW = 84, 26  # height of the first worker's row and of each row, in pixels

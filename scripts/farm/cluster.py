@@ -38,9 +38,9 @@ from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, SIM_BUILDS, shown
 from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.coverage import run_counts
-from scripts.farm import bundle, worker_server
+from scripts.farm import bundle
 from scripts.farm.bundle import Bundle
-from scripts.farm.work import CocotbRun, Work, not_run
+from scripts.farm.work import CocotbRun, Work, not_run, versions
 from scripts.run import run_folders, shrink_stimulus, simulate
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Farm:
         try:
             request = {
                 "spec": spec.to_json(),
-                "versions": worker_server.versions(),
+                "versions": versions(),
                 "inputs": inputs(spec),
                 "sources": self._sources(ROOT),
                 "root": "" if spec.build.root == ROOT else self._sources(spec.build.root),

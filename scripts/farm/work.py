@@ -9,13 +9,14 @@ its `run`: they would slow down the start of every server process.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scripts.build.build_cache import build_directory
-from scripts.common import folder_locks
+from scripts.common import folder_locks, tool_versions
 from scripts.common.paths import RUNS
 from scripts.common.records import SOLVER, FailureKind, RunRecord, RunSpec, Verdict
 from scripts.run import run_folders, simulate
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from scripts.prove.proof import Proof
     from verif.replay.bulk.piece_result import Result
     from verif.replay.job import Piece, Replay
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and cocotb, which must be equal to build and to run."""
+    python = ".".join(str(part) for part in sys.version_info[:2])
+    return {"Python": python, "cocotb": tool_versions.package_version("cocotb") or "none"}
 
 
 class Work(Protocol):

@@ -23,19 +23,13 @@ from typing import Any
 
 from neuron_fabric import output
 from scripts.build import registry
-from scripts.common import folder_locks, process, tool_versions
+from scripts.common import folder_locks, process
 from scripts.common.paths import BUILD, RUNS
 from scripts.common.records import RunRecord, RunSpec
-from scripts.farm.work import Work, not_run
+from scripts.farm.work import Work, not_run, versions
 from scripts.run import run_folders
 
 Variables = tuple[tuple[str, str], ...]
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and cocotb, which must be equal to build and to run."""
-    python = ".".join(str(part) for part in sys.version_info[:2])
-    return {"Python": python, "cocotb": tool_versions.package_version("cocotb") or "none"}
 
 
 def serve(request: dict[str, Any]) -> dict[str, Any]:

@@ -1,31 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf measure figures synth`: measures area and critical paths, by design and by module.
 
-Reference designs (`synth.yaml`) are measured for comparison.
+Reference designs (`synth.yaml`) are measured for comparison; some are the RTL of an earlier commit,
+which is unpacked below the folder of synthesis: yosys (WebAssembly) sees the repository alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import tarfile
+import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from neuron_fabric import output
 from neuron_fabric.data import read_text
 from neuron_fabric.errors import say
 from neuron_fabric.typed import typed
 from scripts.build import native_yosys, nextpnr, yosys
+from scripts.build.filelist import read_filelist
 from scripts.build.nextpnr import PlacedDesign
-from scripts.build.yosys import Mapped, flip_flops, luts, memory_bits
-from scripts.common import data, process, tool_versions
+from scripts.build.yosys import FOLDER, Mapped, flip_flops, luts, memory_bits
+from scripts.common import data, git, process, tool_versions
 from scripts.common.arguments import add_jobs, seconds
 from scripts.common.budget import Budget
-from scripts.common.errors import OptionError
+from scripts.common.errors import NfError, OptionError
+from scripts.common.paths import ROOT, shown
 from scripts.common.records import FILELIST, Edit
-from scripts.figures import earlier_rtl
 from scripts.figures.result_file import Cell, Measured, Table, set_up
+
+_RTL = "hdl"
+_SHORT = 12
 
 
 @dataclass(frozen=True)
@@ -479,12 +487,10 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
     edits = design.edits or ((SLICED,) if slices > 1 or design.slice_of else ())
     parameters = {**design.parameters, **({"ECP5": 1} if _has_carry_cells(design, target) else {})}
     if design.commit:
-        edits = tuple(
-            replace(edit, file=earlier_rtl.path_at(design.commit, edit.file)) for edit in edits
-        )
+        edits = tuple(replace(edit, file=path_at(design.commit, edit.file)) for edit in edits)
     plain_name = f"figures-{name.replace(',', '').replace(' ', '-')}"
     try:
-        filelist = earlier_rtl.filelist_at(design.commit) if design.commit else FILELIST
+        filelist = filelist_at(design.commit) if design.commit else FILELIST
         mapped = yosys.synthesize(
             *(design.top, filelist, target),
             name=f"{plain_name}-{target}",
@@ -497,7 +503,7 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
             edits=edits,
             effort_s=effort_s,
         )
-    except earlier_rtl.NotHere as error:
+    except NotHere as error:
         return _Done(lacks=str(error))
     except yosys.SynthesisFailed as error:
         budget.take(error.seconds)
@@ -526,3 +532,57 @@ def _tools() -> str:
     words = [f"yosys {yowasp or 'unknown'} (YoWASP)"]
     words += [f"mapped by pyosys {native}"] if native else []
     return ", ".join([*words, *([f"nextpnr {placer}"] if placer else [])])
+
+
+class NotHere(NfError):
+    """Error: this clone does not have a commit."""
+
+
+def path_at(commit: str, path: str) -> str:
+    """Return the path, from the root, to which a file of a commit is unpacked."""
+    return f"{shown(FOLDER)}/at-{commit[:_SHORT]}/{path}"
+
+
+def filelist_at(commit: str) -> str:
+    """Unpack the RTL of an earlier commit, write a file list of the copies, and return its path.
+
+    Raises:
+        NotHere: The commit is missing (a shallow clone, or no repository).
+    """
+    place = ROOT / path_at(commit, "")
+    if not place.is_dir():
+        unpack(commit, place, _RTL)
+    files = read_filelist(place, FILELIST)
+    lines = [f"+incdir+{path_at(commit, one)}" for one in files.includes]
+    lines += [path_at(commit, one) for one in files.sources]
+    listed = path_at(commit, "nf_controller.f")
+    output.write_text(ROOT / listed, "\n".join(lines) + "\n")
+    return listed
+
+
+def unpack(commit: str, place: Path, *paths: str) -> None:
+    """Unpack files of a commit (all, or below ``paths``) into the folder ``place``.
+
+    The folder becomes complete or stays absent.
+
+    Raises:
+        NotHere: The commit is missing.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:  # all of it, or nothing
+        archive, new = Path(folder, "files.tar"), Path(folder, "new")
+        try:
+            git.text("archive", f"--output={archive}", commit, *paths, root=ROOT)
+        except git.GitError as error:
+            missing = f"commit {commit[:_SHORT]} is not in this clone (git fetch --unshallow)"
+            raise NotHere(f"{missing}: {error}") from error
+        with tarfile.open(archive) as files:
+            if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
+                files.extractall(new, filter="data")
+            else:
+                files.extractall(new)  # from git
+        try:
+            new.rename(place)
+        except OSError:
+            if not place.is_dir():  # another command was faster
+                raise

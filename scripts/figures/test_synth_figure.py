@@ -16,7 +16,7 @@ from scripts.cli.main import make_parser
 from scripts.common import process
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
-from scripts.figures import baseline, earlier_rtl, synth_figure
+from scripts.figures import baseline, synth_figure
 from scripts.figures.result_file import Cell, Measured, Table
 
 LOW_BIT = "low-bit datapath"
@@ -123,15 +123,15 @@ def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatc
     """Check that a clone without an earlier commit measures the rest, and leaves its goal open."""
 
     def gone(commit: str) -> str:
-        raise earlier_rtl.NotHere(f"commit {commit} is not in this clone")
+        raise synth_figure.NotHere(f"commit {commit} is not in this clone")
 
     Tools(monkeypatch, 10.0)
-    monkeypatch.setattr(earlier_rtl, "filelist_at", gone)
+    monkeypatch.setattr(synth_figure, "filelist_at", gone)
     found = run("--only", "128 columns")
     name = f"{EARLIER_ENGINE}, ECP5 for short paths"
     wanted = f"{name}: commit {EARLIER_COMMIT} is not in this clone"
     assert wanted in found.left_out
-    monkeypatch.setattr(earlier_rtl, "filelist_at", lambda commit: f"at-{commit}.f")
+    monkeypatch.setattr(synth_figure, "filelist_at", lambda commit: f"at-{commit}.f")
     measured = run("--only", "128 columns")
     assert measured.followed == found.followed  # so nothing of the baseline is missed
     assert len(measured.tables[0].rows) == len(found.tables[0].rows) == 1
@@ -147,7 +147,7 @@ class Tools:
         monkeypatch.setattr(yosys, "synthesize", self._synthesize)
         monkeypatch.setattr(nextpnr, "route", self._route)
         monkeypatch.setattr(nextpnr, "installed", lambda: True)
-        monkeypatch.setattr(earlier_rtl, "filelist_at", lambda commit: f"at-{commit}.f")
+        monkeypatch.setattr(synth_figure, "filelist_at", lambda commit: f"at-{commit}.f")
 
     def _synthesize(self, top: str, _list: str, target: str, **options: object) -> Mapped:
         effort_s, sliced = options["effort_s"], options["edits"] == (synth_figure.SLICED,)

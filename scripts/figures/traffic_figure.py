@@ -23,7 +23,7 @@ from neuron_fabric.data import read_text
 from neuron_fabric.typed import typed
 from scripts.common import data
 from scripts.common.arguments import up_to
-from scripts.common.paths import ROOT
+from scripts.common.paths import CAPTURE
 from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up
 from verif.replay.gradient_source import resnet18
 from verif.replay.routing import layer_of
@@ -320,7 +320,6 @@ def ring_bytes(elements: int, workers: int) -> float:
 HELP = "bytes per gradient element each way, by mode, read view and network"
 MEAN_OTHER = ("workers",)
 """Options that change the meaning of a value."""
-SHIPPED = ROOT / "captures" / "digits-resnet-8x"
 WORKERS = 8
 MOST_WORKERS = 64
 CURVE_WORKERS = (2, 4, 8, 16, 32, 64)
@@ -356,7 +355,7 @@ def run(args: argparse.Namespace) -> Measured:
     Raises:
         CaptureError: A folder is no capture.
     """
-    captures = args.capture or ([] if args.network else [str(SHIPPED)])
+    captures = args.capture or ([] if args.network else [str(CAPTURE)])
     networks = [of_capture(Capture.open(Path(name))) for name in captures]
     if args.network or not args.capture:
         networks += [NETWORKS[name] for name in args.network or NETWORKS]

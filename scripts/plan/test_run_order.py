@@ -14,7 +14,7 @@ import pytest
 
 from scripts.build import build_cache, registry
 from scripts.cli import main as cli
-from scripts.cli import watch
+from scripts.cli import run as nf_run
 from scripts.common.errors import NfError
 from scripts.common.paths import TESTPLAN
 from scripts.common.records import TOP, RunSpec
@@ -212,7 +212,7 @@ def test_watch(toy: Toy) -> None:
         save(toy.folder / ("other_bench.py" if len(seen) == 1 else "toy.sv"))
         return 0
 
-    assert watch.watch(plan, run, rounds=3, poll_s=0.01) == 0
+    assert nf_run.watch(plan, run, rounds=3, poll_s=0.01) == 0
     assert seen == [[one, other], [other], [one, other]]
 
 
@@ -220,15 +220,15 @@ def test_watch_waits_for_a_file_that_is_gone(toy: Toy) -> None:
     one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
     path = toy.folder / "gone.py"
     path.write_text("", encoding="utf-8")
-    before = {path: watch._stamped([path])[path]}
+    before = {path: nf_run._stamped([path])[path]}
     path.unlink()
-    assert watch.changed(before) >= {path}
-    before |= watch._stamped([path])
-    assert path not in watch.changed(before)  # told once, not again and again
+    assert nf_run.changed(before) >= {path}
+    before |= nf_run._stamped([path])
+    assert path not in nf_run.changed(before)  # told once, not again and again
     path.write_text("", encoding="utf-8")
-    assert path in watch.changed(before)
+    assert path in nf_run.changed(before)
     path.unlink()
-    assert watch.affected(lambda: [one], [one], frozenset({path})) == []
+    assert nf_run.affected(lambda: [one], [one], frozenset({path})) == []
 
 
 def test_what_is_saved_while_the_plan_is_made_counts(toy: Toy) -> None:
@@ -247,7 +247,7 @@ def test_what_is_saved_while_the_plan_is_made_counts(toy: Toy) -> None:
             save(source)
         return 0
 
-    assert watch.watch(plan, run, rounds=3, poll_s=0.01) == 0
+    assert nf_run.watch(plan, run, rounds=3, poll_s=0.01) == 0
     assert seen == [1, 1, 1]
 
 

@@ -17,7 +17,7 @@ from scripts.common.budget import Budget, UsedUp
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import shown
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Verdict
-from scripts.prove import counterexample, crc_matrix, float_adder, model, smtbmc, unrolled
+from scripts.prove import bitwuzla_solver, counterexample, crc_matrix, float_adder, model, smtbmc
 from scripts.prove.proof import BITWUZLA, Method, Proof
 from scripts.run import run_folders, simulate
 
@@ -122,9 +122,10 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
     """Prove a wrapper's assertions from reset, by induction if requested, and check its covers."""
     made = model.make(proof, folder, budget)
     out = ProofOutcome(made.asserts, covers=made.covers)
-    solver = unrolled if proof.solver == BITWUZLA else smtbmc
-    answer = solver.ask(made, "bmc", proof.depth, budget)
-    if solver is unrolled and answer.holds is False:
+    unrolled = proof.solver == BITWUZLA
+    ask = bitwuzla_solver.ask_model if unrolled else smtbmc.ask
+    answer = ask(made, "bmc", proof.depth, budget)
+    if unrolled and answer.holds is False:
         # It leaves no counterexample: yices is asked for one. If that finds none in time, the
         # assertions are broken nevertheless.
         second = smtbmc.ask(made, "bmc", proof.depth, budget)
@@ -137,7 +138,7 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
             out.stimulus = counterexample.write(proof, answer.witness, answer.failed, folder)
         return out
     if proof.method is Method.INDUCTION:
-        answer = solver.ask(made, "induction", proof.depth, budget)
+        answer = ask(made, "induction", proof.depth, budget)
         if answer.holds is None:
             return out.red(*_no_answer("induction", proof, answer))
         if not answer.holds:
@@ -146,7 +147,7 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
             return out.red(FailureKind.MISMATCH, why, answer)
     if proof.method is Method.ONCE and made.state:
         return out.red(FailureKind.MISMATCH, f"{proof.top} has state: one clock is not all")
-    answer = solver.ask(made, "cover", proof.cover, budget)
+    answer = ask(made, "cover", proof.cover, budget)
     if answer.holds is None:
         return out.red(*_no_answer("cover", proof, answer))
     if not answer.holds:

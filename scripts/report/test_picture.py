@@ -11,7 +11,7 @@ import pytest
 
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import open_tensors, write_tensors
-from scripts.cli.regress import CAPTURE
+from scripts.common.paths import CAPTURE
 from scripts.common.records import RunRecord
 from scripts.report import picture, write_report
 from scripts.report.picture import Replayed

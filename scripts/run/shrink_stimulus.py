@@ -22,8 +22,7 @@ from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec
 from scripts.run import run_folders, simulate
 from verif.scenario.delta_debugging import OutOfTime, reduce
-from verif.scenario.listing import listing
-from verif.scenario.scenario_data import Scenario, parse
+from verif.scenario.scenario_data import Scenario, listing, parse
 
 LIMIT_S = 60.0
 VARIABLE = "NF_SCENARIO"

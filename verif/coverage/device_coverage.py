@@ -22,11 +22,10 @@ from verif.coverage.engine_points import (
     Tern5Points,
 )
 from verif.coverage.link_points import LinkFaultPoints, LinkPoints, LinkStatePoints
-from verif.coverage.memory_port_points import MemoryPortPoints, RamPoints
 from verif.coverage.points import Judged
 from verif.coverage.region_points import CapacityPoints, EpochPoints, RegionPoints, ViewPoints
-from verif.coverage.register_points import RegisterPoints
-from verif.coverage.transaction_points import ControlPoints, TransactionPoints
+from verif.coverage.register_points import RamPoints, RegisterPoints
+from verif.coverage.transaction_points import ControlPoints, MemoryPortPoints, TransactionPoints
 from verif.coverage.white_box import WhiteBoxPoints
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cover points of event counters and status fields: each must be read as 0 and as another value.
+"""Cover points of registers: event counters and status fields, and flipped bits in RAMs.
 
-A checker compares each read with a range, which a field that never changes may well satisfy. So
+Each field must be read as 0 and as another value. A checker compares each read with a range, which a field that never changes may well satisfy. So
 every field that the hardware changes has bins here, made from the register map. A field that is
 added to the map without a test in `plan.toml` is an error of `nf check`, and a bin without a hit
 misses the coverage goal of the nightly suite. The tests named in the plan fail by themselves if a
@@ -15,11 +15,15 @@ from collections.abc import Sequence
 from models.register_map import REG_MAP
 from models.register_types import FieldAccess, Register
 from verif.coverage.cover_model import BETWEEN, CoverModel
-from verif.coverage.coverage_plan import shown_by
+from verif.coverage.coverage_plan import codes, shown_by
+from verif.coverage.points import Points
 
 SHOWN_BY: dict[str, tuple[str, ...]] = shown_by()
 """Fields, by the test in which each of them is read as another value than 0; LINK_UP as 0."""
 _ZERO, _OTHER = "0", "not 0"
+_REGISTERS = REG_MAP.expand()
+_NAMES = {number: name for name, number in REG_MAP.enums["Ram"].items()}
+_RAMS = codes("RAMS")
 
 
 def changing(register: Register, prefix: str = "") -> dict[str, str]:
@@ -107,3 +111,24 @@ class RegisterPoints:
                 what = "another value than 0" if value == _OTHER else value
                 out.append(f"COVERAGE {name} was never read as {what}; {test} is meant to show it")
         return out
+
+
+class RamPoints(Points):
+    """Cover points of injected and captured RAM errors, from accesses to RAS_INJECT and
+    RAS_ERROR.
+
+    The bits flip in the RAMs of the device (controller, second edition, section 8). Registers tell
+    which RAM was damaged; the white-box points "RAM error moment" and "RAM error place" tell when
+    and where the damage was found.
+    """
+
+    def register(self, name: str, value: int, write: bool) -> None:
+        """Count the bin of the RAM in a write of RAS_INJECT with GO, or a read of RAS_ERROR with
+        VALID.
+        """
+        point, valid = ("RAM flip", "GO") if write else ("RAM error", "VALID")
+        if name == ("RAS_INJECT" if write else "RAS_ERROR"):
+            fields = _REGISTERS[name].unpack(value)
+            ram = _NAMES.get(fields["RAM"])
+            if fields[valid] and ram in _RAMS:
+                self.hit(point, ram)

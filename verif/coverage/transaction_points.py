@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cover points of transactions: opcodes, modes, refusals, poison, byte enables, races."""
+"""Cover points of transactions: opcodes, modes, refusals, poison, byte enables, races.
+
+Beats on the device-memory port have points of their kind, latency, errors and poison.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,18 @@ from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig, state_lines
 from models.register_map import REG_MAP
+from verif.axi import Resp
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import codes
+from verif.coverage.coverage_plan import class_of, codes
 from verif.coverage.points import Points
+from verif.mem.memory_config import FULL_STROBE, MemBeat
+from verif.scoreboard.memory_port import Record
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
 
 LOW_BIT = codes("LOW_BIT")
 DATA_OPCODES = codes("DATA_OPCODES")
+AGGREGATING = codes("AGGREGATING")
 
 
 def own_points(mode: Mode) -> bool:
@@ -285,3 +292,36 @@ class ControlPoints(Points):
         else:
             what = "neither"
         self.hit("control commit", what)
+
+
+class MemoryPortPoints(Points):
+    """Cover points of beats on the device-memory port, sampled by `beat`."""
+
+    def beat(self, beat: MemBeat, place: str, record: Record | None, mode: Mode | None) -> None:
+        """Count the bins of a beat on the device-memory port.
+
+        Args:
+            beat: The beat.
+            place: Name of the access, see `MemoryPort.located`.
+            record: Record that the line is a part of, or None.
+            mode: Mode of its region, or None.
+        """
+        way = "write" if beat.write else "read"
+        path = f"{way} {place}"
+        if beat.answered:
+            self.hit("memory latency", path, class_of("CLOCKS", beat.clocks))
+        kind = Resp(beat.resp).name if beat.error else "poison" if beat.poison else ""
+        if kind:
+            self.hit("memory side-band", f"{path} {kind}")
+            name = mode.name if mode is not None else ""
+            if record is not None and name in AGGREGATING and not beat.write:
+                part = f"plane {record.beat - 1}" if record.beat else "bookkeeping"
+                self.hit("record error", name, part, kind)
+        if beat.error:
+            self.hit("memory", f"{way} error")
+        elif not beat.write:
+            self.hit("memory", "read poison" if beat.poison else "read")
+        else:
+            self.hit("memory", "write full" if beat.strobe == FULL_STROBE else "write partial")
+            if beat.poison:
+                self.hit("memory", "write poison")

@@ -18,8 +18,7 @@ from neuron_fabric.data import DataError
 from verif.scenario import weights
 from verif.scenario.generator import generate
 from verif.scenario.line_values import fp32, lines_of, low_bit
-from verif.scenario.listing import listing
-from verif.scenario.scenario_data import Do, parse
+from verif.scenario.scenario_data import Do, listing, parse
 from verif.scenario.weights import KNOBS, USES, Weights
 
 SMALL = DeviceParams(regions=3, slots=4, cnt_w=4)

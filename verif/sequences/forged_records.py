@@ -11,26 +11,7 @@ from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.regions import INFO_SELECTOR, RegionConfig, record_lines, state_lines
 from verif.sequences.base import ANY, NfSequence
-from verif.sequences.line_data import AGGREGATING, LOW_BIT, ONES, ZEROS, random_line
-
-GENERATION_AT = 67
-
-
-def forged(generation: int, bitmap: int, kept: bool = False) -> bytes:
-    """Return a 64-byte bookkeeping line as the device would write it.
-
-    The layout of a record is private to the device (hdl/README.md, State area): the bitmap of the
-    workers in bits 63:0, then poison, lost and saturated, the generation in bits 98:67, and KEPT in
-    bit 99. The generation of a region is the number of its commits. A host can place such a line in
-    an area before it belongs to a region, and, as FP32 data, afterwards.
-
-    Args:
-        generation: number of the commit whose record to forge.
-        bitmap: workers seen, one bit each.
-        kept: set KEPT, the claim that the sum of the line is stored after the bookkeeping line.
-    """
-    flags = int(kept) << (GENERATION_AT + 32)
-    return (flags | generation << GENERATION_AT | bitmap).to_bytes(LINE_BYTES, "little")
+from verif.sequences.line_data import AGGREGATING, LOW_BIT, ONES, ZEROS, forged, random_line
 
 
 class ForgedSequence(NfSequence):

@@ -19,8 +19,7 @@ from models.modes import Mode
 from models.regions import RAW_SELECTOR, RegionConfig
 from verif.mem.memory_config import LINE_BITS, MemBeat
 from verif.sequences.base import ANY
-from verif.sequences.forged_records import forged
-from verif.sequences.line_data import byte_enables
+from verif.sequences.line_data import byte_enables, forged
 from verif.sequences.memory_faults import RecordSequence
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random line contents of each format, with corner values, and random byte enables."""
+"""Line contents: random ones of each format with corner values, forged records; byte enables."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ FP32_CORNERS = (
     0x3380_0000,  # 2^-24: half an ulp of 1
     0x3380_0001,
 )
+GENERATION_AT = 67
 
 
 def random_line(rng: random.Random) -> bytes:
@@ -92,6 +93,23 @@ def line_for(mode: Mode, rng: random.Random, illegal: float = 0.0) -> bytes:
     if mode is Mode.FP32:
         return fp32_line(rng)
     return random_line(rng)
+
+
+def forged(generation: int, bitmap: int, kept: bool = False) -> bytes:
+    """Return a 64-byte bookkeeping line as the device would write it.
+
+    The layout of a record is private to the device (hdl/README.md, State area): the bitmap of the
+    workers in bits 63:0, then poison, lost and saturated, the generation in bits 98:67, and KEPT in
+    bit 99. The generation of a region is the number of its commits. A host can place such a line in
+    an area before it belongs to a region, and, as FP32 data, afterwards.
+
+    Args:
+        generation: number of the commit whose record to forge.
+        bitmap: workers seen, one bit each.
+        kept: set KEPT, the claim that the sum of the line is stored after the bookkeeping line.
+    """
+    flags = int(kept) << (GENERATION_AT + 32)
+    return (flags | generation << GENERATION_AT | bitmap).to_bytes(LINE_BYTES, "little")
 
 
 def byte_enables(rng: random.Random) -> int:

@@ -9,13 +9,13 @@ from itertools import product
 import cocotb
 
 from cocotbext.cxl.wire.messages import S2MDRS
+from models.commit_check import most_workers
 from models.info_status_lines import LineInfo, StatusView, unpack_words
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import (
     INFO_SELECTOR,
-    MAX_WORKERS,
     STATUS_SELECTOR,
     SUM16_SELECTOR,
     VIEW_SELECTORS,
@@ -39,11 +39,6 @@ COUNTED = ("CONTRIBUTION", "DUPLICATE", "POISON_RECEIVED", "LATE")
 def aggregating(hw: DeviceParams) -> tuple[Mode, ...]:
     """Return the aggregating modes of a device: `AGGREGATING`, and G_TERN5 if it has that."""
     return (*AGGREGATING, Mode.G_TERN5) if hw.tern5 else AGGREGATING
-
-
-def most_workers(mode: Mode, hw: DeviceParams) -> int:
-    """Return the highest W that a commit accepts in a mode: exact sums must fit the counters."""
-    return min(MAX_WORKERS, hw.cnt_max // mode.counts_to(1)) if mode.exact else MAX_WORKERS
 
 
 class CloseSequence(NfSequence):

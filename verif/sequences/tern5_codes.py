@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.commit_check import CommitCode
+from models.commit_check import CommitCode, most_workers
 from models.line_packing import LINE_BYTES, TERN5_CODES, trits_to_lines
 from models.modes import Mode, elements_per_line
 from models.regions import MAX_WORKERS, RegionConfig
 from verif.sequences.int_codes import TERN5_SHAPES, CodesSequence
-from verif.sequences.round_views import most_workers
 
 TERN5_WORKERS = (1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64)
 ELEMENTS = elements_per_line(Mode.G_TERN5)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuron_fabric.codec import U8, Route, add_codes, count
-from neuron_fabric.codec.fp32_sum import ordered_sum
+from neuron_fabric.codec.reduction import ordered_sum
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Part
 from neuron_fabric.reducers.server_session import ServerSession, Ticket
 from neuron_fabric.reducers.server_wire import Hello, ServerError

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from cocotbext.cxl.config import CxlConfig
+from models.commit_check import most_workers
 from models.info_status_lines import LineInfo
 from models.regions import INFO_SELECTOR
 from verif.env.base_test import NfBaseTest
@@ -81,7 +82,7 @@ async def full_lines(test: NfBaseTest) -> None:
     """Check INFO of complete lines of as many workers as possible, clean and poisoned."""
     run, rng = NfSequence(test.env), test.env.rng
     for mode in round_views.aggregating(test.cfg.hw):
-        most = round_views.most_workers(mode, test.cfg.hw)
+        most = most_workers(mode, test.cfg.hw)
         config = run.layout.region(mode, 1, most, strict=rng.random() < 0.5)
         await run.commit(rng.randrange(test.cfg.hw.regions), config)
         poisoned = rng.randrange(most)  # what counts is its clean resend

@@ -18,8 +18,7 @@ from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import DeviceLink
 from cocotbext.cxl.link.tracker import LinkTracker
-from cocotbext.cxl.transactions import Outstanding
-from cocotbext.cxl.watchdog import Watchdog
+from cocotbext.cxl.transactions import Outstanding, Watchdog
 from cocotbext.cxl.wire.flits import Direction
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 

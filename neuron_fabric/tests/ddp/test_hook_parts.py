@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route, count, maxima, pack, pack_codes, units, unpack
-from neuron_fabric.codec.fp32_sum import ordered_sum
+from neuron_fabric.codec.reduction import ordered_sum
 from neuron_fabric.hook import monitor_samples, payload
 from neuron_fabric.hook.bucket_hook import InOrder
 from neuron_fabric.hook.error_feedback import Memory

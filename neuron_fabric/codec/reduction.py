@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counting of the workers' votes on the host: counts, their sums, and the votes they decide."""
+"""Reduction of the workers' lines on the host: counts of votes and their sums, and FP32 sums."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from neuron_fabric.codec.array_checks import check, check_number
 from neuron_fabric.codec.engine import engine
-from neuron_fabric.codec.numpy_engine import U8, decide
+from neuron_fabric.codec.numpy_engine import F32, U8, decide
 from neuron_fabric.codec.packing import MAX_PLANES, MAX_WORKERS
 from neuron_fabric.codec.routes import LINE, Route, check_votes
 
@@ -134,3 +134,16 @@ def vote_of(planes: U8, route: Route, present: NDArray[np.integer] | int) -> U8:
     vote = np.empty((lines, LINE), np.uint8)
     vote.view("<u8")[:] = decide(list(np.ascontiguousarray(planes).view("<u8")), route, here)
     return vote
+
+
+def ordered_sum(rows: F32) -> F32:
+    """Return the sum of float32[W, ...] over the first axis, added in the order of workers.
+
+    A NaN gets the bits that the device gives it, 7FC00000h.
+    """
+    total: F32 = rows[0].copy()
+    with np.errstate(over="ignore", invalid="ignore"):
+        for row in rows[1:]:
+            total += row
+    total[np.isnan(total)] = np.nan
+    return total
