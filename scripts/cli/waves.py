@@ -17,15 +17,13 @@ import os
 import shlex
 import shutil
 import subprocess
-from pathlib import Path
 
 from neuron_fabric.errors import say
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import RunRecord
 from scripts.history.database import History
-from scripts.waves import messages
-from scripts.waves.view import View, view_of
+from scripts.waves.view import of_run
 
 VIEWERS = ("surfer", "gtkwave")
 
@@ -49,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if not waves.is_file():
         raise NfError(f"{record.waves} is gone; `nf rerun {record.id} --waves` writes it again.")
     try:
-        view = _view(record, waves)
+        view = of_run(record, waves)
         gtkwave, surfer = view.write()
     except (OSError, ValueError) as error:
         raise NfError(f"{error}.") from error
@@ -79,14 +77,3 @@ def _record(name: str | None) -> RunRecord:
             raise NfError("no run that failed has waves; `nf run` writes them for each failure.")
         number = name.isdecimal() and len(name) <= 18  # SQLite counts to 2^63
         return (history.run(int(name)) if number else history.latest(name)).record
-
-
-def _view(record: RunRecord, waves: Path) -> View:
-    failed = messages.failure(messages.read(waves.parent))
-    ended = [case.sim_time_ns for case in record.cases if case.status == "failed"]
-    at = failed.ns if failed else ended[0] if ended else None
-    where = ""
-    if failed is not None and failed.line is not None:
-        region, line = failed.line
-        where = f", memory line {line:#x}" if region < 0 else f", region {region} line {line}"
-    return view_of(waves, at, f"{record.name} seed {record.seed}{where}")

@@ -11,6 +11,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Waves
 from scripts.run import shrink_stimulus, simulate
 from scripts.run.verdict import worth_a_rerun
-from scripts.waves import messages
+from scripts.waves import messages, view
 
 LIMIT = 3  # reruns for one cause
 BEFORE_NS = 2000.0  # waves kept before the failure: 1000 clocks of the controller
@@ -87,6 +88,9 @@ def repeated(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
         why = str(error) or "interrupted"
         return replace(record, note=f"not run again: {why}")
     waves = _keep_waves(again, runs / spec.id)
+    if waves:
+        with suppress(OSError, ValueError):  # `nf waves` tells what is wrong with them
+            view.of_run(record, ROOT / waves).write()
     out = replace(
         record,
         waves=waves or record.waves,

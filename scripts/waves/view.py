@@ -17,6 +17,8 @@ import msgspec
 import pywellen
 
 from neuron_fabric import output
+from scripts.common.records import RunRecord
+from scripts.waves import messages
 
 VIEW = Path(__file__).with_name("view.toml")
 TEXT, CONTROLLER = "text", "nf_controller"
@@ -115,6 +117,26 @@ class View:
                 yield f"variable_add {one.name}"
         yield f"cursor_set {self.cursor}"
         yield "goto_cursor"
+
+
+def of_run(record: RunRecord, waves: Path) -> View:
+    """Return the view of a failed run at the time of its first finding.
+
+    Args:
+        record: The run.
+        waves: Its FST file, in the folder of its messages.
+
+    Raises:
+        ValueError: The file is no FST file.
+    """
+    failed = messages.failure(messages.read(waves.parent))
+    ended = [case.sim_time_ns for case in record.cases if case.status == "failed"]
+    at = failed.ns if failed else ended[0] if ended else None
+    where = ""
+    if failed is not None and failed.line is not None:
+        region, line = failed.line
+        where = f", memory line {line:#x}" if region < 0 else f", region {region} line {line}"
+    return view_of(waves, at, f"{record.name} seed {record.seed}{where}")
 
 
 def view_of(waves: Path, failed_ns: float | None, title: str) -> View:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cover points of registers: event counters and status fields, and flipped bits in RAMs.
 
-Each field must be read as 0 and as another value. A checker compares each read with a range, which a field that never changes may well satisfy. So
-every field that the hardware changes has bins here, made from the register map. A field that is
-added to the map without a test in `plan.toml` is an error of `nf check`, and a bin without a hit
-misses the coverage goal of the nightly suite. The tests named in the plan fail by themselves if a
-field does not change in them.
+Each field must be read as 0 and as another value. A checker compares each read with a range, which
+a field that never changes may well satisfy. So every field that the hardware changes has bins here,
+made from the register map. A field that is added to the map without a test in `plan.toml` is an
+error of `nf check`, and a bin without a hit misses the coverage goal of the nightly suite. The
+tests named in the plan fail by themselves if a field does not change in them.
 """
 
 from __future__ import annotations
