@@ -4,6 +4,7 @@
 examples:
   nf rerun 812                               rerun run 812 of `nf history`
   nf rerun 812 --waves                       rerun it with waves
+  nf rerun 812 --pdb                         debug it with pdb in this terminal
   nf rerun test_modes.fp32-icarus-default-s7  rerun the last run of that name
 """
 
@@ -18,18 +19,20 @@ from dataclasses import replace as with_fields
 from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli.main import load
-from scripts.cli.run import execute
+from scripts.cli.run import debug, execute
 from scripts.common import secret_values
 from scripts.common.arguments import TIMEOUT_HELP, seconds
 from scripts.common.errors import NfError
 from scripts.common.records import SOLVER, Waves
 from scripts.history.database import History
 from scripts.plan.depends import Dependencies
+from scripts.run import debug_terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="number of a run (`nf history GLOB`), or its id")
     parser.add_argument("--waves", action="store_true", help="write waves")
+    parser.add_argument("--pdb", action="store_true", help="debug it with pdb in this terminal")
     parser.add_argument("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
 
 
@@ -59,6 +62,9 @@ def run(args: argparse.Namespace) -> int:
         say(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
     if args.waves:
         spec = with_fields(spec, build=with_fields(spec.build, waves=Waves.FST))
+    if args.pdb:
+        debug_terminal.check()
+        return debug([spec])
     if args.timeout:
         spec = with_fields(spec, timeout_s=args.timeout)
     return execute([spec], 1, f"nf rerun: {spec.name}", rerun=False)

@@ -207,7 +207,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _dry_run(specs)
     if args.pdb:
-        return _debug(specs)
+        return debug(specs)
     words = [*([args.suite] if args.suite else []), *args.globs, *args.stage, *args.feature]
     words += [f"--build {name}" for name in args.build] if args.suite else []
     title = " ".join(["nf run:", *(words or ["what failed" if args.failed else "what changed"])])
@@ -249,7 +249,7 @@ def _dry_run(specs: list[RunSpec]) -> int:
     return 0
 
 
-def _debug(specs: list[RunSpec]) -> int:
+def debug(specs: list[RunSpec]) -> int:
     """Run the first run in this terminal with pdb, record nothing, and return the exit code."""
     first = specs[0]
     if len(specs) > 1:
