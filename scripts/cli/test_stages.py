@@ -176,7 +176,7 @@ def test_the_report_has_the_comparison(tmp_path: Path, monkeypatch: pytest.Monke
 
     Before, the report passed whatever the comparison said.
     """
-    monkeypatch.setattr(regress, "OUT", tmp_path)
+    monkeypatch.setattr(regress, "REPLAYED", tmp_path)
     results(tmp_path)
     step, record = regress.compare(regress.replays(["verilator", "icarus"], full=True))
     assert (step.returncode, step.passed, step.failed) == (0, 1, 0)
