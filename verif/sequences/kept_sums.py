@@ -235,7 +235,7 @@ class KeptFaultSequence(KeptSequence):
 class RefusedStoreSequence(KeptSequence):
     """First stores of workers that memory refuses, before or after their record is fetched."""
 
-    rounds: int = 4
+    rounds: int = 12
 
     async def body(self) -> None:
         config, lines = await self.begin()
