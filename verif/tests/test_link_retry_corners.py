@@ -198,7 +198,7 @@ async def full_at_any_place(dut: Any) -> None:
     Neither acknowledgements nor credits arrive, and nothing leaves without a credit.
     """
     rng = random.Random(cocotb.RANDOM_SEED)
-    for number in range(20 * count_scale()):
+    for number in range(160 * count_scale()):
         few = rng.randrange(2, 16)
         settings: dict[str, Any] = {"grant_plain": 200, "grant_data": rng.choice((200, 200, few))}
         bench = RetryTestbench(dut, rng.getrandbits(32), 1, credits_in_headers=False, **settings)
