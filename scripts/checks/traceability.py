@@ -56,7 +56,7 @@ class AuditEntry:
 
 def read(root: Path) -> list[AuditEntry]:
     """Return the entries of `verif/audit.yaml`, in order."""
-    return load_list(root / "verif" / "audit.yaml", "audit", AuditEntry)
+    return load_list(root / "verif" / "audit.yaml", "audit", AuditEntry, least=1)
 
 
 def subjects() -> list[str]:

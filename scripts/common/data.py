@@ -75,6 +75,7 @@ def load_list(
     name: str,
     kind: type[T],
     made_of: Callable[[Listed], Iterable[Listed]] = lambda value: [value],
+    least: int = 0,
 ) -> list[T]:
     """Read the list in a YAML file (the only value of its mapping), each element as a ``kind``.
 
@@ -83,17 +84,20 @@ def load_list(
         name: Key of the list.
         kind: Dataclass of the elements.
         made_of: Function that makes an element of the file into the fields of one ``kind`` or more.
+        least: Least number of elements of a file.
 
     Raises:
         NfError: A file cannot be read, is no strict YAML, or does not fit ``kind``; one line.
     """
     if path.is_dir():
         files = sorted(path.glob("*.yaml"))
-        return [one for file in files for one in load_list(file, name, kind, made_of)]
+        return [one for file in files for one in load_list(file, name, kind, made_of, least)]
     found = load(path, dict[str, list[Listed]])
     try:
         if [*found] != [name]:
             raise DataError(f"the list {name!r} must be there, and no other")
+        if len(found[name]) < least:
+            raise DataError(f"the list {name!r} is empty")
         return [
             typed(kind, one, f"{name}[{n}]")
             for n, value in enumerate(found[name])

@@ -11,6 +11,7 @@ import pytest
 
 from scripts.build import sources
 from scripts.build.filelist import read_filelist
+from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.records import Edit, FailureKind
 from scripts.plan import listed_mutants, testplan
@@ -205,3 +206,11 @@ def test_mutants(write: Write, tests: list[TestCase]) -> None:
     assert any("no test test_x::gone" in line for line in lines)
     assert any("twice" in line for line in lines)
     assert any("no.f" in line for line in lines)
+
+
+def test_an_empty_list_is_refused_where_it_must_not_be(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("mutants: []\n", encoding="utf-8")
+    assert data.load_list(path, "mutants", dict) == []
+    with pytest.raises(NfError, match=r"x\.yaml: the list 'mutants' is empty\."):
+        data.load_list(path, "mutants", dict, least=1)

@@ -85,7 +85,7 @@ class Mutant(ListedMutant):
 
 def read(path: Path = FOLDER) -> list[Mutant]:
     """Read and check the mutants of a YAML file, or of all files of a folder in order of name."""
-    return load_list(path, "mutants", Mutant, with_edits)
+    return load_list(path, "mutants", Mutant, with_edits, least=1)
 
 
 def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -> list[str]:

@@ -38,7 +38,7 @@ class PackageMutant(ListedMutant):
 
 def read(path: Path = FOLDER) -> list[PackageMutant]:
     """Read and check the mutants of a YAML file, or of all files of a folder in order of name."""
-    return load_list(path, "mutants", PackageMutant, with_edits)
+    return load_list(path, "mutants", PackageMutant, with_edits, least=1)
 
 
 def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> list[str]:

@@ -118,7 +118,7 @@ class Broken:
 
 def read() -> list[Proof]:
     """Read all proofs of `proofs.yaml` in order; one with sets of parameters gives one for each."""
-    return load_list(FOLDER / "proofs.yaml", "proofs", Proof, _of_each_set)
+    return load_list(FOLDER / "proofs.yaml", "proofs", Proof, _of_each_set, least=1)
 
 
 def _of_each_set(value: Listed) -> Iterable[Listed]:
@@ -142,7 +142,7 @@ def mutants() -> list[Broken]:
     """
     simulated = {mutant.id: mutant for mutant in listed_mutants.read()}
     out: list[Broken] = []
-    for one in load_list(FOLDER / "mutants.yaml", "mutants", Broken, with_edits):
+    for one in load_list(FOLDER / "mutants.yaml", "mutants", Broken, with_edits, least=1):
         if {bool(one.id), bool(one.why), bool(one.edits)} != {not one.of}:
             what = "either 'of', or 'id', 'why' and edits must be there"
             raise NfError(f"hdl/formal/mutants.yaml: a mutant of {one.proof}: {what}.")

@@ -27,7 +27,7 @@ from scripts.report.templates import render
 
 
 def junit(report: Report) -> str:
-    """Return the document. What is wrong with the command itself is a separate error, so that CI
+    """Return the document. A fault of the command itself is a separate error, so that CI
     sees it: missing runs, and faults of the list of known failures.
     """
     said = [("known failures", error) for error in report.errors]

@@ -89,7 +89,7 @@ def repeated(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
         return replace(record, note=f"not run again: {why}")
     waves = _keep_waves(again, runs / spec.id)
     if waves:
-        with suppress(OSError, ValueError):  # `nf waves` tells what is wrong with them
+        with suppress(OSError, ValueError):  # `nf waves` reports the error
             view.of_run(record, ROOT / waves).write()
     out = replace(
         record,

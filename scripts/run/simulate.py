@@ -250,7 +250,7 @@ def record_of(
         coverage=shown(coverage) if coverage.is_file() else None,
         rerun=rerun_command(spec, cases),
         metrics=metrics,
-        line_history=messages.line_history(messages.read(folder)),
+        line_history=() if verdict.passed else messages.line_history(messages.read(folder)),
         cycles=_cycles(metrics),
         environment=tool_environment.passed(),
         sim_version=simulator.version(),

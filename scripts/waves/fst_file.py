@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of a simulator's VCD file to FST, cut to a window, with further signals of text.
 
-Both simulators write VCD (IEEE 1800-2023, clause 21.7). The FST file has the same scopes from
-both: what Verilator adds (`$rootio`, copies of the ports) and Icarus adds (`$ivl_for_loop`, loop
-variables) is left out. Text signals stand in a scope named by the caller.
+Both simulators write VCD (IEEE 1800-2023, clause 21.7). The FST file has the same scopes from both:
+copies of the ports (`$rootio`, of Verilator) and loop variables (`$ivl_for_loop`, of Icarus) are
+left out. The caller names the scope of the text signals.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Writer:
         self.strings: list[int] = []
 
     def close(self) -> None:
-        """Write what is buffered and close the file."""
+        """Write the buffer and close the file."""
         lib.fstWriterClose(self.context)
 
     def header(self) -> None:
@@ -135,10 +135,10 @@ class _Writer:
         first, last = (round(one * self.ticks_per_ns) for one in window_ns or (0.0, 1e12))
         if window_ns and not last:
             last = self._last_time()
-            first += last
+            first = max(0, first + last)
         self.texts = [(max(at, first), handle, text) for at, handle, text in self.texts]
         self.texts += [(first, handle, b"-") for handle in self.strings]
-        before: dict[bytes, bytes] | None = {}  # by identifier code: its change ahead of `first`
+        before: dict[bytes, bytes] | None = {}  # by identifier code: its last change before `first`
         for line in lines:
             if line[:1] == b"#":
                 now = int(line[1:])
@@ -157,7 +157,8 @@ class _Writer:
                     before[code] = line
         if before is not None:
             self._start(before, first)
-        self._time(last if window_ns and self.texts else None)
+        if self.texts:
+            self._time(min(last, round(self.texts[0][0])))
 
     def _last_time(self) -> int:
         """Return the last time of the VCD file; 0 if it has none."""
@@ -171,14 +172,13 @@ class _Writer:
         for code, line in before.items():
             self._change(code, line)
 
-    def _time(self, now: int | None) -> None:
-        """Begin a time, once the text signals have changed that are due by then; None: none."""
-        while now is not None and self.texts and self.texts[-1][0] <= now:
+    def _time(self, now: int) -> None:
+        """Begin a time, once the text signals have changed that are due by then."""
+        while self.texts and self.texts[-1][0] <= now:
             at, handle, text = self.texts.pop()
             lib.fstWriterEmitTimeChange(self.context, round(at))
             lib.fstWriterEmitVariableLengthValueChange(self.context, handle, text, len(text))
-        if now is not None:
-            lib.fstWriterEmitTimeChange(self.context, now)
+        lib.fstWriterEmitTimeChange(self.context, now)
 
     def _change(self, code: bytes, line: bytes) -> None:
         handle, bits = self.handles.get(code, (0, 0))

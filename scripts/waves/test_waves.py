@@ -100,6 +100,16 @@ def test_a_window_starts_with_all_values(dump: Path, window: tuple[float, float]
     assert max(time for rows in found.values() for time, _ in rows) <= 1000 * (window[1] or 4)
 
 
+def test_a_window_longer_than_the_file_starts_at_0(dump: Path) -> None:
+    target = dump.with_suffix(".fst")
+    convert(dump, target, (-2000.0, 0.0), {"requests": [(9.0, "late")]})
+    found = changes(target)
+    assert found["nf_controller.clk"][0] == (0, 0)
+    assert found["messages.requests"] == [(0, "-")]  # after the last time
+    convert(dump, target, None, {"requests": [(9.0, "late")]})
+    assert changes(target)["messages.requests"] == [(0, "-"), (9000, "late")]
+
+
 @pytest.mark.parametrize("text", ["", "$timescale 1ps $end\n#1\n"])
 def test_half_a_header_leaves_no_file(dump: Path, text: str) -> None:
     dump.write_text(text, encoding="utf-8")
