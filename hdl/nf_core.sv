@@ -190,7 +190,10 @@ module nf_core
   fp_stored_t          stored;
   logic [3:0]          evict_failed_region, lookup_region;
   line_id_t            fill_line, evict_line;
-  logic                fill_fresh, evict_fresh, settled, evict_failed;
+  line_id_t            marked_line, probe_line;
+  logic                fill_waits, evict_waits, marked_ahead, settled, evict_failed;
+  logic                probe, probe_ready, probe_marked;
+  logic [REGIONS-1:0]  fresh, doubt;
   logic                slot_hit, slot_miss, lookup_contribution, eviction, fill;
 
   logic [3:0]          wr_valid, wr_ready, wr_last, wr_b, wr_b_stall, wr_poison;
@@ -230,8 +233,12 @@ module nf_core
     .gather,
     .end_valid (gather_end_valid), .end_ready (gather_end_ready),
     .gather_end,
-    .fill_line, .fill_fresh,
-    .evict_line, .evict_fresh,
+    .fresh, .doubt,
+    .fill_line, .fill_waits,
+    .evict_line, .evict_waits,
+    .marked_line, .marked_ahead,
+    .probe, .probe_ready,
+    .probe_line, .probe_marked,
     .b_valid (wr_b[0]), .b_err (wr_b_err),
     .wr_valid (wr_valid[0]), .wr_ready (wr_ready[0]),
     .wr_addr (evict_addr), .wr_len (evict_len),
@@ -301,15 +308,20 @@ module nf_core
   logic       init_hold, init_writes, init_failed;
   logic [3:0] init_failed_region;
 
-  nf_record_init #(.REGIONS(REGIONS), .CNT_W(CNT_W)) u_init (
+  nf_record_init #(
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .MARKS_LOG2(WRITTEN_LOG2)
+  ) u_init (
     .clk, .rst_n,
     .hold (init_hold), .others (|wr_valid[2:0]),
     .start (init_start), .cancel (init_cancel),
-    .desc,
+    .desc, .fresh,
     .busy (init_busy), .busy_writes (init_writes),
     .failed (init_failed), .failed_region (init_failed_region),
-    .a (fill_line), .a_fresh (fill_fresh),
-    .b (evict_line), .b_fresh (evict_fresh),
+    .a (fill_line), .a_waits (fill_waits),
+    .b (evict_line), .b_waits (evict_waits),
+    .c (marked_line), .c_ahead (marked_ahead),
+    .probe, .probe_ready,
+    .probe_line, .probe_marked,
     .wr_valid (wr_valid[3]), .wr_ready (wr_ready[3]),
     .wr_addr (init_waddr),
     .b_valid (wr_b[3]), .b_err (wr_b_err)
@@ -320,7 +332,7 @@ module nf_core
     always_ff @(posedge clk or negedge rst_n) begin
       if (!rst_n) untrusted_q[r] <= 1'b0;
       else if (apply[r]) untrusted_q[r] <= 1'b0;
-      else if ((evict_failed && evict_failed_region == 4'(r))
+      else if (doubt[r] || (evict_failed && evict_failed_region == 4'(r))
                || (init_failed && init_failed_region == 4'(r))) untrusted_q[r] <= 1'b1;
     end
   end

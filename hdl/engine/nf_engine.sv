@@ -80,11 +80,19 @@ module nf_engine
   output logic                          end_ready,     // that is taken
   input  wire gather_end_t              gather_end,    // its slot, and the sum to keep
 
-  // Record initialiser: is the record of this line still to be written?
-  output line_id_t                      fill_line,    // line that is to be fetched
-  input  wire logic                     fill_fresh,   // its record is not initialised yet
-  output line_id_t                      evict_line,   // line that is to be written back
-  input  wire logic                     evict_fresh,  // its record is not initialised yet
+  // Record initialiser (nf_record_init).
+  input  wire logic [REGIONS-1:0]       fresh,         // regions that are not finished
+  output logic [REGIONS-1:0]            doubt,         // pulse: records of the region are unknown
+  output line_id_t                      fill_line,     // line that is to be fetched
+  input  wire logic                     fill_waits,    // its group is being overwritten
+  output line_id_t                      evict_line,    // line that is to be written back
+  input  wire logic                     evict_waits,   // its group is being overwritten
+  output line_id_t                      marked_line,   // line that gets a mark
+  input  wire logic                     marked_ahead,  // its group has not been reached
+  input  wire logic                     probe,         // read the mark of a group
+  output logic                          probe_ready,   // it is read
+  input  wire line_id_t                 probe_line,    // a line of the group
+  output logic                          probe_marked,  // in the next clock: it has a mark
 
   // State area traffic.
   output logic                          wr_valid,   // write beat valid
@@ -297,7 +305,7 @@ module nf_engine
   logic [EVICT_CW-1:0]  evict_count;
   logic [FLIGHT_CW-1:0] evict_flight;
   logic [FILL_CW-1:0]   fill_count;
-  logic                 fill_req_ready, evicting, evict_idle;
+  logic                 fill_req_ready, evicting, evict_idle, marked_first;
 
   assign settled     = evict_idle && marks_idle && !s1_valid_q && !s2_valid_q;
   assign evict_push2 = miss2_q && s2_q.dirty;
@@ -313,14 +321,16 @@ module nf_engine
   );
 
   nf_evict #(
-    .REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH), .FLIGHT(MISS_DEPTH), .ECC(ECC)
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH), .FLIGHT(MISS_DEPTH), .ECC(ECC),
+    .MARKS_LOG2(WRITTEN_LOG2)
   ) u_evict (
     .clk, .rst_n, .ram_flip, .ram_fault (evict_fault), .desc, .gen, .push (evict_push2),
     .push_line (s2_q.victim), .push_book (held_book2),
     .push_kept (s2_q.victim_kept && !lost2), .push_planes (planes2), .counted (counted3),
-    .counted_planes (planes3), .count (evict_count),
+    .counted_planes (planes3), .fresh, .first (marked_first && marked_ahead),
+    .count (evict_count),
     .flight (evict_flight), .settle, .idle (evict_idle), .match_line (fill_line), .match (evicting),
-    .head (evict_line), .head_fresh (evict_fresh),
+    .head (evict_line), .head_waits (evict_waits),
     .wr_valid, .wr_ready, .wr_addr, .wr_len, .wr_data, .wr_poison, .wr_last, .b_valid, .b_err,
     .failed (evict_failed), .failed_region (evict_failed_region)
   );
@@ -330,7 +340,8 @@ module nf_engine
     .look, .ask0 (new_line), .ask1 (deferred_line), .second (go_deferred),
     .ask_leaves (look_leaves), .maybe (record_maybe),
     .planes (record_planes), .used (fetch), .mark (counted3), .mark_line (victim3),
-    .mark_planes (planes3), .idle (marks_idle)
+    .mark_planes (planes3), .marked_line, .marked_first, .fresh, .doubt,
+    .probe, .probe_ready, .probe_line, .probe_marked, .idle (marks_idle)
   );
 
   nf_fill #(
@@ -340,7 +351,7 @@ module nf_engine
     .req_slot (fetch_slot), .req_line (lk_line), .req_sum (looked_up.kind != OP_FP_STORE),
     .req_planes (record_planes),
     .count (fill_count), .ask (fill_line),
-    .ask_evicting (evicting || fill_leaves), .ask_fresh (fill_fresh),
+    .ask_evicting (evicting || fill_leaves), .ask_waits (fill_waits),
     .ar_valid, .ar_ready, .ar_addr, .ar_len, .read_busy, .r_valid, .r_ready, .r_beat,
     .out_valid (fill_valid), .out_ready (is_fill2_q), .due (fill_due),
     .out_slot (fill_slot), .out_lost (fill_lost), .out_book (fill_book),

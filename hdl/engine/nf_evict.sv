@@ -6,8 +6,13 @@
 // burst: the bookkeeping beat, then these planes (an FP32 line has one if its sum is kept, else
 // none). Its data is given up when it was sent (`count` are held). The line stays visible to
 // `match` until memory has answered (`flight` are), so a fill of the same line waits for it, and no
-// line is ever under way twice. An entry whose record is still to be initialised (`head_fresh`)
-// waits for the initialiser. `wr_ready` comes with `wr_valid` only: it takes a beat.
+// line is ever under way twice. `wr_ready` comes with `wr_valid` only: it takes a beat.
+//
+// In a region that the record initialiser has not finished (`fresh`) an entry goes before the
+// initialiser. Lines that share a mark (nf_written) are a group, and memory may hold anything in
+// their records: the first eviction into a group that the initialiser has not reached (`first`, a
+// clock after `counted`) overwrites all of them, before its own. Fills of the group wait for that.
+// An entry whose group the initialiser is overwriting waits for it (`head_waits`).
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -21,7 +26,8 @@ module nf_evict
   parameter int CNT_W   = 8,
   parameter int DEPTH   = 4,
   parameter int FLIGHT  = 64,
-  parameter int ECC     = 1
+  parameter int ECC     = 1,
+  parameter int MARKS_LOG2 = 12
 ) (
   input  wire logic                     clk,        // clock, rising edge
   input  wire logic                     rst_n,      // asynchronous reset, active low
@@ -39,6 +45,8 @@ module nf_evict
   input  wire logic [CNT_W*LINE_W-1:0]  push_planes,     // its count planes
   input  wire logic                     counted,      // in the next clock
   input  wire logic [3:0]               counted_planes,  // planes that must be written
+  input  wire logic [REGIONS-1:0]       fresh,           // regions still being initialised
+  input  wire logic                     first,           // the first in its group
   output logic [$clog2(DEPTH+1)-1:0]    count,           // entries whose data is held
   output logic [$clog2(FLIGHT+1)-1:0]   flight,          // entries that memory has not answered
   input  wire logic [3:0]               settle,          // region that is asked about
@@ -48,7 +56,7 @@ module nf_evict
   output logic                          match,       // it is under way
 
   output line_id_t                      head,        // line that is written next
-  input  wire logic                     head_fresh,  // its record is not initialised yet
+  input  wire logic                     head_waits,  // the initialiser overwrites its group
 
   output logic                          wr_valid,      // write beat valid
   input  wire logic                     wr_ready,      // write beat taken
@@ -83,6 +91,13 @@ module nf_evict
   logic [PTR_W-1:0]        push_ptr_q, send_ptr_q;
   logic [FP_W-1:0]         push_line_q, send_line_q, done_line_q;
   logic [PTR_W-1:0]        counted_ptr_q;
+  logic [FP_W-1:0]         counted_at_q, late_at_q;
+  logic [3:0]              counted_region_q;
+  logic [FLIGHT-1:0]       opens_q;  // entries that overwrite their group
+  logic                    late, late_q, zeroing, zeroed_q, zero_answer;
+  logic [INDEX_W-1:0]      mate_q, mates, zero_index;  // of the group of `head`: written, last one
+  logic [INDEX_W:0]        zeros_q;  // writes of the oldest entry's group that were answered
+  logic [5:0]              counted_log2, head_log2, match_log2, done_log2;  // of their groups
   logic [3:0]              needs_q [DEPTH];  // planes of a low-bit line
   logic [CW-1:0]           unsent_q, known_q;  // entries held, and those whose planes are counted
   logic [FW-1:0]           flight_q;
@@ -95,6 +110,25 @@ module nf_evict
   logic                    bad, begun_q, lost_q, lost;
   line_id_t                answered;
   logic                    sent;
+
+  // In a fresh region a group's mark says a clock later whether it is to be overwritten.
+  assign counted_log2 = group_log2(desc_of(desc, counted_region_q), 6'(MARKS_LOG2));
+  assign late         = counted && fresh[32'(counted_region_q) % REGIONS] && counted_log2 != '0;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) late_q <= 1'b0;
+    else        late_q <= late;
+  end
+
+  always_ff @(posedge clk) begin
+    if (push) begin
+      counted_at_q         <= push_line_q;
+      counted_region_q     <= push_line.region;
+      opens_q[push_line_q] <= 1'b0;
+    end
+    if (late) late_at_q <= counted_at_q;
+    if (late_q && first) opens_q[late_at_q] <= 1'b1;
+  end
 
   always_ff @(posedge clk) begin
     if (push) begin
@@ -117,16 +151,34 @@ module nf_evict
   assign record = make_record(kept_q[send_ptr_q] && !lost,
                               gen[32'(head.region)*REC_GEN_W +: REC_GEN_W], book);
 
-  assign wr_valid = (known_q != '0) && !head_fresh;
-  assign wr_addr  = LADDR_W'(record_addr(d, head.index, 4'(CNT_W)));
-  assign wr_len   = 8'(planes);
-  assign wr_last  = (beat_q == planes);
-  assign sent     = wr_ready && wr_last;
+  assign head_log2  = group_log2(d, 6'(MARKS_LOG2));
+  assign mates      = (INDEX_W'(1) << head_log2) - 1'b1;
+  assign zeroing    = opens_q[send_line_q] && !zeroed_q;
+  assign zero_index = (head.index & ~mates) | mate_q;
+
+  assign wr_valid = (known_q != '0) && !head_waits;
+  assign wr_addr  = LADDR_W'(record_addr(d, zeroing ? zero_index : head.index, 4'(CNT_W)));
+  assign wr_len   = zeroing ? '0 : 8'(planes);
+  assign wr_last  = zeroing || (beat_q == planes);
+  assign sent     = wr_ready && wr_last && !zeroing;
 
   always_comb begin
-    wr_data = record;
+    wr_data = zeroing ? '0 : record;
     for (int p = 0; p < CNT_W; p++) begin
       if (beat_q == 4'(p + 1)) wr_data = held_planes[p*LINE_W +: LINE_W];
+    end
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      zeroed_q <= 1'b0;
+      mate_q   <= '0;
+      zeros_q  <= '0;
+    end else begin
+      if (sent) zeroed_q <= 1'b0;
+      else if (zeroing && wr_ready && mate_q == mates) zeroed_q <= 1'b1;
+      if (zeroing && wr_ready) mate_q <= (mate_q == mates) ? '0 : mate_q + 1'b1;
+      if (b_valid) zeros_q <= zero_answer ? zeros_q + 1'b1 : '0;
     end
   end
 
@@ -138,7 +190,7 @@ module nf_evict
   assign wr_poison = bad && !lost;
 
   always_ff @(posedge clk) begin
-    begun_q <= wr_valid && !sent;  // a clock with nothing to send follows every reset
+    begun_q <= wr_valid && !zeroing && !sent;  // a clock without a record follows every reset
     lost_q  <= lost;
   end
 
@@ -174,19 +226,26 @@ module nf_evict
         send_ptr_q  <= send_ptr_q + 1'b1;
         send_line_q <= after(send_line_q);
       end
-      if (b_valid) begin
+      if (b_valid && !zero_answer) begin
         live_q[done_line_q] <= 1'b0;
         done_line_q         <= after(done_line_q);
       end
       if (wr_ready) beat_q <= wr_last ? '0 : beat_q + 1'b1;
-      flight_q <= flight_q + FW'(push) - FW'(b_valid);
+      flight_q <= flight_q + FW'(push) - FW'(b_valid && !zero_answer);
       unsent_q <= unsent_q + CW'(push) - CW'(sent);
-      known_q  <= known_q + CW'(counted) - CW'(sent);
+      known_q  <= known_q + CW'(counted && !late) + CW'(late_q) - CW'(sent);
     end
   end
 
+  assign match_log2 = group_log2(desc_of(desc, match_line.region), 6'(MARKS_LOG2));
+
   for (genvar e = 0; e < FLIGHT; e++) begin : g_match
-    assign same[e]      = live_q[e] && (line_q[e] == match_line);
+    line_id_t           line;
+    logic [INDEX_W-1:0] apart;
+    assign line         = line_q[e];
+    assign apart        = opens_q[e] ? (line.index ^ match_line.index) >> match_log2
+                                     : line.index ^ match_line.index;
+    assign same[e]      = live_q[e] && line.region == match_line.region && apart == '0;
     assign unsettled[e] = live_q[e] && (line_q[e][INDEX_W +: 4] == settle);
   end
 
@@ -196,6 +255,8 @@ module nf_evict
   assign idle          = (unsettled == '0);
   assign failed        = b_valid && b_err;
   assign answered      = line_q[done_line_q];
+  assign done_log2     = group_log2(desc_of(desc, answered.region), 6'(MARKS_LOG2));
+  assign zero_answer   = opens_q[done_line_q] && !zeros_q[done_log2];
   assign failed_region = answered.region;
 
   `NF_ASSERT_NEVER(Overflow_A, push && unsent_q == CW'(DEPTH))
@@ -215,7 +276,9 @@ module nf_evict
   // A line that nobody has contributed to is bookkeeping alone.
   `NF_ASSERT_NEVER(EmptyHasPlanes_A, wr_valid && !begun_q && !lost && is_low_bit(d.mode)
                                      && book.bitmap == '0 && wr_len != '0)
-  `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && flight_q == FW'(unsent_q))
+  `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && flight_q == FW'(unsent_q) && !zero_answer)
+  `NF_ASSERT_NEVER(ZeroOther_A, wr_valid && zeroing
+                                && (zero_index & ~mates) != (head.index & ~mates))
 `ifdef NF_CHECKED
   // Order to one address: a line is written again only after memory has answered the last time.
   logic [FLIGHT-1:0] again;

@@ -7,17 +7,17 @@
 // state is
 //   fetched  one INCR read of the record; it counts only if its generation is the region's own,
 //            otherwise the line is empty in this epoch;
-//   empty    if the record is not initialised yet: nothing of this epoch can be there;
 //   lost     if a beat that was needed came with an error or poison, or if the region's records
 //            are untrusted: empty and poisoned. Planes that follow bookkeeping of another epoch
 //            are not needed: whatever they are, they were never this region's.
 // A request that finds no other is sent to memory in its own clock. A record that an eviction is
-// still writing back (`ask_evicting`) is not read before that is done: its request is queued after
-// the others. A kept FP32 sum, which is stored after the bookkeeping, is read with it if `req_sum`
-// is set. It is dropped if it cannot be read or is poisoned: the lines that it was made of are
-// still there. `out_*` is held until `out_ready`; the next record is received meanwhile. `due` and
-// `out_slot` name the slot whose turn it is, even before its record has arrived; they may be a
-// clock later than `out_valid`.
+// still writing back (`ask_evicting`), or whose group the record initialiser is overwriting
+// (`ask_waits`), is not read before that is done: its request is queued after the others. A kept
+// FP32 sum, which is stored after the bookkeeping, is read with it if `req_sum` is set. It is
+// dropped if it cannot be read or is poisoned: the lines that it was made of are still there.
+// `out_*` is held until `out_ready`; the next record is received meanwhile. `due` and `out_slot`
+// name the slot whose turn it is, even before its record has arrived; they may be a clock later
+// than `out_valid`.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -49,11 +49,10 @@ module nf_fill
   input  wire logic [3:0]               req_planes,  // of its record, at most
   output logic [$clog2(DEPTH+1)-1:0]    count,       // requests that wait
 
-  // The line asked about, and what the others know of it: it is being written back, its record is
-  // still to be initialised.
+  // The line asked about, and what the others know of it.
   output line_id_t                      ask,           // line that is asked about
   input  wire logic                     ask_evicting,  // it is being written back
-  input  wire logic                     ask_fresh,     // its record is not initialised yet
+  input  wire logic                     ask_waits,     // the initialiser overwrites its group
 
   output logic                          ar_valid,   // read request valid
   input  wire logic                     ar_ready,   // read request taken
@@ -89,10 +88,11 @@ module nf_fill
   line_id_t            first;
   fill_kind_e          head_kind;
   region_desc_t        d;
-  logic                track_ready, head_back, may_ask;
+  logic                track_ready, head_back, may_ask, busy;
 
   // Requests are of different lines, so that their order is free.
-  assign head_back = waits && ask_evicting && req_ready && !req_valid;
+  assign busy      = ask_evicting || ask_waits;
+  assign head_back = waits && busy && req_ready && !req_valid;
 
   nf_fifo #(.WIDTH(REQ_W), .DEPTH(DEPTH)) u_requests (
     .clk, .rst_n,
@@ -113,12 +113,11 @@ module nf_fill
   assign ask         = waits ? first : req_line;
 
   assign d         = desc_of(desc, ask.region);
-  assign head_kind = untrusted[32'(ask.region) % REGIONS] ? FILL_LOST
-                     : ask_fresh ? FILL_EMPTY : FILL_FETCH;
-  assign ar_valid  = head_valid && !ask_evicting && may_ask && (head_kind == FILL_FETCH);
+  assign head_kind = untrusted[32'(ask.region) % REGIONS] ? FILL_LOST : FILL_FETCH;
+  assign ar_valid  = head_valid && !busy && may_ask && (head_kind == FILL_FETCH);
   assign ar_addr   = LADDR_W'(record_addr(d, ask.index, 4'(CNT_W)));
   assign ar_len    = is_low_bit(d.mode) ? 8'(head_planes) : 8'(head_sum && d.keep_sum);
-  assign head_take = head_valid && !ask_evicting && may_ask
+  assign head_take = head_valid && !busy && may_ask
                      && (head_kind != FILL_FETCH || ar_ready);
 
   // ---- answer side ----------------------------------------------------------------------------
@@ -213,7 +212,9 @@ module nf_fill
   assign last_beat = r_valid && r_ready && r_beat.last;
   assign needed    = (beat_q == '0) || (beat_q <= need_q);
   assign unusable  = (r_beat.err || r_beat.poison) && needed;
-  assign bad       = (beat_q == '0) ? unusable : (bad_q || (ours && unusable && !track_fp));
+  // The region may have become untrusted since the record was asked for.
+  assign bad       = (beat_q == '0) ? unusable || untrusted[32'(track_region) % REGIONS]
+                                    : (bad_q || (ours && unusable && !track_fp));
   assign ours      = (beat_q == '0) ? (record.gen == gen[32'(track_region)*REC_GEN_W +: REC_GEN_W])
                                     : ours_q;
   assign track_pop = track_valid && room && ((track_kind != FILL_FETCH) || last_beat);
@@ -269,7 +270,7 @@ module nf_fill
       lost_q[in_q]  <= brings_lost;
     end
     if (track_pop && (track_kind != FILL_FETCH || bad)) begin
-      book_q[in_q] <= make_book(track_kind != FILL_EMPTY, track_kind != FILL_EMPTY, 64'd0);
+      book_q[in_q] <= make_book(1'b1, 1'b1, 64'd0);
       seen_q[in_q] <= '0;
     end
   end

@@ -10,13 +10,19 @@
 // plane. `mark`: the line `mark_line` is written back with `mark_planes` planes; a `look` for that
 // line in the same clock sees it. `clear[r]` (the commit of region r) forgets region r, while
 // nothing is in progress. A region has 2^LOG2 marks: one a line up to that size; in a larger region
-// neighbours share one, which holds the largest number of planes of all of them.
+// neighbours, a group, share one, which holds the largest number of planes of all of them.
+//
+// `fresh` are the regions that the record initialiser has not finished. It reads the mark of a
+// group by `probe` (valid/ready); `probe_marked` is the answer in the clock after: an eviction has
+// overwritten the records of that group, or will. A clock after `mark`, `marked_line` and
+// `marked_first` say whether its group had no mark before.
 //
 // The marks are a protected RAM with a synchronous read, twice: one copy serves `look`, the other
-// is read for the mark that is put into its row (M0), checked (M1) and written (M2). In a row with
-// a wrong bit every line may have a record of every plane: that costs fetches, not wrong data. If
-// such a row is found by the fetch that it has caused (`used`), it is rewritten so without a mark,
-// and counted then.
+// is read for the mark that is put into its row (M0), checked (M1) and written (M2). In a row that
+// is bad every line may have a record of every plane: that costs fetches, not wrong data. If such a
+// row is found by the fetch that it has caused (`used`), it is rewritten so without a mark, and
+// counted then. In a fresh region memory may hold anything in a record without a mark, so there a
+// bad row makes all records of the region unknown (`doubt`).
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -49,6 +55,14 @@ module nf_written
   input  wire logic               mark,         // a line is written back
   input  wire line_id_t           mark_line,    // that line
   input  wire logic [3:0]         mark_planes,  // its planes
+  output line_id_t                marked_line,   // line of the mark of the clock before
+  output logic                    marked_first,  // its group had no mark
+  input  wire logic [REGIONS-1:0] fresh,         // regions that are still being initialised
+  output logic [REGIONS-1:0]      doubt,         // regions whose records are unknown now
+  input  wire logic               probe,         // read the mark of a group
+  output logic                    probe_ready,   // it is read
+  input  wire line_id_t           probe_line,    // a line of the group
+  output logic                    probe_marked,  // in the next clock: it has a mark
   output logic                    idle   // no mark is under way
 );
   localparam int WORD_LOG2 = (LOG2 < 5) ? LOG2 : 5;  // marks in a row
@@ -94,7 +108,7 @@ module nf_written
   logic [STORED_W-1:0]  ask_stored_q;
   logic [ROW_BITS-1:0]  ask_marks;
   logic [3:0]           ask_most_q, found;
-  logic                 ask_used_q, ask_leaves_q, ask_bad, ask_one, ask_wrong;
+  logic                 ask_used_q, ask_leaves_q, ask_bad, ask_one, ask_lost, ask_wrong;
 
   assign ask0_desc = desc_of(desc, ask0.region);
   assign ask1_desc = desc_of(desc, ask1.region);
@@ -118,9 +132,10 @@ module nf_written
   end
 
   assign found     = ask_marks[32'(ask_at_q) * 4 +: 4];
-  assign ask_wrong = ask_used_q && (ask_bad || ask_one);
-  assign maybe     = ask_leaves_q || ask_wrong || (ask_used_q && found != '0);
-  assign planes    = (ask_leaves_q || ask_wrong) ? ask_most_q : found - 4'd1;
+  assign ask_lost  = ask_used_q && ask_bad;
+  assign ask_wrong = ask_lost || (ask_used_q && ask_one);
+  assign maybe     = ask_leaves_q || ask_lost || (ask_used_q && found != '0);
+  assign planes    = (ask_leaves_q || ask_lost) ? ask_most_q : found - 4'd1;
 
   // ---- a row that was found wrong is to be written ----------------------------------------------
   logic             doubtful_q, mend;
@@ -137,46 +152,51 @@ module nf_written
     if (!doubtful_q || mend) doubtful_row_q <= ask_row_q;
   end
 
-  // ---- M0: one row is read: of a mark, or of all where nothing is known -------------------------
+  // ---- M0: one row is read: of a mark, of one that was found wrong, or for the initialiser ------
   logic [3:0]           m0_region, m0_most;
   logic [LOG2-1:0]      m0_at;
   logic [ROW_W-1:0]     m0_row, m1_row_q, m2_row_q;
-  logic                 m1, m2, m1_again_q, m1_last_q;
+  logic                 m1, m2, m1_probe_q, m1_again_q, m1_last_q;
+  line_id_t             m0_line;
   logic [WORD_LOG2-1:0] m1_at_q;
   logic [3:0]           m1_newer_q, m1_most_q, older;
   logic [STORED_W-1:0]  m1_stored_q;
   logic [ROW_BITS-1:0]  stored, held, m1_marks, m2_marks_q, last_q;
   logic [CHECK_W-1:0]   check;
-  logic                 held_bad, held_one, held_wrong, here, reads, puts;
+  logic                 held_bad, held_lost, here, reads, puts;
 
-  assign m0_region = mark ? mark_line.region : 4'(32'(doubtful_row_q) / ROWS);
+  assign probe_ready = !mark && !mend;
+  assign m0_line   = mark ? mark_line : probe_line;
+  assign m0_region = mend ? 4'(32'(doubtful_row_q) / ROWS) : m0_line.region;
   assign m0_desc   = desc_of(desc, m0_region);
   assign m0_most   = planes_of(m0_desc.workers, m0_desc.tern5, 4'(CNT_W));
-  assign m0_at     = place_of(mark_line.index, m0_desc.lines_log2);
-  assign m0_row    = mark ? row_of(mark_line.region, m0_at) : doubtful_row_q;
+  assign m0_at     = place_of(m0_line.index, m0_desc.lines_log2);
+  assign m0_row    = mend ? doubtful_row_q : row_of(m0_region, m0_at);
   assign m1        = m1_mark_q || m1_mend_q;
   assign m2        = m2_mark_q || m2_mend_q;
   assign idle      = !mark && !m1 && !m2;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
-      m1_mark_q <= 1'b0;
-      m1_mend_q <= 1'b0;
-      m2_mark_q <= 1'b0;
-      m2_mend_q <= 1'b0;
+      m1_mark_q  <= 1'b0;
+      m1_mend_q  <= 1'b0;
+      m1_probe_q <= 1'b0;
+      m2_mark_q  <= 1'b0;
+      m2_mend_q  <= 1'b0;
     end else begin
-      m1_mark_q <= mark;
-      m1_mend_q <= mend;
+      m1_mark_q  <= mark;
+      m1_mend_q  <= mend;
+      m1_probe_q <= probe && probe_ready;
       m2_mark_q <= m1_mark_q;
       m2_mend_q <= m1_mend_q;
     end
   end
 
   always_ff @(posedge clk) begin
-    if (mark || mend) begin
+    if (mark || mend || probe) begin
       m1_stored_q <= row[m0_row];
       m1_row_q    <= m0_row;
-      m1_line_q   <= mark_line;
+      m1_line_q   <= m0_line;
       m1_at_q     <= m0_at[WORD_LOG2-1:0];
       m1_newer_q  <= mark_planes + 4'd1;
       m1_most_q   <= m0_most + 4'd1;
@@ -193,14 +213,23 @@ module nf_written
 
   // ---- M1: it is checked, and the mark put in ---------------------------------------------------
   assign here       = used_q[m1_row_q] || m1_again_q;
-  assign reads      = m1 && here && !m1_again_q && !m1_last_q;
+  assign reads      = (m1 || m1_probe_q) && here && !m1_again_q && !m1_last_q;
   assign held       = m1_again_q ? m2_marks_q : m1_last_q ? last_q : stored;
   assign older      = here ? held[32'(m1_at_q) * 4 +: 4] : 4'd0;
-  assign held_wrong = reads && (held_bad || held_one);
+  assign held_lost  = reads && held_bad;
   assign puts       = m1_mark_q && older < m1_newer_q;
 
+  assign probe_marked = (older != '0);
+  assign marked_line  = m1_line_q;
+  assign marked_first = (older == '0);
+
+  for (genvar r = 0; r < REGIONS; r++) begin : g_doubt
+    assign doubt[r] = fresh[r] && ((held_lost && (32'(m1_row_q) / ROWS == r))
+                                   || (used && ask_lost && (32'(ask_row_q) / ROWS == r)));
+  end
+
   for (genvar k = 0; k < WORD; k++) begin : g_mark
-    assign m1_marks[k*4 +: 4] = held_wrong ? m1_most_q
+    assign m1_marks[k*4 +: 4] = held_lost ? m1_most_q
                                 : (puts && 32'(m1_at_q) == k) ? m1_newer_q
                                 : here ? held[k*4 +: 4] : 4'd0;
   end
@@ -243,7 +272,7 @@ module nf_written
     .wr_en (m2), .wr_row (m2_row_q), .wr_data (m2_marks_q), .wr_check (check),
     .rd_en (reads), .rd_row (m0_row), .rd_word (m1_stored_q[ROW_BITS-1:0]),
     .rd_check (m1_stored_q[ROW_BITS +: CHECK_W]), .data (stored), .bad (held_bad),
-    .corrected (held_one), .fault (ram_fault)
+    .corrected (), .fault (ram_fault)
   );
   /* verilator lint_on PINCONNECTEMPTY */
 

@@ -187,10 +187,9 @@ package nf_core_pkg;
   endfunction
 
   // What a fill brings into its slot (see nf_fill).
-  typedef enum logic [1:0] {
-    FILL_FETCH = 2'd0,
-    FILL_EMPTY = 2'd1,
-    FILL_LOST  = 2'd2
+  typedef enum logic {
+    FILL_FETCH = 1'b0,
+    FILL_LOST  = 1'b1
   } fill_kind_e;
 
   // A commit on its way (see nf_regions).
@@ -385,6 +384,12 @@ package nf_core_pkg;
     logic [MADDR_W-1:0] behind;
     behind = MADDR_W'(d.state_base) + (MADDR_W'(d.workers) << d.lines_log2);
     return behind + MADDR_W'(behind[0] && d.keep_sum);
+  endfunction
+
+  // log2 of the lines that share a mark of nf_written: a group.
+  function automatic logic [5:0] group_log2(
+      input region_desc_t d, input logic [5:0] marks_log2);
+    return (d.lines_log2 > marks_log2) ? d.lines_log2 - marks_log2 : 6'd0;
   endfunction
 
   // First line of the record of line `index` in the region's state area.

@@ -97,7 +97,6 @@ package nf_wave_pkg;
   function automatic logic [NAME_W-1:0] fill_kind_name(input fill_kind_e code);
     case (code)
       `NF_NAME(FILL_FETCH)
-      `NF_NAME(FILL_EMPTY)
       `NF_NAME(FILL_LOST)
       default: return NAME_W'("?");
     endcase

@@ -57,10 +57,12 @@ module nf_core_cover
   input wire logic         init_restart,
   input wire logic         init_hold,
   input wire logic         init_several, // more than one region waits
+  input wire logic         init_skips,   // it passes a group that an eviction has marked
+  input wire logic         evict_first,  // an eviction overwrites its group before it
   input wire logic         fill_asks,
-  input wire logic         fill_fresh,
+  input wire logic         fill_waits,
   input wire logic         evict_asks,
-  input wire logic         evict_fresh,
+  input wire logic         evict_waits,
   input wire logic [REGIONS-1:0]                apply,
   input wire logic [REGIONS-1:0][NUMBER_W-1:0] gen,
 
@@ -109,8 +111,8 @@ module nf_core_cover
   `NF_POINTS(turn, 4, 9)
 
   // ---- the record initialiser -------------------------------------------------------------------
-  logic [7:0]      init_on;
-  logic [7:0][2:0] init_at;
+  logic [9:0]      init_on;
+  logic [9:0][3:0] init_at;
   logic            wraps, hold_q, several_q;
   always_ff @(posedge clk) begin
     hold_q    <= rst_n && init_hold && init_active;
@@ -120,14 +122,14 @@ module nf_core_cover
     wraps = 1'b0;
     for (int r = 0; r < REGIONS; r++) wraps = wraps || (apply[r] && &gen[r][GEN_W-1:0]);
   end
-  assign init_on = {wraps, init_active && init_hold && !hold_q,
+  assign init_on = {evict_first, init_skips, wraps, init_active && init_hold && !hold_q,
                     init_several && !several_q, init_restart && init_cancel,
                     init_restart && init_start,
-                    evict_asks && evict_fresh, fill_asks && fill_fresh, init_start};
-  for (genvar k = 0; k < 8; k++) begin : g_init
-    assign init_at[k] = 3'(k);
+                    evict_asks && evict_waits, fill_asks && fill_waits, init_start};
+  for (genvar k = 0; k < 10; k++) begin : g_init
+    assign init_at[k] = 4'(k);
   end
-  `NF_POINTS(init, 3, 8)
+  `NF_POINTS(init, 4, 10)
 
   // ---- how long a beat waits on each channel: 0, 1, 2..7, 8 clocks and more ---------------------
   logic [4:0][3:0] held_q;
@@ -193,10 +195,12 @@ bind nf_core nf_core_cover #(
   .init_restart  (u_init.restart),
   .init_hold,
   .init_several  (u_init.active_q && |u_init.pending_q),
+  .init_skips    (u_init.probed_q && u_init.probe_marked),
+  .evict_first   (u_engine.u_evict.late_q && u_engine.u_evict.first),
   .fill_asks     (u_engine.u_fill.head_take),
-  .fill_fresh,
+  .fill_waits,
   .evict_asks    (u_engine.u_evict.unsent_q != '0),
-  .evict_fresh,
+  .evict_waits,
   .valid         ({m_axi_rvalid, m_axi_arvalid, m_axi_bvalid, m_axi_wvalid, m_axi_awvalid}),
   .ready         ({m_axi_rready, m_axi_arready, m_axi_bready, m_axi_wready, m_axi_awready}),
   .id            ({m_axi_rid[1:0], m_axi_arid[1:0], m_axi_bid[1:0], 2'd0,

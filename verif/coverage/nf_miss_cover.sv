@@ -275,17 +275,17 @@ module nf_miss_cover
   // ---- how a fill ends, and the operation that waits for it -------------------------------------
   region_desc_t df;
   logic         fill_on, along_on;
-  logic [4:0]   fill_at, along_at;
-  logic [2:0]   fill_end;
+  logic [3:0]   fill_at;
+  logic [4:0]   along_at;
+  logic [1:0]   fill_end;
   assign df = desc_of(desc, fill_region);
   always_comb begin
-    if (fill_kind == FILL_EMPTY) fill_end = 3'd3;
-    else if (fill_kind == FILL_LOST) fill_end = 3'd4;
-    else fill_end = fill_bad ? 3'd2 : fill_ours ? 3'd0 : 3'd1;
+    if (fill_kind == FILL_LOST) fill_end = 2'd3;
+    else fill_end = fill_bad ? 2'd2 : fill_ours ? 2'd0 : 2'd1;
   end
   assign fill_on = fill_pop;
   assign fill_at = {`NF_COVER_MODE(df.mode), fill_end};
-  `NF_POINT(fill, 5)
+  `NF_POINT(fill, 4)
   assign along_on = do_fill;
   assign along_at = {head_kind, fill_early ? {1'b1, !fill_landed} : {1'b0, !fill_acts}};
   `NF_POINT(along, 5)
@@ -341,7 +341,7 @@ bind nf_engine nf_miss_cover #(.SLOTS(SLOTS), .FLIGHT(MISS_DEPTH)) u_miss_cover 
   .evict_push       (evict_push2),
   .evict_sent       (u_evict.sent),
   .evict_answer     (b_valid),
-  .evict_waits      (u_evict.unsent_q != '0 && u_evict.head_fresh),
+  .evict_waits      (u_evict.unsent_q != '0 && u_evict.head_waits),
   .push_entry       (8'(u_evict.push_line_q)),
   .sent_entry       (8'(u_evict.send_line_q)),
   .same             (u_evict.same),

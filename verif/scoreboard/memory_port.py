@@ -24,7 +24,9 @@ from verif.scoreboard.ranges import Recent, Span
 # STATUS.INIT_BUSY against the writes of the record initialiser on the memory port.
 #
 # A commit that claims a state area has its bookkeeping lines overwritten (hdl/README.md, Trust),
-# each by one write with a separate AXI ID. Until the last of them is answered INIT_BUSY is 1.
+# each by one write with a separate AXI ID, or by an eviction that comes first: of its own record,
+# and of those of its group. Until the last of them is answered INIT_BUSY is 1; then the initialiser
+# may take some clocks to pass the groups that evictions have overwritten.
 
 INIT_ID = 3
 """AXI ID of the initialiser."""
@@ -40,11 +42,16 @@ class _Area:
         lines: Number of lines of the region.
         certain: Whether they must be overwritten; if False, they may be.
         written: Indices of the lines already overwritten.
+        evicted: Those of them that evictions have overwritten first.
+        former: Those that evictions had overwritten before the last commit; the initialiser may
+            have passed them.
     """
 
     lines: int
     certain: bool
     written: set[int] = field(default_factory=set)
+    evicted: set[int] = field(default_factory=set)
+    former: set[int] = field(default_factory=set)
 
     def write(self, index: int) -> bool:
         """Record that line `index` was overwritten; return whether it had not been so far."""
@@ -58,11 +65,17 @@ class Initialiser:
     """Predictor of the record initialiser, which overwrites the bookkeeping lines of a region's
     state area after a commit that claims it (hdl/README.md, Trust).
 
-    It follows commits and the writes of AXI ID INIT_ID. STATUS.INIT_BUSY is 1 until the last of
-    them is answered.
+    It follows commits and the writes of the AXI IDs INIT_ID and EVICTION_ID. STATUS.INIT_BUSY is 1
+    until the last line is overwritten.
+
+    Args:
+        clock: Returns the present cycle.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], int] = lambda: 0) -> None:
+        self._clock = clock
+        self._passes_until = 0
+        """Cycle until which it may pass groups that evictions have overwritten."""
         self._areas: dict[int, list[_Area]] = {}
         """Areas that are not overwritten whole, by region: a certain one, then another."""
         self._early: set[int] = set()
@@ -91,6 +104,9 @@ class Initialiser:
         self._areas[region] = [_Area(after.lines, certain=moved and not early)]
         if before == after and not early:  # it goes on, or starts anew if a write was refused
             self._areas[region][:0] = [area for area in old if area.certain]
+            for area in old:
+                area.former |= area.evicted
+                area.evicted.clear()
 
     def write(self, region: int, index: int, committing: bool) -> str | None:
         """Check an answered write of the initialiser.
@@ -106,21 +122,51 @@ class Initialiser:
         if committing:
             self._early.add(region)
         areas = self._areas.get(region, [])
-        for area in areas:
-            if area.write(index):
-                if len(area.written) == area.lines:
-                    del self._areas[region]
-                return None
-        if committing or not all(area.certain for area in areas):
+        if any(index in area.evicted for area in areas) and not committing:
+            return (
+                f"the initialiser overwrites record {index} of region {region} after its eviction"
+            )
+        if self._written(region, index, evicted=False):
+            return None
+        if committing or not all(area.certain and index not in area.former for area in areas):
             return None
         return f"the initialiser writes record {index} of region {region} without need"
+
+    def evicted(self, region: int, index: int, empty: bool, committing: bool) -> str | None:
+        """Check an answered write of an eviction to a bookkeeping line.
+
+        Args:
+            region: Region of the record.
+            index: Index of the line in the region.
+            empty: Whether it is an empty record: one of the group of the line that is evicted.
+            committing: Whether a commit of the region is pending.
+
+        Returns:
+            Text of the finding if an empty record is not needed there, else None.
+        """
+        if self._written(region, index, evicted=True) or committing or not empty:
+            return None
+        return f"an eviction overwrites record {index} of region {region} with an empty one"
+
+    def _written(self, region: int, index: int, evicted: bool) -> bool:
+        """Record that line `index` was overwritten; return whether it had not been so far."""
+        for area in self._areas.get(region, []):
+            if area.write(index):
+                if evicted:
+                    area.evicted.add(index)
+                if len(area.written) == area.lines:
+                    clocks = PASS_CLOCKS * (1 + (area.lines if area.evicted else 0))
+                    self._passes_until = max(self._passes_until, self._clock() + clocks)
+                    del self._areas[region]
+                return True
+        return False
 
     def busy(self) -> Span:
         """Return the range of STATUS.INIT_BUSY: 1 with lines that must be overwritten, 0..1 if they
         may be.
         """
         certain = any(area.certain for areas in self._areas.values() for area in areas)
-        return Span(int(certain), int(bool(self._areas)))
+        return Span(int(certain), int(bool(self._areas) or self._clock() < self._passes_until))
 
 
 def places(config: RegionConfig, cnt_w: int) -> tuple[int, int, int]:
@@ -142,6 +188,8 @@ def places(config: RegionConfig, cnt_w: int) -> tuple[int, int, int]:
 COUNTED = ("MEM_READ_ERROR", "MEM_WRITE_ERROR", "MEM_POISON")
 EVICTION_ID = 0
 """AXI ID of the writes that bring an evicted line back, and of the reads that fetch a record."""
+PASS_CLOCKS = 8
+"""Clocks in which the initialiser passes a line that an eviction has overwritten, at most."""
 INIT_CLOCKS = 300
 """Clocks from a write of the initialiser to the next, at most."""
 OWNERS = {
@@ -176,6 +224,11 @@ class Record:
     planes: int
 
 
+def _is_empty(beat: MemBeat, record: Record) -> bool:
+    """Return whether a beat writes an empty record: the mark of a generation is never 0."""
+    return record.beat == 0 and beat.data == 0
+
+
 @dataclass(eq=False)
 class MemoryPort:
     """Check of each beat on the device-memory port by `beat`; at first no region is committed.
@@ -198,7 +251,7 @@ class MemoryPort:
     rule: str = ""
 
     def __post_init__(self) -> None:
-        self.initialiser = Initialiser()
+        self.initialiser = Initialiser(self.clock)
         self.ports = {name: Recent(self.clock) for name in COUNTED}
         self.evictions, self.fills = Recent(self.clock), Recent(self.clock)
         self.errors, self.poisoned = Recent(self.clock), Recent(self.clock)
@@ -241,7 +294,7 @@ class MemoryPort:
                 self._failed(beat.line)
                 return True
             self.judge.distrust(record.region)
-            if beat.axi_id == EVICTION_ID and beat.answered:
+            if beat.axi_id == EVICTION_ID and beat.answered and not _is_empty(beat, record):
                 self.judge.lose(record.region, record.index, written=True)
             return True
         if not (beat.error or beat.poison):
@@ -289,7 +342,16 @@ class MemoryPort:
             return
         if beat.axi_id == INIT_ID and beat.write:
             self._initialised(beat, record)
-        elif beat.axi_id == EVICTION_ID and beat.last:
+            return
+        if beat.axi_id == EVICTION_ID and beat.write and not record.beat:
+            committing = bool(self.judge.pending(record.region))
+            empty = _is_empty(beat, record)
+            wrong = self.initialiser.evicted(record.region, record.index, empty, committing)
+            if wrong is not None:
+                self._forbidden("initialiser", wrong)
+            if empty:
+                return
+        if beat.axi_id == EVICTION_ID and beat.last:
             (self.evictions if beat.write else self.fills).add()
             if beat.write:
                 self.judge.evicted(record.region, record.index)

@@ -41,6 +41,7 @@ def beat(config: RegionConfig, offset: int, **fields: Any) -> MemBeat:
 def eviction(config: RegionConfig, offset: int, **fields: Any) -> MemBeat:
     """Return a beat of the write-back of a record, refused with SLVERR; `fields`: other values."""
     fields = {"write": True, "axi_id": EVICTION_ID, "resp": Resp.SLVERR, **fields}
+    fields.setdefault("data", int(fields["axi_id"] == EVICTION_ID))  # a record is not empty
     return beat(config, offset, **fields)
 
 
@@ -333,12 +334,14 @@ def test_a_loss_among_racing_requests() -> None:
 
 def test_busy_until_the_last_line() -> None:
     for config in (BINARY, FP32):
-        model = Initialiser()
+        model = Initialiser(iter([0] * 100).__next__)
         assert model.busy() == Span(0, 0)
         model.committed(0, None, config, 8)
         for index in range(config.lines):
             assert model.busy() == Span(1, 1)
             assert model.write(0, index, False) is None
+        assert model.busy() == Span(0, 1)
+        cycle = 1_000
         assert model.busy() == Span(0, 0)
         assert "without need" in str(model.write(0, 0, False))
 
@@ -352,6 +355,40 @@ def test_an_area_that_the_region_had_may_do_without() -> None:
     assert model.busy() == Span(0, 1)
     other = dataclasses.replace(BINARY, state_base=0x20000)
     model.committed(0, BINARY, other, 8)
+    assert model.busy() == Span(1, 1)
+
+
+def test_evictions_come_before_the_initialiser() -> None:
+    cycle = 0
+    model = Initialiser(lambda: cycle)
+    model.committed(0, None, BINARY, 8)
+    for index in range(BINARY.lines):
+        assert model.busy() == Span(1, 1)
+        assert model.evicted(0, index, empty=index % 2 == 1, committing=False) is None
+        assert model.write(0, index, False) is not None
+    assert model.busy() == Span(0, 1), "it may be passing the last ones"
+    cycle = 1_000
+    assert model.busy() == Span(0, 0)
+
+
+def test_an_eviction_empties_no_record_that_exists() -> None:
+    for first in ("initialiser", "eviction"):
+        model = Initialiser()
+        model.committed(0, None, BINARY, 8)
+        if first == "initialiser":
+            assert model.write(0, 1, False) is None
+        else:
+            assert model.evicted(0, 1, empty=False, committing=False) is None
+        assert model.evicted(0, 1, empty=False, committing=False) is None
+        assert "with an empty one" in str(model.evicted(0, 1, empty=True, committing=False))
+
+
+def test_evictions_of_the_round_before_bind_nobody() -> None:
+    model = Initialiser()
+    model.committed(0, None, BINARY, 8)
+    model.evicted(0, 1, empty=False, committing=False)
+    model.committed(0, BINARY, BINARY, 8)
+    assert model.write(0, 1, False) is None
     assert model.busy() == Span(1, 1)
 
 
