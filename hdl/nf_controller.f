@@ -80,6 +80,7 @@ hdl/regions/nf_commit_check.sv
 hdl/regions/nf_ctrl_place.sv
 hdl/regions/nf_region_tally.sv
 hdl/regions/nf_region_status.sv
+hdl/regions/nf_drain.sv
 hdl/regions/nf_regions.sv
 hdl/regions/nf_status_view.sv
 hdl/regions/nf_worker_lines.sv

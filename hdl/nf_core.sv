@@ -88,7 +88,10 @@ module nf_core
   end
 
   // ---- regions ----------------------------------------------------------------------------------
-  logic                       hold, core_idle;
+  logic                       begins, hold, hold_new, closing, gone, settled, freeze, still;
+  logic                       init_hold, init_writes, gather_end_valid;
+  logic [3:0]                 init_region;
+  logic [MADDR_W-1:0]         hold_end;
   logic [REGIONS-1:0]         apply, init_start, init_cancel, untrusted_q;
   logic [DESCS_W-1:0]         desc;
   logic [REGIONS*MADDR_W-1:0] state_end;
@@ -111,8 +114,13 @@ module nf_core
     .commit_epoch,
     .commit_move, .commit_place,
     .commit_done, .commit_code,
-    .hold, .core_idle,
-    .reads_gone,
+    .begins, .hold,
+    .hold_new, .hold_end,
+    .closing, .gone,
+    .reads_gone, .settled (settled && !gather_end_valid),
+    .init_hold,
+    .init_writes (init_writes && init_region == commit_region),
+    .freeze, .still,
     .untrusted (untrusted_q),
     .apply, .init_start,
     .init_cancel,
@@ -135,7 +143,8 @@ module nf_core
   // ---- admission and decode ---------------------------------------------------------------------
   logic          adm_valid, adm_ready;
   access_t       adm_msg;
-  logic [7:0]    ndr_reserved, drs_reserved, ndr_waiting, drs_waiting;
+  logic [7:0]    ndr_reserved, drs_reserved, drs_waiting;
+  logic          batch, ndr_done, ndr_batch, drs_done, drs_batch, drs_stop, drs_offered;
   logic          op_valid, op_ready, plain_valid, plain_ready, direct_valid, direct_ready;
   engine_op_t    op;
   plain_op_t     plain_op;
@@ -147,7 +156,6 @@ module nf_core
 
   nf_admit #(.NDR_DEPTH(NDR_OWED), .DRS_DEPTH(DRS_OWED)) u_admit (
     .clk, .rst_n,
-    .hold,
     .req_valid, .req_ready,
     .req, .rwd_valid,
     .rwd_ready, .rwd,
@@ -160,7 +168,11 @@ module nf_core
   nf_decode #(.REGIONS(REGIONS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_decode (
     .clk, .rst_n,
     .committed (region_committed), .desc,
-    .state_end, .ctrl_on,
+    .state_end,
+    .held (hold), .held_new (hold_new),
+    .held_region (commit_region), .held_desc (commit_desc),
+    .held_end (hold_end), .batch,
+    .ctrl_on,
     .ctrl_base, .ctrl_ld_mask,
     .owners,
     .in_valid (adm_valid), .in_ready (adm_ready),
@@ -185,13 +197,13 @@ module nf_core
   logic                store_valid, store_ready, gather_valid, gather_ready;
   fp_store_t           store;
   gather_op_t          gather;
-  logic                gather_end_valid, gather_end_ready;
+  logic                gather_end_ready;
   gather_end_t         gather_end;
   fp_stored_t          stored;
   logic [3:0]          evict_failed_region, lookup_region;
   line_id_t            fill_line, evict_line;
   line_id_t            marked_line, probe_line;
-  logic                fill_waits, evict_waits, marked_ahead, settled, evict_failed;
+  logic                fill_waits, evict_waits, marked_ahead, evict_failed;
   logic                probe, probe_ready, probe_marked;
   logic [REGIONS-1:0]  fresh, doubt;
   logic                slot_hit, slot_miss, lookup_contribution, eviction, fill;
@@ -221,6 +233,7 @@ module nf_core
     .apply, .epoch,
     .closed (region_closed), .untrusted (untrusted_q),
     .settle (commit_region), .settled,
+    .freeze, .still,
     .op_valid, .op_ready,
     .op,
     .ndr_valid (eng_ndr_valid), .ndr_meta (eng_ndr_meta),
@@ -286,14 +299,12 @@ module nf_core
   );
 
   // ---- registers as hosts access them -----------------------------------------------------------
-  logic       ctrl_ndr_valid, ctrl_ndr_ready, ctrl_drs_valid, ctrl_drs_ready, drs_apart;
-  logic [1:0] ndr_apart;
+  logic       ctrl_ndr_valid, ctrl_ndr_ready, ctrl_drs_valid, ctrl_drs_ready;
   resp_meta_t ctrl_ndr_meta;
   answer_t    ctrl_drs;
 
   nf_ctrl_window u_ctrl (
     .clk, .rst_n,
-    .ndr_apart, .drs_apart,
     .op_valid (ctrl_valid), .op_ready (ctrl_ready),
     .op (ctrl_op),
     .bus (ctrl_bus), .bus_free (ctrl_free),
@@ -305,8 +316,7 @@ module nf_core
   );
 
   // ---- record initialiser -----------------------------------------------------------------------
-  logic       init_hold, init_writes, init_failed;
-  logic [3:0] init_failed_region;
+  logic       init_failed;
 
   nf_record_init #(
     .REGIONS(REGIONS), .CNT_W(CNT_W), .MARKS_LOG2(WRITTEN_LOG2)
@@ -316,7 +326,7 @@ module nf_core
     .start (init_start), .cancel (init_cancel),
     .desc, .fresh,
     .busy (init_busy), .busy_writes (init_writes),
-    .failed (init_failed), .failed_region (init_failed_region),
+    .failed (init_failed), .region (init_region),
     .a (fill_line), .a_waits (fill_waits),
     .b (evict_line), .b_waits (evict_waits),
     .c (marked_line), .c_ahead (marked_ahead),
@@ -333,7 +343,7 @@ module nf_core
       if (!rst_n) untrusted_q[r] <= 1'b0;
       else if (apply[r]) untrusted_q[r] <= 1'b0;
       else if (doubt[r] || (evict_failed && evict_failed_region == 4'(r))
-               || (init_failed && init_failed_region == 4'(r))) untrusted_q[r] <= 1'b1;
+               || (init_failed && init_region == 4'(r))) untrusted_q[r] <= 1'b1;
     end
   end
 
@@ -445,27 +455,30 @@ module nf_core
     .direct_valid, .direct_ready,
     .direct_is_read, .direct_meta,
     .ndr_valid, .ndr_ready,
-    .ndr, .drs_valid,
-    .drs_ready, .drs,
-    .ndr_waiting, .drs_waiting
+    .ndr, .drs_valid (drs_offered),
+    .drs_ready (drs_ready && !drs_stop), .drs,
+    .ndr_done, .ndr_batch,
+    .drs_done, .drs_batch,
+    .drs_waiting
   );
+  assign drs_valid = drs_offered && !drs_stop;
 
-  // A commit waits until everything admitted is answered (which may still wait for the link) and no
-  // state of its region is under way. The initialiser stops last: an eviction may wait for it.
-  logic [7:0] ndr_owed, drs_owed;  // not by the control window
-  logic       answered;
-  assign ndr_owed  = ndr_reserved - 8'(ndr_apart);
-  assign drs_owed  = drs_reserved - 8'(drs_apart);
-  assign answered  = (ndr_owed == ndr_waiting) && (drs_owed == drs_waiting) && settled
-                     && !gather_end_valid;
-  assign init_hold = hold && answered;
-  assign core_idle = answered && !init_writes;
-  // A close waits until no answer with data is left in the device.
-  assign reads_gone = (drs_owed == 8'd0) && drs_gone;
-
-  // A request is answered once, and one that is counted separately has not been answered yet.
-  `NF_ASSERT_NEVER(NdrAnsweredTwice_A, 9'(ndr_waiting) + 9'(ndr_apart) > 9'(ndr_reserved))
-  `NF_ASSERT_NEVER(DrsAnsweredTwice_A, 9'(drs_waiting) + 9'(drs_apart) > 9'(drs_reserved))
+  // ---- requests before a commit, and after it ---------------------------------------------------
+  nf_drain u_drain (
+    .clk, .rst_n,
+    .start (begins),
+    .taken (adm_valid && adm_ready && !ctrl_valid),
+    .batch,
+    .ndr_done, .ndr_batch,
+    .drs_done, .drs_batch,
+    .gone,
+    .closing,
+    .waiting (drs_waiting),
+    .sent (drs_valid && drs_ready),
+    .link_empty (drs_gone),
+    .stop (drs_stop),
+    .left (reads_gone)
+  );
 
   // A poisoned write of plain memory and a poisoned contribution: two in one clock.
   logic       plain_taken;

@@ -3,7 +3,7 @@
 //
 // A transaction is admitted only when a place for its answer is reserved in the response queue of
 // its class, so nothing inside the core can ever block on the link, and a host that grants no DRS
-// credits still gets its writes done (and the other way round). `hold` (a commit) stops admission.
+// credits still gets its writes done (and the other way round).
 // MemSpecRd needs no answer and is dropped here.
 //
 // Handshake: valid/ready. `out_*` is a register: it is stable until taken.
@@ -20,7 +20,6 @@ module nf_admit
 ) (
   input  wire logic     clk,    // clock, rising edge
   input  wire logic     rst_n,  // asynchronous reset, active low
-  input  wire logic     hold,   // stop admission (a commit is under way)
 
   input  wire logic     req_valid,  // Req valid
   output logic          req_ready,  // Req taken
@@ -51,7 +50,7 @@ module nf_admit
                            || req.opcode == REQ_MEM_RD_FWD);
   assign ndr_room = (ndr_q < 8'(NDR_DEPTH));
   assign drs_room = (drs_q < 8'(DRS_DEPTH));
-  assign space    = !hold && (!valid_q || out_ready);
+  assign space    = !valid_q || out_ready;
   assign req_ok   = req_valid && (req_is_spec || (req_wants_ndr ? ndr_room : drs_room));
   assign rwd_ok   = rwd_valid && ndr_room;
   assign take_rwd = space && rwd_ok && (!req_ok || !last_rwd_q);

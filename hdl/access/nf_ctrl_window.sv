@@ -35,10 +35,7 @@ module nf_ctrl_window
   output resp_meta_t             ndr_meta,   // requester and region of the completion
   output logic                   drs_valid,  // answer to a read valid
   input  wire logic              drs_ready,  // answer with data taken
-  output answer_t                drs,        // answer with data
-
-  output logic [1:0]             ndr_apart,  // completions that a drain must not wait for
-  output logic                   drs_apart   // the same for answers with data
+  output answer_t                drs         // answer with data
 );
   logic                  busy_q, read_q, answer_q;
   ctrl_op_t              op_q;  // its words are in left_q
@@ -93,8 +90,6 @@ module nf_ctrl_window
   assign ndr_meta  = op_q.meta;
   assign drs_valid = answer_q && !op_q.write;
   assign drs       = make_answer(op_q.meta, 1'b0, op_q.data);
-  assign ndr_apart = 2'(busy_q && op_q.write) + 2'(waits && op.write);
-  assign drs_apart = waits && !op.write;
 
   `NF_ASSERT_KEEPS(LockHeld_A, bus.lock && !bus_done, bus)
   `NF_ASSERT_NEVER(WordLeft_A, bus.write && left_q == '0)

@@ -23,6 +23,15 @@ module nf_decode
   input  wire logic [DESCS_W-1:0]         desc,       // active descriptors of all regions
   input  wire logic [REGIONS*MADDR_W-1:0] state_end,  // line after the state area of each region
 
+  // A commit or CLOSE is under way. What it concerns waits here: accesses to the window of its
+  // region, and with `held_new` those to the window and the state area that the region asks for.
+  input  wire logic                       held,         // it is
+  input  wire logic                       held_new,     // it is a commit
+  input  wire logic [3:0]                 held_region,  // its region
+  input  wire region_desc_t               held_desc,    // descriptor that is asked for
+  input  wire logic [MADDR_W-1:0]         held_end,     // line after the state area of that
+  input  wire logic                       batch,        // batch of what is taken (nf_drain)
+
   // The control window, and who may write through it (see nf_ctrl_rules).
   input  wire logic                       ctrl_on,       // the control window exists
   input  wire logic [LADDR_W-1:0]         ctrl_base,     // first line address of the control window
@@ -157,6 +166,18 @@ module nf_decode
     else                                                               cause = CAUSE_NONE;
   end
 
+  // ---- what waits for a commit ------------------------------------------------------------------
+  logic [LADDR_W-1:0] held_differ;
+  logic               waits, goes;
+
+  assign held_differ = (in_msg.addr ^ held_desc.base) >> (held_desc.lines_log2 + 6'd8);
+  assign waits = held && !in_ctrl
+                 && ((windowed && region == held_region)
+                     || (held_new && (held_differ == '0
+                                      || (in_msg.addr >= held_desc.state_base
+                                          && MADDR_W'(in_msg.addr) < held_end))));
+  assign goes  = in_valid && !waits;
+
   // ---- outputs --------------------------------------------------------------------------------
   logic to_direct, to_ctrl, to_plain, to_view;
 
@@ -164,17 +185,17 @@ module nf_decode
   assign to_ctrl      = !to_direct && in_ctrl;
   assign to_plain     = !to_direct && !to_ctrl && (!windowed || d.mode == MODE_IDENTITY);
   assign to_view      = !to_direct && !to_ctrl && !to_plain && !is_write && sel_view;
-  assign direct_valid = in_valid && to_direct;
-  assign plain_valid  = in_valid && to_plain;
-  assign view_valid   = in_valid && to_view;
-  assign ctrl_valid   = in_valid && to_ctrl;
-  assign engine_valid = in_valid && !to_direct && !to_ctrl && !to_plain && !to_view;
-  assign in_ready     = to_direct ? direct_ready : to_ctrl ? ctrl_ready : to_plain ? plain_ready
-                        : to_view ? view_ready : engine_ready;
+  assign direct_valid = goes && to_direct;
+  assign plain_valid  = goes && to_plain;
+  assign view_valid   = goes && to_view;
+  assign ctrl_valid   = goes && to_ctrl;
+  assign engine_valid = goes && !to_direct && !to_ctrl && !to_plain && !to_view;
+  assign in_ready     = !waits && (to_direct ? direct_ready : to_ctrl ? ctrl_ready
+                                   : to_plain ? plain_ready : to_view ? view_ready : engine_ready);
 
   assign view_selector  = selector[2:0];
 
-  assign direct_meta    = make_meta(in_msg.tag, in_msg.ldid, windowed, region);
+  assign direct_meta    = make_meta(in_msg.tag, in_msg.ldid, windowed, region, batch);
   assign direct_is_read = !in_msg.is_rwd && (is_read || in_msg.opcode == REQ_MEM_RD_FWD);
 
   assign ctrl_op        = make_ctrl_op(is_write, direct_meta, ctrl_line, ctrl_words, in_msg.data);
@@ -207,7 +228,7 @@ module nf_decode
   assign refused     = took_error && !unsupported && !unmapped;
 
   `NF_ASSERT_NEVER(OneWindow_A, in_valid && !$onehot0(in_window))
-  `NF_ASSERT_NEVER(OneTarget_A, in_valid && !$onehot({direct_valid, ctrl_valid, plain_valid,
+  `NF_ASSERT_NEVER(OneTarget_A, goes && !$onehot({direct_valid, ctrl_valid, plain_valid,
                                                        view_valid, engine_valid}))
 
   `NF_WAVE_NAME(cause_name, cause, cause_name)

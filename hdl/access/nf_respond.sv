@@ -66,7 +66,11 @@ module nf_respond
   output logic                    drs_valid,    // answer with data valid
   input  wire logic               drs_ready,    // answer with data taken
   output s2m_drs_t                drs,          // answer with data
-  output logic [7:0]              ndr_waiting,  // completions in the queue
+  // Strobes, but for the control window: an answer goes to its queue; its batch.
+  output logic                    ndr_done,     // a completion
+  output logic                    ndr_batch,    // batch of its request
+  output logic                    drs_done,     // an answer with data
+  output logic                    drs_batch,    // batch of its request
   output logic [7:0]              drs_waiting   // answers with data in the queue
 );
   localparam int NDR_W = $bits(s2m_ndr_t);
@@ -96,7 +100,6 @@ module nf_respond
   logic [3:0] ndr_region, drs_region;
   s2m_ndr_t   ndr_in;
   logic       ndr_push, ndr_room, ndr_overload;
-  logic [$clog2(NDR_DEPTH+1)-1:0] ndr_count;
 
   assign plain_ndr_ready  = !engine_ndr_valid;
   assign ctrl_ndr_ready   = plain_ndr_ready && !plain_ndr_valid;
@@ -114,7 +117,10 @@ module nf_respond
     .in_valid (ndr_push), .in_ready (ndr_room),
     .in_data (ndr_in),
     .out_valid (ndr_valid), .out_ready (ndr_ready),
-    .out_data (ndr), .count (ndr_count)
+    .out_data (ndr),
+    /* verilator lint_off PINCONNECTEMPTY */
+    .count ()
+    /* verilator lint_on PINCONNECTEMPTY */
   );
 
   // ---- DRS --------------------------------------------------------------------------------------
@@ -161,7 +167,10 @@ module nf_respond
   assign drs = make_drs(drs_held.tag, drs_held.ldid, drs_held.devload, drs_held.poison || drs_bad,
                         drs_held.data);
 
-  assign ndr_waiting = 8'(ndr_count);
+  assign ndr_done    = ndr_push && !(ctrl_ndr_valid && ctrl_ndr_ready);
+  assign ndr_batch   = ndr_meta.batch;
+  assign drs_done    = drs_push && !(ctrl_drs_valid && ctrl_drs_ready);
+  assign drs_batch   = answer.meta.batch;
   assign drs_waiting = 8'(drs_count);
 
   `NF_ASSERT_NEVER(NdrRoom_A, ndr_push && !ndr_room)

@@ -54,7 +54,9 @@ module nf_engine
   // Regions whose records are unknown after a failed write.
   input  wire logic [REGIONS-1:0]       untrusted,
   input  wire logic [3:0]               settle,   // the region that is asked about
-  output logic                          settled,  // nothing in the stages, no state of it leaves
+  output logic                          settled,  // no state of it leaves
+  input  wire logic                     freeze,   // look nothing up
+  output logic                          still,    // nothing was looked up, no victim in the stages
 
   input  wire logic                     op_valid,  // operation valid
   output logic                          op_ready,  // operation taken
@@ -155,6 +157,7 @@ module nf_engine
   engine_op_t          looked_up;
   logic                fetch, fill_lost, fill_kept, record_maybe, evicts0, evicts1, evict_push2;
   logic                look, go_deferred, look_leaves, fill_leaves, marks_idle, counted3;
+  logic                frozen;
   logic [1:0]          evicts_ahead;
   logic [3:0]          planes3, record_planes;
   line_id_t            look_line, new_line, deferred_line, lk_line, victim3;
@@ -166,7 +169,8 @@ module nf_engine
   nf_lookup #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2), .OPS(OPS), .ECC(ECC)
   ) u_lookup (
-    .clk, .rst_n, .ram_flip, .ram_faults (lookup_faults), .damage (lost2 && !miss2_q),
+    .clk, .rst_n, .ram_flip, .ram_faults (lookup_faults), .freeze, .frozen,
+    .damage (lost2 && !miss2_q),
     .damage_slot (slot2), .untrusted, .look, .look_line, .new_line, .deferred_line, .go_deferred,
     .lk_line, .maybe_written (record_maybe),
     .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored, .end_valid, .end_ready,
@@ -307,7 +311,9 @@ module nf_engine
   logic [FILL_CW-1:0]   fill_count;
   logic                 fill_req_ready, evicting, evict_idle, marked_first;
 
-  assign settled     = evict_idle && marks_idle && !s1_valid_q && !s2_valid_q;
+  assign settled     = evict_idle && !(evicts1 && s1_q.victim.region == settle)
+                       && !(evict_push2 && s2_q.victim.region == settle);
+  assign still       = frozen && !evicts1 && !evict_push2 && marks_idle;
   assign evict_push2 = miss2_q && s2_q.dirty;
   assign evict_room   = (evict_count + EVICT_CW'(evicts_ahead) < EVICT_CW'(EVICT_DEPTH))
                         && (32'(evict_flight) + 32'(evicts_ahead) < MISS_DEPTH);
@@ -402,8 +408,10 @@ module nf_engine
   // Room was asked for what comes, and for nothing else.
   `NF_ASSERT_NEXT(EvictAhead_A, evicts1, evict_push2)
   // A commit finds nothing of the old epoch under way.
-  `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (s1_valid_q || s2_valid_q || !evict_idle
-                   || end_valid || fill_count != '0 || store_valid || gather_valid))
+  `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (evicts0 || evicts1 || evict_push2 || !evict_idle
+                                           || !marks_idle))
+  `NF_ASSERT_NEVER(ApplyUnder_A, (s1_valid_q && apply[32'(s1_q.op.meta.region) % REGIONS])
+                                 || (s2_valid_q && apply[32'(event_region) % REGIONS]))
 
   `NF_WAVE_NAME(act1_name, s1_q.act, action_name)
   `NF_WAVE_NAME(act2_name, s2_q.act, action_name)

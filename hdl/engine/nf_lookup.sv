@@ -52,6 +52,9 @@ module nf_lookup
   input  wire logic [$clog2(SLOTS)-1:0] damage_slot,  // that slot
   input  wire logic [REGIONS-1:0]       untrusted,    // regions whose records are unknown
 
+  input  wire logic                     freeze,  // a commit: look nothing up
+  output logic                          frozen,  // nothing that was looked up is in S0
+
   // SL: the line that is looked at, one of two. S0: may memory hold a record of it?
   output logic                          look,           // look up a line
   output line_id_t                      look_line,      // that line
@@ -123,7 +126,7 @@ module nf_lookup
   // ---- SL: the oldest deferred operation if it is sure to go in the next clock, else a new one --
   logic              lk_valid_q, lk_again_q;  // an operation is in S0; it was deferred once
   engine_op_t        lk_op_q;
-  logic              turn, go, may_look, deferred_valid, deferred_room, pins, behind;
+  logic              turn, go, ends, may_look, deferred_valid, deferred_room, pins, behind;
   logic              op_reads_fp, op_gathers, op_stores_fp, op_fp, op_room, op_settled, empty;
   logic [LOT_W-1:0]  lk_lot, deferred_lot;
   logic [63:0]       deferred_lots;
@@ -140,7 +143,9 @@ module nf_lookup
   assign pins        = lk_valid_q && ((op_fp && lk_victim) || (lk_again_q && !lk_hit));
   assign go_deferred = deferred_valid && victim_ok && fill_room && evict_room && deferred_room
                        && !pins;
-  assign may_look    = go || !lk_valid_q;
+  assign ends        = go || !lk_valid_q;
+  assign may_look    = ends && !freeze;
+  assign frozen      = !lk_valid_q;
   assign look        = may_look && (go_deferred || op_valid);
   assign look_line   = go_deferred ? deferred_line : new_line;
   assign op_ready    = may_look && !go_deferred;
@@ -150,7 +155,7 @@ module nf_lookup
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) lk_valid_q <= 1'b0;
-    else if (may_look) lk_valid_q <= look;
+    else if (ends) lk_valid_q <= look;
   end
 
   always_ff @(posedge clk) begin
@@ -391,7 +396,8 @@ module nf_lookup
              !(do_fill && fill_early) || (|(filling & stores_fp) && !filled_op.poison))
   `NF_ASSERT_NEVER(FillAwaited_A, do_fill && !waited[fill_slot])
   `NF_ASSERT_NEVER(DeferRoom_A, do_defer && (!defer_room || lk_again_q))
-  `NF_ASSERT_NEVER(CommitOverWaiting_A, |invalidate && (lk_valid_q || deferred_valid || |waited))
+  `NF_ASSERT_NEVER(CommitOverWaiting_A, |invalidate && (lk_valid_q
+                   || (deferred_valid && invalidate[32'(deferred_line.region) % REGIONS])))
   `NF_ASSERT_NEVER(Operations_A,
                    32'(parked_count) + 32'(deferred_count) + 32'(lk_valid_q) > OPS)
   // What SL has looked for is still there when S0 takes it.

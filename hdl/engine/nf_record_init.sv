@@ -40,8 +40,8 @@ module nf_record_init
   output logic [REGIONS-1:0]      fresh,          // regions that are not finished
   output logic                    busy,           // some region is not finished
   output logic                    busy_writes,    // writes are under way
-  output logic                    failed,  // pulse, for region `failed_region`
-  output logic [3:0]              failed_region,  // that region
+  output logic                    failed,         // pulse: memory refused a write
+  output logic [3:0]              region,         // region in work
 
   // Lookups: the fill unit and the eviction unit ask about a line, and a line gets a mark.
   input  wire line_id_t           a,        // line of the fill unit
@@ -181,7 +181,7 @@ module nf_record_init
   assign busy          = |fresh;
   assign busy_writes   = active_q && flight_q != '0;
   assign failed        = b_valid && b_err;
-  assign failed_region = region_q;
+  assign region        = region_q;
 
   // Nobody waits for the group whose mark comes in this clock: who asks has set it before.
   logic [PTR_W-1:0] a_group, b_group;

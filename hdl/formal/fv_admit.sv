@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_admit: each message that is taken goes on once, unchanged, and has a place for its answer, of
-// which there are never more than the queues hold; a MemSpecRd alone goes nowhere. Nothing is taken
-// while a commit holds. Assumed: only what was reserved is sent.
+// which there are never more than the queues hold; a MemSpecRd alone goes nowhere. Assumed: only what was reserved is sent.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -15,7 +14,6 @@ module fv_admit
   parameter int DRS_DEPTH = 2
 ) (
   input wire logic     clk,
-  input wire logic     hold,
   input wire logic     req_valid,
   input wire m2s_req_t req,
   input wire logic     rwd_valid,
@@ -67,7 +65,6 @@ module fv_admit
   `NF_ASSERT_NEVER(Changed_A, on_way_q && out_msg != msg_q)
   `NF_ASSERT(Places_A, ndr_reserved == ndr_q && drs_reserved == drs_q &&
                        32'(ndr_q) <= NDR_DEPTH && 32'(drs_q) <= DRS_DEPTH)
-  `NF_ASSERT_NEVER(Hold_A, hold && (took_req || took_rwd))
 
   `NF_COVER(BothFull_C, 32'(ndr_q) == NDR_DEPTH && 32'(drs_q) == DRS_DEPTH && out_valid)
   `NF_COVER(ReadPastWrites_C, 32'(ndr_q) == NDR_DEPTH && rwd_valid && took_req && read)

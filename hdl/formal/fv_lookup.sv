@@ -42,7 +42,8 @@ module fv_lookup
   input wire logic               stored_err,
   input wire logic               end_valid,
   input wire logic               end_slot,
-  input wire logic               end_keep
+  input wire logic               end_keep,
+  input wire logic               freeze    // a commit: nothing is looked up
 );
   localparam int COUNT_W = $clog2(OPS + 1);
 
@@ -53,7 +54,7 @@ module fv_lookup
   logic                     invalidate, closed, store_room, gather_room, fill_room, evict_room;
   logic [2*RAM_FAULT_W-1:0] ram_faults;
   ram_flip_t                ram_flip;
-  logic                     look;
+  logic                     look, frozen;
   logic                     go_deferred;
   line_id_t                 look_line, new_line, deferred_line, lk_line;
   engine_op_t               op, looked_up;
@@ -86,7 +87,7 @@ module fv_lookup
   always_comb begin
     op        = '0;
     op.kind   = kind;
-    op.meta   = make_meta(TAG_W'(marks), '0, 1'b1, 4'd0);
+    op.meta   = make_meta(TAG_W'(marks), '0, 1'b1, 4'd0, 1'b0);
     op.index  = INDEX_W'(index);
     op.poison = poison;
     op.be     = (whole && !reads_fp) ? '1 : '0;  // as nf_decode makes them
@@ -118,7 +119,7 @@ module fv_lookup
 
   assign answered_store = stored_valid;          // never held up
   assign after          = stores_q - COUNT_W'(answered_store);
-  assign stored         = make_fp_stored(make_meta(TAG_W'(tag_q[0]), '0, 1'b1, 4'd0), 6'd0,
+  assign stored         = make_fp_stored(make_meta(TAG_W'(tag_q[0]), '0, 1'b1, 4'd0, 1'b0), 6'd0,
                                          8'(slot_q[0]));
   assign gather_end     = {8'(end_slot), end_keep, LINE_W'(0)};
   assign ends           = end_valid && end_ready;
@@ -240,13 +241,13 @@ module fv_lookup
                                 + COUNT_W'(dut.lk_valid_q) + stores_q - twice)
   `NF_ASSERT_NEVER(Forgotten_A, marked_q && !answered_q && open_q == '0)
 
-  // With room, and with nothing that memory still owes, what waits goes on within some clocks:
+  // With room, no commit, and nothing that memory still owes, what waits goes on within some clocks:
   // heads and victims are chosen a clock ahead, and the end of a store is seen a clock later.
   localparam int SOON = 4;
   logic [2:0] still_q;
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) still_q <= '0;
-    else if (!issue_valid && room == '1 && stores_q == '0 && gathers_q[0] == '0
+    else if (!issue_valid && !freeze && room == '1 && stores_q == '0 && gathers_q[0] == '0
              && gathers_q[1] == '0 && fetching_q == '0
              && (dut.parked_count != '0 || dut.deferred_count != '0 || dut.lk_valid_q))
       still_q <= still_q + 3'd1;

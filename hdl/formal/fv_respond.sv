@@ -49,6 +49,7 @@ module fv_respond
   s2m_ndr_t   ndr;
   s2m_drs_t   drs;
   logic [7:0] ndr_waiting, drs_waiting;
+  logic       ndr_done, ndr_batch, drs_done, drs_batch;
 
   `NF_FORMAL_RESET
 
@@ -57,6 +58,8 @@ module fv_respond
   nf_respond #(
     .REGIONS(1), .NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH), .ECC(0)
   ) dut (.*);
+
+  assign ndr_waiting = 8'(dut.u_ndr.count_q);
 
   // ---- who is told that its answer was taken, lowest bit first ----------------------------------
   logic [3:0] ndrs, ndr_told;
@@ -105,6 +108,11 @@ module fv_respond
                               told_load(level, ndr_from.in_region && fallback))
   `NF_ASSERT_NEVER(DrsLoad_A, drs_told != '0 && dut.drs_in.devload !=
                               told_load(level, drs_from.in_region && fallback))
+  // The control window is left out: a commit does not wait for it.
+  `NF_ASSERT(NdrDone_A, ndr_done == ((ndr_told & 4'b1011) != '0)
+                        && (!ndr_done || ndr_batch == ndr_from.batch))
+  `NF_ASSERT(DrsDone_A, drs_done == ((drs_told & 6'b101111) != '0)
+                        && (!drs_done || drs_batch == drs_from.batch))
   `NF_ASSERT(Offered_A, ndr_valid == (ndr_waiting != '0) && drs_valid == (drs_waiting != '0))
 
   `NF_COVER(AllAsk_C, drss == '1 && ndr_told[1] && ctrl_ndr_valid)

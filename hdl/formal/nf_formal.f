@@ -11,6 +11,7 @@ hdl/formal/fv_counter.sv
 hdl/formal/fv_crc16.sv
 hdl/formal/fv_credit_pool.sv
 hdl/formal/fv_credit_return.sv
+hdl/formal/fv_drain.sv
 hdl/formal/fv_drs_queue.sv
 hdl/formal/fv_fifo.sv
 hdl/formal/fv_fp32_add.sv
@@ -24,6 +25,7 @@ hdl/formal/fv_lookup.sv
 hdl/formal/fv_ndr_queue.sv
 hdl/formal/fv_park.sv
 hdl/formal/fv_plain.sv
+hdl/formal/fv_record_init.sv
 hdl/formal/fv_req_queue.sv
 hdl/formal/fv_respond.sv
 hdl/formal/fv_retry_buffer.sv

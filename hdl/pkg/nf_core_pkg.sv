@@ -18,8 +18,9 @@ package nf_core_pkg;
   localparam int FILL_DEPTH  = 16;  // records that are asked for, and wait for memory
   localparam int EXIT_DEPTH  = 8;   // FP32 stores, and as many reads, that wait for memory
 
-  // Who a response goes to, and the region it belongs to (for DevLoad).
+  // Who a response goes to, the region it belongs to (for DevLoad), and the batch (nf_drain).
   typedef struct packed {
+    logic              batch;
     logic [TAG_W-1:0]  tag;
     logic [LDID_W-1:0] ldid;
     logic              in_region;
@@ -28,9 +29,10 @@ package nf_core_pkg;
 
   function automatic resp_meta_t make_meta(
     input logic [TAG_W-1:0] tag, input logic [LDID_W-1:0] ldid, input logic in_region,
-    input logic [3:0] region
+    input logic [3:0] region, input logic batch
   );
     resp_meta_t meta;
+    meta.batch     = batch;
     meta.tag       = tag;
     meta.ldid      = ldid;
     meta.in_region = in_region;
@@ -193,11 +195,12 @@ package nf_core_pkg;
   } fill_kind_e;
 
   // A commit on its way (see nf_regions).
-  typedef enum logic [1:0] {
-    COMMIT_IDLE  = 2'd0,
-    COMMIT_DRAIN = 2'd1,
-    COMMIT_APPLY = 2'd2,
-    COMMIT_DONE  = 2'd3
+  typedef enum logic [2:0] {
+    COMMIT_IDLE  = 3'd0,
+    COMMIT_DRAIN = 3'd1,
+    COMMIT_STILL = 3'd2,
+    COMMIT_APPLY = 3'd3,
+    COMMIT_DONE  = 3'd4
   } commit_state_e;
 
   // What an operation has done to its line: one strobe (or small count) a clock.

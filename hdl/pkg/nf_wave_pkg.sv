@@ -63,6 +63,7 @@ package nf_wave_pkg;
     case (code)
       `NF_NAME(COMMIT_IDLE)
       `NF_NAME(COMMIT_DRAIN)
+      `NF_NAME(COMMIT_STILL)
       `NF_NAME(COMMIT_APPLY)
       `NF_NAME(COMMIT_DONE)
       default: return NAME_W'("?");

@@ -2,16 +2,18 @@
 // The committed region descriptors, and what a region remembers between two commits.
 //
 // Commit handshake: `commit_valid` is held with stable region and descriptor until `commit_done`
-// pulses for one clock with the code. In between, `hold` stops the admission of transactions; the
-// descriptor is judged and applied only when `core_idle` says that everything admitted has been
-// answered and every write of the region has reached memory (write-backs of others may be under
-// way). So each transaction lies wholly before or wholly after a commit, and the blocks may read
-// `desc` without further care.
+// pulses for one clock with the code. In between, `hold` lets the decoder keep back what the commit
+// concerns. Requests of other regions, and of ordinary memory, go on. Once all that came before has
+// been answered (`gone`), and every write of the region has reached memory (`settled`), lookups
+// stop for a few clocks (`freeze`), so that no further line of the region leaves its slot; when
+// the stages hold no victim (`still`), the descriptor is judged and applied. So each transaction
+// lies wholly before or wholly after a commit, and the blocks may read `desc` without further care.
 //
-// CLOSE is the same handshake with `commit_close`: it waits for `reads_gone` too, and then sets
+// CLOSE is the same handshake with `commit_close`: it waits for `reads_gone`, and then sets
 // `closed` in place of the descriptor. So no read that found the round open is answered after it.
 //
-// Moving the control window is the same handshake with `commit_move` and `commit_place`.
+// Moving the control window is the same handshake with `commit_move` and `commit_place`; it waits
+// for `gone` alone.
 //
 // Trust in device memory: `gen` counts the commits of a region and is written into every record, so
 // records of an older epoch never match. When a commit moves or reshapes the state area, is the
@@ -45,9 +47,18 @@ module nf_regions
   output logic                       commit_done,    // the commit has ended
   output commit_code_e               commit_code,    // its result, valid with `commit_done`
 
-  output logic                       hold,         // stop admission
-  input  wire logic                  core_idle,    // no operation is under way in the core
-  input  wire logic                  reads_gone,   // every answer with data has left the device
+  output logic                       begins,       // pulse: a commit begins
+  output logic                       hold,         // keep back what concerns `commit_region`
+  output logic                       hold_new,     // and what concerns the descriptor asked for
+  output logic [MADDR_W-1:0]         hold_end,     // line after its state area
+  output logic                       closing,      // a round is being closed
+  input  wire logic                  gone,         // all that came before has been answered
+  input  wire logic                  reads_gone,   // and has left the device
+  input  wire logic                  settled,      // no state of the region is on its way to memory
+  output logic                       init_hold,    // the initialiser pauses
+  input  wire logic                  init_writes,  // it has writes of the region under way
+  output logic                       freeze,       // look nothing up
+  input  wire logic                  still,        // no victim is in the stages
   input  wire logic [REGIONS-1:0]    untrusted,    // records unknown after a failed write
   output logic [REGIONS-1:0]         apply,        // pulse: region starts a new round
   output logic [REGIONS-1:0]         init_start,   // pulse with apply: rewrite bookkeeping
@@ -83,7 +94,7 @@ module nf_regions
 
   commit_state_e      state_q;
   commit_code_e       check_code, place_code, code_q;
-  logic               ctrl_clash;
+  logic               ctrl_clash, ready;
   logic [MADDR_W-1:0] check_state_end;
   logic [REGIONS-1:0] done_now;
 
@@ -119,7 +130,17 @@ module nf_regions
     end else begin
       case (state_q)
         COMMIT_IDLE:  if (commit_valid) state_q <= COMMIT_DRAIN;
-        COMMIT_DRAIN: if (core_idle && (reads_gone || !commit_close)) state_q <= COMMIT_APPLY;
+        COMMIT_DRAIN: begin
+          if (hold_new) begin
+            if (ready) state_q <= COMMIT_STILL;
+          end else if (commit_close ? reads_gone : gone) begin
+            state_q <= COMMIT_APPLY;
+          end
+        end
+        COMMIT_STILL: begin
+          if (!ready)     state_q <= COMMIT_DRAIN;  // a line of the region was on its way
+          else if (still) state_q <= COMMIT_APPLY;
+        end
         COMMIT_APPLY: state_q <= COMMIT_DONE;
         default:      state_q <= COMMIT_IDLE;
       endcase
@@ -134,7 +155,14 @@ module nf_regions
     end
   end
 
-  assign hold        = (state_q != COMMIT_IDLE);
+  assign begins      = (state_q == COMMIT_IDLE) && commit_valid;
+  assign hold        = (state_q != COMMIT_IDLE) && !commit_move;
+  assign hold_new    = hold && !commit_close;
+  assign hold_end    = check_state_end;
+  assign closing     = (state_q == COMMIT_DRAIN) && commit_close;
+  assign init_hold   = hold_new && gone && settled;
+  assign ready       = init_hold && !init_writes;
+  assign freeze      = hold_new && (state_q == COMMIT_STILL || state_q == COMMIT_APPLY);
   assign commit_done = (state_q == COMMIT_DONE);
   assign commit_code = code_q;
 

@@ -64,7 +64,8 @@ module nf_worker_lines #(
     end
   end
 
-  `NF_ASSERT_NEVER(CountedInCommit_A, |clear && (add || adds_q))
+  `NF_ASSERT_NEVER(CountedInCommit_A, (add && clear[32'(add_region) % REGIONS])
+                                      || (adds_q && clear[32'(place_q[9:6]) % REGIONS]))
 endmodule
 
 `default_nettype wire
