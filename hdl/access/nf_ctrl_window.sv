@@ -7,9 +7,9 @@
 // one. Words are written in the order of their addresses. A read takes `bus_line` in the clock of
 // `read`: 16 registers at one moment.
 //
-// `ndr_apart` and `drs_apart` count responses that no drain may wait for: a write in progress
-// may be the one that requests the commit, and a request that waits for its turn after it (or after
-// AXI4-Lite) is decoded again when the turn comes.
+// No commit waits for accesses to the window (nf_drain): a write in progress may be the one that
+// requests it, and a request that waits for its turn after it (or after AXI4-Lite) is decoded again
+// when the turn comes.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -42,12 +42,11 @@ module nf_ctrl_window
   logic [CTRL_WORDS-1:0] left_q, first;
   logic [3:0]            word;
   logic [LINE_W-1:0]     data;
-  logic                  take, waits, writing, answered;
+  logic                  take, writing, answered;
 
   assign data     = op_q.data;
   assign op_ready = !busy_q && (bus_free || !op.write);
   assign take     = op_valid && op_ready;
-  assign waits    = op_valid && !op_ready;
   assign writing  = busy_q && op_q.write && !answer_q;
   assign first    = left_q & (~left_q + CTRL_WORDS'(1));  // the lowest that is left
   assign answered = (ndr_valid && ndr_ready) || (drs_valid && drs_ready);

@@ -24,8 +24,8 @@ from verif.scoreboard.ranges import Recent, Span
 # STATUS.INIT_BUSY against the writes of the record initialiser on the memory port.
 #
 # A commit that claims a state area has its bookkeeping lines overwritten (hdl/README.md, Trust),
-# each by one write with a separate AXI ID, or by an eviction that comes first: of its own record,
-# and of those of its group. Until the last of them is answered INIT_BUSY is 1; then the initialiser
+# each by one write with a separate AXI ID, or by an eviction that comes first, which overwrites
+# the records of its group. Until the last of them is answered INIT_BUSY is 1; then the initialiser
 # may take some clocks to pass the groups that evictions have overwritten.
 
 INIT_ID = 3

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import pytest
@@ -334,14 +335,15 @@ def test_a_loss_among_racing_requests() -> None:
 
 def test_busy_until_the_last_line() -> None:
     for config in (BINARY, FP32):
-        model = Initialiser(iter([0] * 100).__next__)
+        cycle = [0]
+        model = Initialiser(partial(cycle.__getitem__, 0))
         assert model.busy() == Span(0, 0)
         model.committed(0, None, config, 8)
         for index in range(config.lines):
             assert model.busy() == Span(1, 1)
             assert model.write(0, index, False) is None
         assert model.busy() == Span(0, 1)
-        cycle = 1_000
+        cycle[0] = 1_000
         assert model.busy() == Span(0, 0)
         assert "without need" in str(model.write(0, 0, False))
 
