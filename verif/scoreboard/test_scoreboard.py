@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -368,6 +369,27 @@ def test_counter_and_region_mismatch() -> None:
     bench.scoreboard.compare_counters({"DUPLICATE": 0, "SLOT_HIT": 1, "SLOT_MISS": 2})
     bench.scoreboard.compare_region(0, {"done": 1})
     assert len(bench.errors) == 3
+
+
+@pytest.mark.parametrize("operations", [1, 2, 7])
+def test_lookups_are_the_operations_of_the_engine(operations: int) -> None:
+    """Check that SLOT_HIT + SLOT_MISS may be neither higher nor lower than the operations.
+
+    Plain accesses are none; an operation in flight may or may not be counted.
+    """
+    bench = Bench(BINARY)
+    for line in range(operations):
+        bench.do(write(BINARY.address(line % 3, line % 4)))
+        bench.do(write(64 * line))
+    for sent in (operations, operations + 1):
+        for hits, misses in product(range(sent + 2), repeat=2):
+            bench.errors.clear()
+            bench.scoreboard.compare_counters({"SLOT_HIT": hits, "SLOT_MISS": misses})
+            right = operations <= hits + misses <= sent
+            assert bool(bench.errors) != right, (hits, misses)
+            assert right or f"SLOT_HIT {hits} + SLOT_MISS {misses} is not" in bench.errors[0]
+            assert right or str(bench.scoreboard.counters["ENGINE"].span()) in bench.errors[0]
+        bench.begin(write(BINARY.address(0, 0)))
 
 
 def load_passes(

@@ -244,6 +244,7 @@ RETRY_RULES: list[tuple[str, Callable[[int, int], list[tuple[Direction, ControlF
     ),
     ("frames alone", lambda _m2s, _: _said(S2M, RetryFrame(), RetryIdle()), "S2M retry"),
     ("NUM_RETRY is not echoed", lambda _, s2m: _replay(s2m, num_retry=2), "S2M retry"),
+    ("Empty, with a flit", lambda _, s2m: _replay(s2m, empty=True), "S2M retry"),
     (
         "another flit is replayed",
         lambda _, s2m: _replay(s2m) + _said(S2M, Llcrd(0, req_crd=9, data_crd=15)),
@@ -256,12 +257,14 @@ def _said(direction: Direction, *flits: ControlFlit) -> list[tuple[Direction, Co
     return [(direction, flit) for flit in flits]
 
 
-def _replay(s2m: int, num_retry: int = 1) -> list[tuple[Direction, ControlFlit]]:
+def _replay(
+    s2m: int, num_retry: int = 1, empty: bool = False
+) -> list[tuple[Direction, ControlFlit]]:
     """Return a RETRY.Req of the host for the last S2M flit, then the device's RETRY.Ack.
 
     RETRY.Frame flits precede both.
     """
-    ack = RetryAck(False, num_retry=num_retry, eseq=s2m - 1, wr_ptr=s2m)
+    ack = RetryAck(empty, num_retry=num_retry, eseq=s2m - 1, wr_ptr=s2m)
     return _said(M2S, *FRAMES, RetryReq(s2m - 1, 1)) + _said(S2M, *FRAMES, ack)
 
 
