@@ -25,6 +25,7 @@ from models.device import DeviceModel
 from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import STATUS_SELECTOR, RegionConfig
+from verif.coverage.device_coverage import NfCoverage
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.finding import Finding
 from verif.scoreboard.scoreboard import Scoreboard
@@ -43,12 +44,23 @@ class Bench:
     Args:
         configs: Descriptors that are committed as regions 0, 1, ... with epoch 1.
         budget: See `Scoreboard`.
+        coverage: Coverage to sample, or None.
+        options: Parameters of the device.
     """
 
-    def __init__(self, *configs: RegionConfig, budget: int = 4000) -> None:
-        params = DeviceParams(mem_lines_log2=MEM)
+    def __init__(
+        self,
+        *configs: RegionConfig,
+        budget: int = 4000,
+        coverage: NfCoverage | None = None,
+        **options: int,
+    ) -> None:
+        params = DeviceParams(mem_lines_log2=MEM, **options)
         self.device = DeviceModel(params)
-        self.scoreboard = Scoreboard(DeviceModel(params), params.regions, budget)
+        model = DeviceModel(params)
+        self.scoreboard = Scoreboard(model, params.regions, budget, observer=coverage)
+        if coverage is not None:
+            coverage.watch(self.scoreboard)
         self.tag = 0
         for region, config in enumerate(configs):
             self.commit(region, config, 1)
