@@ -28,7 +28,7 @@ CASES = {
     "verif": ("verif/scoreboard", "verif/coverage", "verif/mem"),
     "cocotbext": ("cocotbext/cxl/wire", "cocotbext/cxl/link", "cocotbext/cxl/tests"),
 }
-"""Folders of the cases that judge the mutants of a package; those beside the mutant run first."""
+"""Folders of the cases that judge the mutants of a package; its own folder runs first."""
 _NO_CHECKERS = ("test_", "conftest.py", "__init__.py", "setup.py", "/example/", "_bench.py", "stub")
 _REPORTS = ("error", "_error", "report", "_forbidden")
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -251,7 +251,7 @@ def run(chosen: Sequence[SourceMutant], texts: Mapping[str, str], jobs: int, flo
 
 
 def cases(folder: str) -> list[str]:
-    """Return the words for pytest: the cases of the package of a folder, those beside it first."""
+    """Return the words for pytest: the cases of the package of a folder, its own first."""
     found = CASES[folder.partition("/")[0]]
     words = ["-x", "-k", "not verilator", "-m", "not nightly and not fuzz"]
     return [*words, *sorted(found, key=lambda one: one != folder)]

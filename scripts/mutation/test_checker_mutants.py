@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from scripts.mutation import checker_mutants, package_run
 from scripts.mutation.checker_mutants import CASES, reports
@@ -46,3 +49,30 @@ def test_every_rule_has_a_twin(tmp_path: Path) -> None:
     assert len(rules) > 90
     missing = ", ".join(sorted(rules - {one.name for one in ran.iterdir()}))
     assert not missing, f"rules without a negative twin: {missing}"
+
+
+def test_the_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check that survivors are listed with their change, and that the floor decides."""
+    file = "verif/coverage/inside.py"
+    texts = {
+        file: "def inside(low: int, high: int, it: int) -> bool:\n    return low <= it <= high\n"
+    }
+    mutants = checker_mutants.find(texts)
+    assert [one.parts[0].new for one in mutants] == ["(low < it <= high)", "(low <= it < high)"]
+    seen: list[str] = []
+
+    def judge(_place: Path, changed: dict[str, str], cases: list[str], _limit: float) -> Any:
+        seen.append(next(word for word in cases if word.startswith("verif/")))
+        killed = "(low < it" in changed.get(file, "")
+        return SimpleNamespace(returncode=int(killed), timed_out=False), "E   assert inside"
+
+    monkeypatch.setattr(checker_mutants, "RUNS", tmp_path)
+    monkeypatch.setattr(package_run, "pytest", judge)
+    assert checker_mutants.run(mutants, texts, jobs=1, floor=50) == 0
+    assert checker_mutants.run(mutants, texts, jobs=1, floor=51) == 1
+    assert set(seen) == {"verif/scoreboard", "verif/coverage"}, "without a mutant, then with each"
+    out = capsys.readouterr().out
+    assert "+    return (low <= it < high)" in out
+    assert "1 of 2 mutants of the checkers killed, 50.0 %" in out

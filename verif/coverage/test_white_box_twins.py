@@ -83,7 +83,7 @@ def sampled(module: str, runs: list[list[str]], folder: Path) -> list[dict[str, 
     words += [f"-I{ROOT / name}" for name in (*FILES.includes, "verif/coverage")]
     subprocess.run([*words, *packages, str(folder / "bench.sv")], check=True, capture_output=True)
     command = [icarus.program("vvp"), "-n", str(folder / "bench.vvp")]
-    seen = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    seen = subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout.split()
     assert len(seen) == len(runs) * len(boxes)
     out = []
     for number in range(len(runs)):
