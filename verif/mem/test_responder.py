@@ -8,7 +8,7 @@ simulator nor a device is needed.
 from __future__ import annotations
 
 from collections import Counter, deque
-from itertools import count
+from itertools import count, pairwise
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -203,9 +203,7 @@ def test_order_of_answers(reorder: bool, interleave: bool) -> None:
             assert own == sorted(own)
         lines = [one.line for one in beats]
         overtaken += lines != sorted(lines)
-        mixed += any(
-            a.axi_id != b.axi_id and not a.last for a, b in zip(beats, beats[1:], strict=False)
-        )
+        mixed += any(a.axi_id != b.axi_id and not a.last for a, b in pairwise(beats))
     assert bool(overtaken) == reorder
     assert bool(mixed) == (interleave and reorder)
 

@@ -22,7 +22,7 @@ from cocotbext.cxl.wire.control import (
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode, WireFlit
-from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SRwD, RwdOp
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
 
 PID = ProtocolCode.CACHEMEM.word
@@ -196,19 +196,26 @@ def test_broken_response(change: Callable[[int], int], rules: list[str] | None) 
         assert bench.rules() == rules
 
 
+@pytest.mark.parametrize("data", [False, True])
 @pytest.mark.parametrize("way", [M2S, S2M])
-def test_credit_overdraft(way: Direction) -> None:
+def test_credit_overdraft(way: Direction, data: bool) -> None:
+    """Check that each channel of each direction may use no more than its own credits."""
     bench = up()
     (bench.device if way is M2S else bench.host).config.return_delay = (10**6, 10**6)
-    (bench.host if way is M2S else bench.device).credits.data += 1000
-    for tag in range(80):
+    credits = (bench.host if way is M2S else bench.device).credits
+    credits.data, credits.plain = credits.data + 1000 * data, credits.plain + 1000 * (not data)
+    had = bench.tracker.m2s if way is M2S else bench.tracker.s2m
+    room = had.data if data else had.plain
+    for tag in range(room + 20):
         if way is M2S:
-            bench.host.send(M2SRwD(RwdOp.MEM_WR, tag, 0))
+            bench.host.send(M2SRwD(RwdOp.MEM_WR, tag, 0) if data else M2SReq(ReqOp.MEM_RD, tag, 0))
         else:
-            bench.tracker.outstanding[True, tag, 0] += 1
-            bench.device.send(S2MDRS(0, tag))
+            bench.tracker.outstanding[data, tag, 0] += 1
+            bench.device.send(S2MDRS(0, tag) if data else S2MNDR(0, tag))
     bench.steps(300)
-    assert set(bench.rules()) == {f"{way.value} credit"}
+    found = [text for text in bench.tracker.errors if f"{way.value} credit" in text]
+    assert len(found) > 0
+    assert set(bench.rules()) <= {f"{way.value} credit", "S2M end"}
 
 
 def test_response_twice() -> None:
