@@ -133,6 +133,8 @@ class _Finder:
         """Add the mutants of a node and its parts, without texts, types, defaults, assertions."""
         if isinstance(node, ast.JoinedStr | ast.arguments | ast.AnnAssign | ast.Assert | ast.Raise):
             return
+        if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip: an assertion, too
+            return
         if isinstance(node, ast.stmt):
             self._statement(node)
         elif isinstance(node, ast.expr):

@@ -241,6 +241,19 @@ def clocks(*lrsm: int, event: FlitKind | None = None, up: bool = True, error: in
     return step
 
 
+def states(*controls: Any) -> Step:
+    """Return a step with a control flit in each clock of the link block, and a clock after them."""
+
+    def step(bench: Covered) -> None:
+        status = {"lrsm": 0, "rrsm": 0, "error_kind": 0}
+        for one in controls:
+            event = FlitEvent(M2S, 0, 0, 0, FlitKind.CONTROL, control=one)
+            bench.coverage.link_state.clock(status, True, event)
+        bench.coverage.link_state.clock(status, True, None)
+
+    return step
+
+
 def fault(kind: FaultKind, retrying: bool, profile: str = "idle") -> Step:
     return lambda bench: bench.coverage.link_fault.fault(kind, retrying, profile)
 
@@ -477,7 +490,8 @@ TWINS = [
          "commit change: same x G_TERNARY > W x G_TERNARY", "workers: > G_TERNARY x 2"),
     Twin("a commit of a moved area", [commit(BINARY, 2), w(BINARY, 0)],
          [commit(BINARY, 2, state_base=15 << 20), w(BINARY, 0)],
-         "commit change: same x G_BINARY > area moved x G_BINARY"),
+         "commit change: same x G_BINARY > area moved x G_BINARY",
+         "first touch: G_BINARY x older round x write > G_BINARY x new area x write"),
     Twin("a commit of more lines", [commit(FP32, 2)], [commit(FP32, 2, lines_log2=3)],
          "commit change: same x FP32 > lines x FP32", "lines: > FP32 x 3..5"),
     Twin("a refused commit", [commit(BINARY, 2)], [commit(BINARY, 2, workers=0)],
@@ -655,6 +669,10 @@ TWINS = [
     Twin("phy_up falls", [phy(True)], [phy(False)], "link phy down: > nothing owed"),
     Twin("phy_up falls with data owed", [phy(owed=(0, 0))], [phy(owed=(1, 0))],
          "link phy down: nothing owed > data owed to the device"),
+    Twin("RETRY.Req that counts", [states(*[RetryFrame()] * 4, RetryReq(0))],
+         [states(*[RetryFrame()] * 5, RetryReq(0))],
+         "link LRSM: NORMAL x RETRY.Req alone > NORMAL x RETRY.Req",
+         "link RRSM: NORMAL x RETRY.Req alone > NORMAL x RETRY.Req"),
     Twin("a state of the LRSM", [clocks(0, 0)], [clocks(0, 1)],
          "link LRSM step: > NORMAL to LLRREQ", "link LRSM with RRSM: > LLRREQ x NORMAL"),
     Twin("a flit in a state", [clocks(1, 1)], [clocks(1, 1, event=FlitKind.BAD_CRC)],
