@@ -17,11 +17,15 @@ import pytest
 from cocotbext.cxl.wire.messages import S2MDRS, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.modes import Mode
 from models.regions import RegionConfig
+from models.register_map import REG_MAP
 from verif.coverage.device_coverage import NfCoverage
 from verif.scoreboard.memory_port import COUNTED
+from verif.scoreboard.predictor_bench import PredictorBench
+from verif.scoreboard.ranges import SETTLE_CLOCKS
 from verif.scoreboard.test_scoreboard import Bench
 
 MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY, Mode.G_INT4, Mode.G_INT8)
+STATUS = REG_MAP.region_register("STATUS")
 Change = Callable[[S2MDRS, Random], S2MDRS]
 
 
@@ -54,6 +58,7 @@ class Traffic:
             for n, mode in enumerate(MODES)
         ]
         self.bench = Bench(*self.configs, coverage=NfCoverage(), budget=20000)
+        self.bus = PredictorBench(self.bench.scoreboard, self.bench.device.params)
         self.change, self.victim = change, rng.randrange(1, 12)
         self.flying: list[list[Any]] = []
         self.pending: dict[int, list[Any]] = {}
@@ -144,6 +149,7 @@ class Traffic:
         values = {name: n for name, n in bench.device.counters.items() if name not in COUNTED}
         board.compare_counters(values)
         if self.flights == 1:
+            self.registers(values)
             assert {name: board.counter_range(name) for name in values} == {
                 name: (value, value) for name, value in values.items()
             }
@@ -155,6 +161,24 @@ class Traffic:
         if not self.rng.randrange(3):
             bench.device.clear_counters()
             board.clear_counters()
+
+    def registers(self, values: dict[str, int]) -> None:
+        """Check that each read of a register has one right value, with nothing in flight."""
+        board, device = self.bench.scoreboard, self.bench.device
+        board.now += SETTLE_CLOCKS
+        flags = [device.region_status(region) for region in range(len(MODES))]
+        reads = values | {"DONE": sum(one.done << region for region, one in enumerate(flags))}
+        for region, one in enumerate(flags):
+            known = {
+                field.name: int(getattr(one, field.name.lower(), 0)) for field in STATUS.fields
+            }
+            reads[f"REGION[{region}].STATUS"] = STATUS.pack(**known)
+            reads[f"REGION[{region}].COMPLETE_LINES"] = one.complete_lines
+            reads[f"REGION[{region}].EPOCH"] = one.epoch
+        assert board.errors == []
+        for name, value in reads.items():
+            self.bus.exact(name, value, value ^ 1)
+            board.errors.clear()  # it keeps a few only
 
 
 @pytest.mark.parametrize("flights", [1, 5])

@@ -273,6 +273,18 @@ def test_missing_and_repeated_answers() -> None:
     assert "without request" in bench.errors[0]
 
 
+def test_the_summary_counts_what_was_checked() -> None:
+    bench = Bench(BINARY)
+    bench.do(write(BINARY.address(0, 0)))
+    racing = [bench.begin(read(0x40)) for _ in range(2)]
+    for msg in racing:
+        bench.answer(msg)
+    bench.do(read(1 << 50))
+    assert bench.scoreboard.summary() == (
+        "4 requests, 4 responses, 4 judged (2 in races), 0 unjudged, 1 engine ops"
+    )
+
+
 def test_zero_transactions_is_a_failure() -> None:
     bench = Bench()
     bench.scoreboard.finish()
