@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf mutate`: breaks a copy of the RTL, and of the package `neuron_fabric`, in every listed way.
+"""`nf mutate`: breaks a copy of the RTL, of the package `neuron_fabric` or of the checkers.
 
-Each mutant must fail by the checker, or by the pytest cases, that its entry names.
+Each listed mutant must fail by the checker, or by the pytest cases, that its entry names.
 
 examples:
   nf mutate --list                           the breakages and why each matters
@@ -13,6 +13,7 @@ examples:
   nf mutate --list --id '*.reset.*'          those of an operator
   nf mutate --id nf_fill.logical.a3217b45 --effort 1000    one again, against all tests
   nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
+  nf mutate --part checkers --sample 60 --seed 7        made from the checkers: their tests judge
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from scripts.common.arguments import add_jobs, given, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import RunRecord, RunSpec
-from scripts.mutation import package_run
+from scripts.mutation import checker_mutants, package_run
 from scripts.plan import listed_mutants, package_mutants, testplan
 from scripts.plan.listed_mutants import Mutant
 from scripts.plan.package_mutants import PackageMutant
@@ -43,7 +44,8 @@ from scripts.run import simulate
 from scripts.run.schedule import RunProgress
 
 RUNS = BUILD / "mutants"
-PARTS = ("rtl", "package")
+PARTS = ("rtl", "package", "checkers")
+FLOOR = 95.0
 _T = TypeVar("_T", Mutant, PackageMutant)
 
 
@@ -52,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="mutant names"),
         lambda: (mutant.id for mutant in _listed()),
     )
-    parser.add_argument("--part", choices=PARTS, help="those of the RTL, or of the package, alone")
+    parser.add_argument("--part", choices=PARTS, help="those of this part alone")
     parser.add_argument("--sim", choices=registry.names(), help="instead of the listed one")
     add_jobs(parser)
     parser.add_argument("--seed", type=positive, help="run them in an order drawn by this seed")
@@ -67,6 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.part == "checkers":
+        return _of_checkers(args)
     if mutate_source.wanted(args):
         if args.globs != ["*"] or args.sim or args.part:
             what = "--sim" if args.sim else "--part" if args.part else " ".join(args.globs)
@@ -101,6 +105,21 @@ def run(args: argparse.Namespace) -> int:
     if package:
         codes.append(package_run.run(package, args.jobs, args.within))
     return max(codes)
+
+
+def _of_checkers(args: argparse.Namespace) -> int:
+    """List the mutants made from the sources of the checkers, or run their cases on them."""
+    used = given(args, add_arguments) - {"part", "sample", "all", "id", "seed", "floor", "list"}
+    used -= {"jobs"}
+    if used or not mutate_source.wanted(args):
+        why = f"--{min(used).replace('_', '-')} is no option" if used else "how many is missing"
+        raise NfError(f"--part checkers: {why}; add --sample N, --id GLOB or --all.")
+    texts = checker_mutants.sources()
+    chosen = mutate_source.chosen(checker_mutants.find(texts), args)
+    if args.list:
+        return mutate_source.show(chosen, texts)
+    floor = FLOOR if args.floor is None else args.floor
+    return checker_mutants.run(chosen, texts, args.jobs, floor)
 
 
 def _listed() -> list[Mutant | PackageMutant]:

@@ -8,7 +8,7 @@ import fnmatch
 import math
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -109,26 +109,27 @@ def run(args: argparse.Namespace) -> int:
     """
     files = read_filelist(ROOT, FILELIST)
     everything, sources = find_mutants.find(ROOT, TOP, files, find_mutants.shapes())
-    chosen = _chosen(everything, args)
+    selected = chosen(everything, args)
     if args.list:
-        for mutant in chosen:
-            say(f"{mutant.id:40} {mutant.file}:{mutant.line}")
-            say(*(f"    {line}" for line in _changed(mutant.diff(sources[mutant.file]))))
-        say(f"{len(chosen)} mutants of {len(everything)}")
-        return 0
+        return show(selected, sources)
     with ExitStack() as stack:
         farm = None
         if args.cluster is not None:
             farm = stack.enter_context(cluster.connect(args.cluster, args.jobs))
-        return _run(chosen, sources, files, args, farm)
+        return _run(selected, sources, files, args, farm)
 
 
-def _changed(diff: str) -> list[str]:
-    """Return the removed and added lines of a difference, without its context."""
-    return [line for line in diff.splitlines() if line[:1] in "+-"]
+def show(mutants: Sequence[SourceMutant], sources: Mapping[str, str]) -> int:
+    """Print each mutant with its changed lines; return 0."""
+    for mutant in mutants:
+        say(f"{mutant.id:40} {mutant.file}:{mutant.line}")
+        lines = mutant.diff(sources[mutant.file]).splitlines()
+        say(*(f"    {line}" for line in lines if line[:1] in "+-"))
+    say(f"{len(mutants)} mutants")
+    return 0
 
 
-def _chosen(everything: Sequence[SourceMutant], args: argparse.Namespace) -> list[SourceMutant]:
+def chosen(everything: Sequence[SourceMutant], args: argparse.Namespace) -> list[SourceMutant]:
     """Return the mutants that match `--id`, and with `--sample` a random sample of these.
 
     Raises:

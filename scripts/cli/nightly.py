@@ -73,6 +73,9 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "mutate source": steps.nf(
             *("mutate", "--sample", "1000", "--seed", seed, "--floor", "97"), *at_once
         ),
+        "mutate checkers": steps.nf(
+            *("mutate", "--part", "checkers", "--sample", "300", "--seed", seed), *at_once
+        ),
         **{f"versions {version}": [*other, version, *at_once] for version in VERSIONS},
         "docs": ["make", "docs"],
         "figures": steps.nf("measure", "figures", "all"),

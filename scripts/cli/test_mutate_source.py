@@ -146,3 +146,20 @@ def test_a_sample_has_no_slow_build(capsys: pytest.CaptureFixture[str]) -> None:
     assert slow
     assert shown
     assert not shown & slow
+
+
+def test_mutants_of_the_checkers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that a sample is drawn by the seed, and that a finding left out is one of the kinds."""
+    listed = []
+    for seed in ("1", "1", "2"):
+        assert (
+            main(["mutate", "--part", "checkers", "--sample", "9", "--seed", seed, "--list"]) == 0
+        )
+        listed.append(capsys.readouterr().out)
+    assert listed[0] == listed[1] != listed[2]
+    assert main(["mutate", "--part", "checkers", "--id", "axi4_rules.report.*", "--list"]) == 0
+    out = capsys.readouterr().out
+    assert 'self._error(cycle, f"{what} holds X or Z")' in out
+    for words in ([], ["--all", "--sim", "icarus"], ["nf_*", "--all"]):
+        assert main(["mutate", "--part", "checkers", *words]) == 2
+        assert "--part checkers" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,6 @@ from neuron_fabric.printable import one_line
 from scripts.common import folder_locks, paths, process
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
-from scripts.common.records import Edit
 from scripts.common.terminal import Bars
 from scripts.plan import package_mutants
 from scripts.plan.package_mutants import PackageMutant
@@ -29,7 +28,7 @@ from scripts.plan.package_mutants import PackageMutant
 RUNS = BUILD / "mutants-package"
 TIMEOUT_S = 600.0  # see `scripts/common/cpu_time.py`
 BASE_TIMEOUT_S = 3600.0
-_COPIED = ("neuron_fabric", "conftest.py", "pyproject.toml")
+_COPIED = ("conftest.py", "pyproject.toml")
 _NOT_THERE = (".git", ".venv", "build", BUILD.name)
 _PYTEST = (sys.executable, "-B", "-m", "pytest", "-n0", "-m", "", "--tb=short", "-rf")
 _ERRORS = re.compile(r"\b\d+ (errors?|skipped)\b")
@@ -108,7 +107,7 @@ def run(chosen: Sequence[PackageMutant], jobs: int, within: float | None = None)
 def _check_base(chosen: Sequence[PackageMutant], folder: Path) -> None:
     """Raise NfError unless every case passes without a mutant."""
     tests = list(dict.fromkeys(test for mutant in chosen for test in mutant.tests))
-    done, text = _pytest(folder / "base", (), tests, BASE_TIMEOUT_S)
+    done, text = pytest(folder / "base", {}, tests, BASE_TIMEOUT_S)
     if done.returncode or " skipped" in text:
         raise NfError(
             f"cases that are to catch mutants do not pass without one ({_last(text)}); "
@@ -118,17 +117,17 @@ def _check_base(chosen: Sequence[PackageMutant], folder: Path) -> None:
 
 def _judge(place: Path, mutant: PackageMutant) -> list[Judged]:
     """Run the pytest cases of a mutant in one process in the folder `place`; return each result."""
-    done, text = _pytest(place, mutant.edits, mutant.tests, TIMEOUT_S)
+    texts = package_mutants.edited(mutant.edits)
+    done, text = pytest(place, texts, mutant.tests, TIMEOUT_S)
     said = [line.removeprefix("FAILED ") for line in text.splitlines() if line[:7] == "FAILED "]
     valid = done.returncode == 1 and not done.timed_out and not _ERRORS.search(_last(text))
-    why = _WHY.search(text)
     out = []
     for test in mutant.tests:
         caught = valid and any(re.match(re.escape(test) + r"(\[| |$)", line) for line in said)
         if done.timed_out:
             how = f"ended by its time limit: it {done.why}"
         elif caught:
-            how = one_line(why[1], 90) if why else "failed"
+            how = first_failure(text)
         elif valid or not done.returncode:
             how = "passed"
         else:
@@ -137,21 +136,27 @@ def _judge(place: Path, mutant: PackageMutant) -> list[Judged]:
     return out
 
 
+def first_failure(text: str) -> str:
+    """Return the first assertion that failed in an output of pytest, or its last line."""
+    why = _WHY.search(text)
+    return one_line(why[1], 90) if why else _last(text)
+
+
 def _last(text: str) -> str:
     return one_line(([line for line in text.splitlines() if line.strip()] or ["no output"])[-1])
 
 
-def _pytest(
-    place: Path, edits: Sequence[Edit], tests: Sequence[str], timeout_s: float
+def pytest(
+    place: Path, texts: Mapping[str, str], tests: Sequence[str], timeout_s: float
 ) -> tuple[process.Finished, str]:
-    """Run pytest cases in a copy of the sources with edits; unchanged files are links.
+    """Run pytest cases in a copy of the sources with changes; folders without one are links.
 
     The copy is removed afterwards.
 
     Args:
         place: Folder of the copy; the log has its name with ".log".
-        edits: Edits of the mutant.
-        tests: pytest ids.
+        texts: New text of each changed file, by its path from the root.
+        tests: pytest ids, and options.
         timeout_s: Limit in seconds of processor time.
 
     Returns:
@@ -160,16 +165,17 @@ def _pytest(
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     log = place.with_suffix(".log")
+    changed = {name.partition("/")[0] for name in texts}
     try:
         for entry in ROOT.iterdir():
-            if entry.name in _COPIED and entry.is_dir():
+            if entry.name in changed:
                 ignored = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(entry, place / entry.name, ignore=ignored)
             elif entry.name in _COPIED:
                 shutil.copyfile(entry, place / entry.name)
             elif entry.name not in _NOT_THERE:
                 (place / entry.name).symlink_to(entry)
-        for name, text in package_mutants.edited(edits).items():
+        for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
         words = [*_PYTEST, "--hypothesis-seed=1", *tests]
         done = process.run_logged(words, log, cwd=place, timeout_s=timeout_s)

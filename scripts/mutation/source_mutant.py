@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutant of the RTL: a small change of the source text, with an id that survives other edits."""
+"""Mutant: a small change of a source, RTL or Python, with an id that survives other edits."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Part:
 
 @dataclass(frozen=True)
 class SourceMutant:
-    """One change of one RTL source file, generated from the syntax tree.
+    """One change of one source file, generated from the syntax tree.
 
     Attributes:
         id: Unique name "FILE.OPERATOR.HASH", with the name of the file without its suffix.
         file: Source file.
         module: Module or package.
-        operator: Kind of the change, a key of `OPERATORS`.
+        operator: Kind of the change, for RTL a key of `OPERATORS`.
         line: First line, from 1.
         parts: The replacements.
         feeds: The module of an instance whose input is changed, "" elsewhere.
@@ -83,17 +83,20 @@ def _lines(source: str) -> list[str]:
     return source.encode("latin-1").decode("utf-8", errors="replace").splitlines()
 
 
-def numbered(found: Iterable[SourceMutant], sources: dict[str, str]) -> list[SourceMutant]:
+def numbered(
+    found: Iterable[SourceMutant], sources: dict[str, str], end: str = ";"
+) -> list[SourceMutant]:
     """Return the mutants sorted by place, with ids: file, operator, hash of statement and change.
 
     Equal ids get a number in the order of the file. An edit elsewhere in the file changes no id.
+    A statement ends with `end`.
     """
     seen: Counter[str] = Counter()
     out = []
     for mutant in sorted(found, key=lambda m: (m.file, m.parts)):
         source = sources[mutant.file]
         said = "\0".join(
-            f"{around(source, p)}\0{source[p.start : p.end]}\0{p.new}" for p in mutant.parts
+            f"{around(source, p, end)}\0{source[p.start : p.end]}\0{p.new}" for p in mutant.parts
         )
         stem = mutant.file.rpartition("/")[2].partition(".")[0]
         digest = hashlib.sha256(f"{mutant.file}\0{mutant.module}\0{said}".encode()).hexdigest()[:8]
@@ -103,13 +106,13 @@ def numbered(found: Iterable[SourceMutant], sources: dict[str, str]) -> list[Sou
     return out
 
 
-def around(source: str, part: Part) -> str:
+def around(source: str, part: Part, stop: str = ";") -> str:
     """Return the statement around a part without the part itself, roughly, as text for a hash.
 
-    It reaches from the previous to the next semicolon, without white space.
+    It reaches from the previous to the next `stop`, without white space.
     """
-    first = source.rfind(";", 0, part.start) + 1
-    last = source.find(";", part.end)
+    first = source.rfind(stop, 0, part.start) + 1
+    last = source.find(stop, part.end)
     before, after = source[first : part.start], source[part.end : last]
     return f"{''.join(before.split())}|{''.join(after.split())}"
 

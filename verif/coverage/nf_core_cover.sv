@@ -113,16 +113,16 @@ module nf_core_cover
   // ---- the record initialiser -------------------------------------------------------------------
   logic [9:0]      init_on;
   logic [9:0][3:0] init_at;
-  logic            wraps, hold_q, several_q;
+  logic            hold_q, several_q;
+  logic [REGIONS-1:0] wraps;
   always_ff @(posedge clk) begin
     hold_q    <= rst_n && init_hold && init_active;
     several_q <= rst_n && init_several;
   end
-  always_comb begin
-    wraps = 1'b0;
-    for (int r = 0; r < REGIONS; r++) wraps = wraps || (apply[r] && &gen[r][GEN_W-1:0]);
+  for (genvar r = 0; r < REGIONS; r++) begin : g_wraps
+    assign wraps[r] = apply[r] && &gen[r][GEN_W-1:0];
   end
-  assign init_on = {evict_first, init_skips, wraps, init_active && init_hold && !hold_q,
+  assign init_on = {evict_first, init_skips, |wraps, init_active && init_hold && !hold_q,
                     init_several && !several_q, init_restart && init_cancel,
                     init_restart && init_start,
                     evict_asks && evict_waits, fill_asks && fill_waits, init_start};

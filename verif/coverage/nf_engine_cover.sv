@@ -188,11 +188,12 @@ module nf_engine_cover
   logic [6:0]            carry_on;
   logic [6:0][4:0]       carry_at;
   logic [8:1][LINE_W-1:0] carry2;  // carry2[p]: into plane p
-  logic [LINE_W-1:0]      gate2, sign2, adds_one2;
-  assign gate2     = (s2.op.data >> 1) & {LINE_W/2{2'b01}};  // both brought to bit 2e
-  assign sign2     = s2.op.data & {LINE_W/2{2'b01}};
+  logic [LINE_W-1:0]      data2, gate2, sign2, adds_one2;
+  assign data2     = s2.op.data;
+  assign gate2     = (data2 >> 1) & {LINE_W/2{2'b01}};  // both brought to bit 2e
+  assign sign2     = data2 & {LINE_W/2{2'b01}};
   assign adds_one2 = d2.mode == MODE_G_TERNARY ? (gate2 & ~sign2) | ((gate2 & sign2) << 1)
-                   : is_int(d2.mode)           ? s2.op.data : ~s2.op.data;
+                   : is_int(d2.mode)           ? data2 : ~data2;
   always_comb begin
     carry2   = '0;
     carry_on = '0;

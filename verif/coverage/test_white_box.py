@@ -13,6 +13,7 @@ import pytest
 
 from models.register_map import REG_MAP
 from verif.coverage.cover_model import CoverModel
+from verif.coverage.device_coverage import NfCoverage
 from verif.coverage.white_box import PlannedPoint, WhiteBox, WhiteBoxPoints
 
 HERE = Path(__file__).parent
@@ -62,6 +63,21 @@ def test_every_counter_is_read_and_has_its_width(module: str) -> None:
     assert widths == {
         box.plan.array: sum((len(codes) - 1).bit_length() for codes in box.codes) for box in boxes
     }
+
+
+def test_the_end_of_a_run_reads_the_counters() -> None:
+    boxes = [box for box in WhiteBoxPoints(CoverModel()).boxes if box.plan.module == "u_ram_cover"]
+    ram = SimpleNamespace()
+    for box in boxes:
+        size = 1 << sum((len(codes) - 1).bit_length() for codes in box.codes)
+        setattr(ram, f"{box.plan.array}_hits", [_element(3)] * size)
+        setattr(ram, f"{box.plan.array}_seen", _element(2))
+    for top, times in ((SimpleNamespace(u_ram_cover=ram), 3), (None, 0)):
+        model = NfCoverage().finished(top)
+        hits = {name: sum(one.bins.values()) for name, one in model.points.items()}
+        assert {name: n for name, n in hits.items() if n} == {
+            box.plan.name: times for box in boxes if times
+        }
 
 
 def test_axes_of_registers_are_those_of_the_register_map() -> None:

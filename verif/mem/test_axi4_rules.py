@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 
+from verif.axi import AXI4
 from verif.mem.axi4_rules import AxiRules
+from verif.mem.memory_agent import MemMonitor
 from verif.mem.memory_config import FULL_STROBE, Background
 from verif.mem.store import MemStore
 
@@ -62,10 +67,30 @@ def test_unstable_payload_and_dropped_valid() -> None:
     assert "fell" in rules.errors[1]
 
 
-def test_wlast_in_the_wrong_place() -> None:
+def test_last_in_the_wrong_place() -> None:
     rules = _rules()
     _good_write(rules, last=0)
-    assert "WLAST" in rules.errors[0]
+    assert "WLAST=0 at beat 1 of 1" in rules.errors[0]
+    for beats, lasts, text in (
+        (1, [1], ""),
+        (2, [0, 1], ""),
+        (2, [1, 1], "RLAST=1 at beat 1 of 2"),
+        (2, [0, 0], "RLAST=0 at beat 2 of 2"),
+    ):
+        rules = _rules()
+        rules.ar(1, True, True, (1, 0, beats - 1, 6, 1))
+        for last in lasts:
+            rules.r(2, True, True, (1, 0, 0, last, 0))
+        assert text in " ".join(rules.errors)
+        assert bool(rules.errors) == bool(text)
+
+
+def test_strobes_of_64_bits() -> None:
+    for strobe, wrong in ((0, False), (FULL_STROBE, False), (FULL_STROBE + 1, True)):
+        rules = _rules()
+        rules.w(1, True, True, (0, strobe, 1, 0))
+        assert bool(rules.errors) == wrong
+        assert not wrong or "is wider than 64 bits" in rules.errors[0]
 
 
 def test_responses_without_request() -> None:
@@ -82,6 +107,14 @@ def test_unfinished_and_stuck() -> None:
     rules.finish(201)
     assert "stuck" in rules.errors[0]
     assert "unfinished" in rules.errors[1]
+    for cycle, texts in ((101, 0), (102, 2)):  # after more than 100 cycles
+        rules = _rules()
+        rules.aw(1, True, True, (2, 64 * 5, 0, 6, 1))
+        rules.ar(1, True, True, (2, 64 * 6, 0, 6, 1))
+        rules.stuck(cycle)
+        assert len(rules.errors) == texts
+    assert "read of line 0x6 stuck" in rules.errors[0]
+    assert "write of line 0x5 has no data" in rules.errors[1]
 
 
 def test_store_background_and_partial_write() -> None:
@@ -96,3 +129,36 @@ def test_store_background_and_partial_write() -> None:
         assert store.read(3)[1], "a clean partial write does not clear the poison"
         store.write(3, 9)
         assert store.read(3) == (9, False)
+
+
+NUMBERS = count()
+CHANNELS = {
+    "AW": "awid awaddr awlen awsize awburst awready",
+    "W": "wdata wstrb wlast wuser wready",
+    "AR": "arid araddr arlen arsize arburst arready",
+    "B": "bid bresp bready",
+    "R": "rid rdata rresp rlast ruser rready",
+}
+
+
+def _unknown(**levels: str) -> str:
+    """Return the findings about unknown levels in a cycle of the port; other levels are 0."""
+    monitor = MemMonitor(f"monitor_{next(NUMBERS)}", None)
+    monitor.build_phase()
+    pins = {name: SimpleNamespace(value=levels.get(name, "0")) for name in AXI4.split()}
+    monitor.pins, monitor.rules = SimpleNamespace(**pins), _rules()
+    monitor.start_of_simulation_phase()
+    monitor._step()
+    return " ".join(error for error in monitor.rules.errors if "X or Z" in error)
+
+
+@pytest.mark.parametrize("unknown", "XZ")
+@pytest.mark.parametrize(
+    ("channel", "name"), [(one, name) for one, names in CHANNELS.items() for name in names.split()]
+)
+def test_an_unknown_level_of_a_valid_transfer(channel: str, name: str, unknown: str) -> None:
+    valid, ready = f"{channel.lower()}valid", f"{channel.lower()}ready"
+    told = "BREADY/RREADY" if channel in "BR" else channel
+    assert told in _unknown(**{valid: "1", ready: "1", name: unknown})
+    assert _unknown(**{name: unknown}) == "", "without VALID the level does not count"
+    assert told in _unknown(**{valid: unknown})

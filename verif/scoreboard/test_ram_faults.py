@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cocotbext.cxl.wire.messages import M2SReq, ReqOp
+from models.device import DeviceModel
 from models.parameters import DeviceParams
 from models.register_map import REG_MAP
-from verif.scoreboard.ram_faults import RamFaults
+from verif.scoreboard.lenient import LenientScoreboard
+from verif.scoreboard.ram_faults import NONE, PARITY, SECDED, RamFaults
 from verif.scoreboard.ranges import Span
+from verif.scoreboard.scoreboard import REGISTERS
 
 RAMS = REG_MAP.enums["Ram"]
 PLACES = st.lists(st.tuples(st.sampled_from(sorted(set(RAMS.values()) - {RAMS["RETRY"]})),
@@ -56,3 +63,25 @@ def test_a_reset_forgets() -> None:
 def test_a_device_has_one_of_three_codes() -> None:
     with pytest.raises(ValueError, match=r"ecc is 0\.\.2"):
         DeviceParams(ecc=3)
+
+
+@pytest.mark.parametrize("ecc", [NONE, PARITY, SECDED])
+def test_what_a_flipped_bit_excuses(ecc: int) -> None:
+    """Check that an answer that is not marked as untrusted is a finding on a protected device."""
+    device, model = (DeviceModel(DeviceParams(ecc=ecc)) for _ in range(2))
+    board = LenientScoreboard(model, 8)
+    changes: list[dict[str, Any]] = [{}, {"poison": True}, {"data": b"\x01" * 64}]
+    for number, changed in enumerate(changes):
+        msg = M2SReq(ReqOp.MEM_RD, number, 64)
+        board.request(msg)
+        answer = device.step(msg)
+        assert answer is not None
+        board.response(dataclasses.replace(answer, **changed))  # type: ignore[arg-type]
+        trusted = "data" in changed
+        assert [board.wrong, len(board.errors)] == [
+            trusted * (ecc == NONE),
+            trusted * (ecc != NONE),
+        ]
+        assert board.take_losses() == ("poison" in changed)
+    board.error("COUNTER", checker=REGISTERS)
+    assert (board.wrong, len(board.errors)) == ((1, 0) if ecc == NONE else (0, 1))

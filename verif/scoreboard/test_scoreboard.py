@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from models.device import DeviceModel
 from models.modes import Mode
 from models.parameters import DeviceParams
 from models.regions import STATUS_SELECTOR, RegionConfig
+from verif.coverage.device_coverage import NfCoverage
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.finding import Finding
 from verif.scoreboard.scoreboard import Scoreboard
@@ -42,12 +44,23 @@ class Bench:
     Args:
         configs: Descriptors that are committed as regions 0, 1, ... with epoch 1.
         budget: See `Scoreboard`.
+        coverage: Coverage to sample, or None.
+        options: Parameters of the device.
     """
 
-    def __init__(self, *configs: RegionConfig, budget: int = 4000) -> None:
-        params = DeviceParams(mem_lines_log2=MEM)
+    def __init__(
+        self,
+        *configs: RegionConfig,
+        budget: int = 4000,
+        coverage: NfCoverage | None = None,
+        **options: int,
+    ) -> None:
+        params = DeviceParams(mem_lines_log2=MEM, **options)
         self.device = DeviceModel(params)
-        self.scoreboard = Scoreboard(DeviceModel(params), params.regions, budget)
+        model = DeviceModel(params)
+        self.scoreboard = Scoreboard(model, params.regions, budget, observer=coverage)
+        if coverage is not None:
+            coverage.watch(self.scoreboard)
         self.tag = 0
         for region, config in enumerate(configs):
             self.commit(region, config, 1)
@@ -260,6 +273,18 @@ def test_missing_and_repeated_answers() -> None:
     assert "without request" in bench.errors[0]
 
 
+def test_the_summary_counts_what_was_checked() -> None:
+    bench = Bench(BINARY)
+    bench.do(write(BINARY.address(0, 0)))
+    racing = [bench.begin(read(0x40)) for _ in range(2)]
+    for msg in racing:
+        bench.answer(msg)
+    bench.do(read(1 << 50))
+    assert bench.scoreboard.summary() == (
+        "4 requests, 4 responses, 4 judged (2 in races), 0 unjudged, 1 engine ops"
+    )
+
+
 def test_zero_transactions_is_a_failure() -> None:
     bench = Bench()
     bench.scoreboard.finish()
@@ -368,6 +393,27 @@ def test_counter_and_region_mismatch() -> None:
     bench.scoreboard.compare_counters({"DUPLICATE": 0, "SLOT_HIT": 1, "SLOT_MISS": 2})
     bench.scoreboard.compare_region(0, {"done": 1})
     assert len(bench.errors) == 3
+
+
+@pytest.mark.parametrize("operations", [1, 2, 7])
+def test_lookups_are_the_operations_of_the_engine(operations: int) -> None:
+    """Check that SLOT_HIT + SLOT_MISS may be neither higher nor lower than the operations.
+
+    Plain accesses are none; an operation in flight may or may not be counted.
+    """
+    bench = Bench(BINARY)
+    for line in range(operations):
+        bench.do(write(BINARY.address(line % 3, line % 4)))
+        bench.do(write(64 * line))
+    for sent in (operations, operations + 1):
+        for hits, misses in product(range(sent + 2), repeat=2):
+            bench.errors.clear()
+            bench.scoreboard.compare_counters({"SLOT_HIT": hits, "SLOT_MISS": misses})
+            right = operations <= hits + misses <= sent
+            assert bool(bench.errors) != right, (hits, misses)
+            assert right or f"SLOT_HIT {hits} + SLOT_MISS {misses} is not" in bench.errors[0]
+            assert right or str(bench.scoreboard.counters["ENGINE"].span()) in bench.errors[0]
+        bench.begin(write(BINARY.address(0, 0)))
 
 
 def load_passes(

@@ -22,7 +22,7 @@ from cocotbext.cxl.wire.control import (
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode, WireFlit
-from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SRwD, RwdOp
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
 
 PID = ProtocolCode.CACHEMEM.word
@@ -196,19 +196,26 @@ def test_broken_response(change: Callable[[int], int], rules: list[str] | None) 
         assert bench.rules() == rules
 
 
+@pytest.mark.parametrize("data", [False, True])
 @pytest.mark.parametrize("way", [M2S, S2M])
-def test_credit_overdraft(way: Direction) -> None:
+def test_credit_overdraft(way: Direction, data: bool) -> None:
+    """Check that each channel of each direction may use no more than its own credits."""
     bench = up()
     (bench.device if way is M2S else bench.host).config.return_delay = (10**6, 10**6)
-    (bench.host if way is M2S else bench.device).credits.data += 1000
-    for tag in range(80):
+    credits = (bench.host if way is M2S else bench.device).credits
+    credits.data, credits.plain = credits.data + 1000 * data, credits.plain + 1000 * (not data)
+    had = bench.tracker.m2s if way is M2S else bench.tracker.s2m
+    room = had.data if data else had.plain
+    for tag in range(room + 20):
         if way is M2S:
-            bench.host.send(M2SRwD(RwdOp.MEM_WR, tag, 0))
+            bench.host.send(M2SRwD(RwdOp.MEM_WR, tag, 0) if data else M2SReq(ReqOp.MEM_RD, tag, 0))
         else:
-            bench.tracker.outstanding[True, tag, 0] += 1
-            bench.device.send(S2MDRS(0, tag))
+            bench.tracker.outstanding[data, tag, 0] += 1
+            bench.device.send(S2MDRS(0, tag) if data else S2MNDR(0, tag))
     bench.steps(300)
-    assert set(bench.rules()) == {f"{way.value} credit"}
+    found = [text for text in bench.tracker.errors if f"{way.value} credit" in text]
+    assert len(found) > 0
+    assert set(bench.rules()) <= {f"{way.value} credit", "S2M end"}
 
 
 def test_response_twice() -> None:
@@ -244,6 +251,7 @@ RETRY_RULES: list[tuple[str, Callable[[int, int], list[tuple[Direction, ControlF
     ),
     ("frames alone", lambda _m2s, _: _said(S2M, RetryFrame(), RetryIdle()), "S2M retry"),
     ("NUM_RETRY is not echoed", lambda _, s2m: _replay(s2m, num_retry=2), "S2M retry"),
+    ("Empty, with a flit", lambda _, s2m: _replay(s2m, empty=True), "S2M retry"),
     (
         "another flit is replayed",
         lambda _, s2m: _replay(s2m) + _said(S2M, Llcrd(0, req_crd=9, data_crd=15)),
@@ -256,12 +264,14 @@ def _said(direction: Direction, *flits: ControlFlit) -> list[tuple[Direction, Co
     return [(direction, flit) for flit in flits]
 
 
-def _replay(s2m: int, num_retry: int = 1) -> list[tuple[Direction, ControlFlit]]:
+def _replay(
+    s2m: int, num_retry: int = 1, empty: bool = False
+) -> list[tuple[Direction, ControlFlit]]:
     """Return a RETRY.Req of the host for the last S2M flit, then the device's RETRY.Ack.
 
     RETRY.Frame flits precede both.
     """
-    ack = RetryAck(False, num_retry=num_retry, eseq=s2m - 1, wr_ptr=s2m)
+    ack = RetryAck(empty, num_retry=num_retry, eseq=s2m - 1, wr_ptr=s2m)
     return _said(M2S, *FRAMES, RetryReq(s2m - 1, 1)) + _said(S2M, *FRAMES, ack)
 
 

@@ -25,6 +25,7 @@ from cocotbext.cxl.link.conftest import LinkBench
 from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import DeviceLink, HostLink
+from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.crc import crc_ok, seal
@@ -159,6 +160,46 @@ def test_protocol_ids() -> None:
         assert half.corrected
         assert half.code is ProtocolCode.CACHEMEM
         assert decode_protocol_id(damage(FaultKind.PID_BOTH, (_PID, 0), rng)[0]).code is None
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_faults_within_a_retry(wanted: bool) -> None:
+    """Check that `in_retry` hits flits within a retry alone, whichever end it is of."""
+    carrier = FaultRule(FaultKind.FLIP_1, rate=0.02, spare_retry=True)
+    rule = FaultRule(FaultKind.PID_HALF, rate=1.0, in_retry=True)
+    bench = FaultyBench((rule, carrier) if wanted else (rule,), seed=2)
+    bench.steps(30)
+    bench.faults.armed = True
+    bench.traffic(200)
+    hit = sum(number for (kind, _), number in bench.faults.injected.items() if kind is rule.kind)
+    assert bool(hit) == wanted
+
+
+def test_both_ends_of_a_retry() -> None:
+    host, tracker = HostLink(LinkConfig(retry=True)), LinkTracker(True)
+    faults = FaultInjector((FaultRule(FaultKind.FLIP_1, rate=1.0),))
+    faults.bind(host, lambda: True, tracker)
+    assert not faults.retrying
+    for name, value, retrying in (
+        *(("frozen", True, True), ("frozen", False, False)),
+        *(("accepted", 1, True), ("cursor", 1, False)),
+    ):
+        setattr(tracker.m2s, name, value)
+        assert faults.retrying == retrying, name
+    host.retry.lrsm = Lrsm.LLRREQ
+    assert faults.retrying
+
+
+def test_missing_detections_are_shared() -> None:
+    """Check that flits that nobody detected are missing once in all, not in every kind."""
+    bench = run((FaultRule(FaultKind.FLIP_1, rate=0.02), FaultRule(FaultKind.FLIP_2, rate=0.02)))
+    device, host = bench.counters()
+    device["CRC_ERROR"] -= 1
+    rows = [row for row in judge(bench.faults, device, host).rows if row.direction == "M2S"]
+    assert sum(row.injected - row.detected for row in rows) == 1
+    device["CRC_ERROR"] += 1
+    rows = judge(bench.faults, device, host).rows
+    assert all(row.injected == row.detected for row in rows)
 
 
 def test_two_retrains_in_one_clock_are_one() -> None:

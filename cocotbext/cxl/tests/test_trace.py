@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from cocotbext.cxl.conftest import RunCocotb
-from cocotbext.cxl.trace import TraceError, TraceWriter, from_environment, read
-from cocotbext.cxl.wire.control import RetryIdle, encode_control
+from cocotbext.cxl.trace import TraceError, TraceWriter, explain, from_environment, read
+from cocotbext.cxl.wire.control import InitParam, RetryIdle, encode_control
 from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.describe import describe
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode
 
 IDLE = ProtocolCode.CACHEMEM.word, seal(encode_control(RetryIdle()))
@@ -87,3 +88,28 @@ def test_a_trace_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(TraceError, match=r"^cannot write the link trace .*: File exists$"):
         TraceWriter(tmp_path / "file" / "trace")
+
+
+def test_an_explained_trace(tmp_path: Path) -> None:
+    """Check that a reset begins a new link, that phy_down does not, and the text of each flit."""
+    writer = TraceWriter(tmp_path / "t")
+    init = ProtocolCode.CACHEMEM.word, seal(encode_control(InitParam(63)))
+    data = ProtocolCode.CACHEMEM.word, seal(sum((0xF0 + k) << 128 * k for k in range(4)))
+    for note in ("reset", "phy_down"):
+        writer.flit(1, Direction.S2M, *IDLE)
+        writer.flit(2, Direction.S2M, *init)
+        writer.note(note)
+    writer.flit(5, Direction.S2M, *IDLE)
+    writer.flit(6, Direction.S2M, *init)
+    writer.flit(7, Direction.M2S, *data)
+    writer.close()
+    texts = [text for _, text in explain(read(tmp_path / "t"))]
+    assert [text for text in texts if "\n" not in text] == ["reset", "phy_down"]
+    assert ["! init: a second INIT.Param" in text for text in texts] == [False] * 7 + [True, False]
+    assert texts[-1].startswith("7 5555 M2S ")
+
+
+def test_slots_of_an_all_data_flit() -> None:
+    text = describe(seal(sum((0xF1 + k) << 128 * k for k in range(4))), Direction.M2S, owed=4)
+    slots = [line.split()[-1] for line in text.splitlines()[1:]]
+    assert slots == [f"{0xF1 + k:02x}".ljust(32, "0") for k in range(4)]
