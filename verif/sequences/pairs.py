@@ -26,12 +26,13 @@ MODES = {
 }
 """Modes of a region with a feature; other features can be used in every mode."""
 LINES_LOG2 = 4
+FIRST = 5
 MOST_SHOWN = 80
 SETTLED = 60
 """Cycles in which an eviction reaches memory."""
 
 
-class PairSequence(FlipSequence):
+class FeaturePairSequence(FlipSequence):
     """A program for each bin of `bins`: a feature A leaves a resource, a feature B arrives at it.
 
     Regions A, B and a third one have drawn numbers and modes; lines of the third one evict others.
@@ -67,11 +68,15 @@ class PairSequence(FlipSequence):
         self.taken: dict[tuple[int, int], int] = {}
         """Number of the slot of each line."""
         self.next_slot = 0
+        self.flips = FLIP in (leaving, arriving)
+        self.doubtful: set[tuple[int, int]] = set()
+        """Lines that are poisoned, or whose slot was damaged."""
         self.active: dict[int, RegionConfig] = {}
         for number, chosen in zip(numbers, (mode, other, self.choice(EVERY)), strict=True):
             config = self.configs.get((number, chosen))
             if config is None:
-                workers = self.randint(5, min(24, most_workers(chosen, self.hw)))
+                most = min(self.choice((7, 24)), most_workers(chosen, self.hw))
+                workers = self.randint(FIRST + 1, most)
                 config = self.layout.region(chosen, LINES_LOG2, workers)
                 self.configs[number, chosen] = config
             self.active[number] = config
@@ -83,10 +88,37 @@ class PairSequence(FlipSequence):
         self.fillers = self.shuffled(range(1 << LINES_LOG2))
         run = self.slot if resource == "slots" else self.buffer
         await run((leaving, a, first), (arriving, b, second), access)
+        await self.read_back()
+
+    async def read_back(self) -> None:
+        """Contribute to each line, read the line that it evicts at once; then read other views.
+
+        Memory takes data slowly, so that lines are wanted while they wait to be written back.
+        """
+        with self.memory(w_stall=0.5):
+            for number, line in self.shuffled(self.places):
+                misses = (number, line) not in self.taken
+                held = [one for one, slot in self.taken.items() if slot == self.next_slot]
+                self.take(number, line)
+                if self.flips:  # STATUS counts a line that is lost and sent again twice
+                    await self.read_region(self.active[number], line, 0)
+                else:
+                    await self.fill_lines(self.active[number], line, ANY, wait=False)
+                if misses:
+                    await self.cycles(self.randrange(4))
+                    for number, line in held:
+                        self.take(number, line)
+                        await self.read_lines(self.active[number], line)
+                await self.drain()
         for number, line in self.shuffled(self.places):
             config = self.active[number]
-            views = (INFO_SELECTOR, 0, self.choice(self.read_selectors(config)))
+            views = (INFO_SELECTOR, self.choice(self.read_selectors(config)))
+            if self.flips:
+                self.losses()  # of reads before
             await self.read_lines(config, line, views, alone=True)  # a lost line may not race
+            lost = self.losses() if self.flips else 0
+            doubtful = (number, line) in self.doubtful
+            assert doubtful or not lost, f"line {line} of region {number} is lost without damage"
 
     # -- resources ----------------------------------------------------------------------------
     async def slot(
@@ -137,20 +169,20 @@ class PairSequence(FlipSequence):
             self.taken[place], self.next_slot = slot, (slot + 1) % self.slots
 
     async def contribute_some(self, number: int, line: int) -> None:
-        """Contribute to a line as one to four workers, which no later contribution repeats."""
+        """Contribute to a line as one to `FIRST` workers, which no later contribution repeats."""
         self.take(number, line)
-        workers = range(self.randint(1, 4))
+        workers = range(self.randint(1, FIRST))
         await self.fill_lines(self.active[number], line, workers, alone=True)
 
     async def fill_slots(self, count: int, reads: bool = False) -> None:
         """Contribute to new lines of the third region, or read: they take the next slots."""
         for _ in range(count):
             line = self.fillers.pop()
-            self.take(self.crowd, line)
             if reads:
+                self.take(self.crowd, line)
                 await self.read_lines(self.active[self.crowd], line)
             else:
-                await self.fill_lines(self.active[self.crowd], line, ANY)
+                await self.contribute_some(self.crowd, line)
             await self.cycles(SETTLED)
 
     async def last_use(self, leaving: tuple[str, int, int], others: int) -> None:
@@ -174,14 +206,18 @@ class PairSequence(FlipSequence):
             await self.commit(number)
             return
         damaged = self.taken.get((number, line), self.next_slot)
+        holders = {one for one, slot in self.taken.items() if slot == damaged}
         self.take(number, line)
+        if feature == "poison":
+            self.doubtful.add((number, line))
         if feature == FLIP:
+            self.doubtful |= holders
             await self.flip("BOOK", damaged, self.draw_flips("BOOK", self.secded))
         reads = feature in (FLIP, "sum")
         if reads or (feature in ("vote", "TERN5") and self.random() < 0.5):
             await self.read_lines(config, line, alone=True)
         else:
-            worker = self.randrange(4, config.workers)
+            worker = self.randrange(FIRST, config.workers)
             await self.fill_lines(config, line, worker, alone=True, poison=feature == "poison")
         if feature == FLIP:
             await self.cycles(SETTLED)

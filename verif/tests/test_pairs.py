@@ -8,7 +8,7 @@ import cocotb
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.scoreboard.lenient import LenientScoreboard
-from verif.sequences.pairs import FLIP, POINT, PairSequence
+from verif.sequences.pairs import FLIP, POINT, FeaturePairSequence
 from verif.tests.decorator import nf_test
 
 
@@ -31,7 +31,7 @@ class PairTest(NfBaseTest):
         ]
         if self.most:
             bins = self.env.rng.sample(bins, self.cfg.count(self.most))
-        await PairSequence(self.env, bins=bins).run()
+        await FeaturePairSequence(self.env, bins=bins).run()
 
 
 FLIPS = [cocotb.Param(value=flips, name=str(int(flips))) for flips in (False, True)]
