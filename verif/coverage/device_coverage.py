@@ -22,6 +22,7 @@ from verif.coverage.engine_points import (
     Tern5Points,
 )
 from verif.coverage.link_points import LinkFaultPoints, LinkPoints, LinkStatePoints
+from verif.coverage.pair_points import PairPoints
 from verif.coverage.points import Judged
 from verif.coverage.region_points import CapacityPoints, EpochPoints, RegionPoints, ViewPoints
 from verif.coverage.register_points import RamPoints, RegisterPoints
@@ -55,6 +56,7 @@ class NfCoverage(Observer):
         self.view = ViewPoints(model)
         self.control = ControlPoints(model)
         self.capacity = CapacityPoints(model)
+        self.pair = PairPoints(model)
         self.white_box = WhiteBoxPoints(model)
         self.ram = RamPoints(model)
         self.fields = RegisterPoints(model)
@@ -67,6 +69,7 @@ class NfCoverage(Observer):
         self.scoreboard = scoreboard
         self.device, self.memory = scoreboard.model, scoreboard.memory
         self.model.on_illegal = scoreboard.error
+        self.pair.slots = scoreboard.model.params.slots
 
     def finished(self, top: Any = None) -> CoverModel:
         """Return the coverage model at the end of a run, with all pending samples counted.
@@ -79,8 +82,16 @@ class NfCoverage(Observer):
             self.white_box.take(top)
         return self.model
 
+    def requested(self, op: Op) -> None:
+        config = None if op.window is None else self.scoreboard.configs[op.window]
+        self.pair.requested(op, config, self.scoreboard.clock())
+
+    def begun(self, region: int, closes: bool) -> None:
+        self.pair.begun(region, closes, self.scoreboard.clock())
+
     def closed(self, region: int, busy: bool) -> None:
         self.view.closed(busy)
+        self.pair.closed(region, self.scoreboard.clock())
 
     def raced(self, first: Commit, last: Commit) -> None:
         self.control.raced(first, last)
@@ -90,6 +101,7 @@ class NfCoverage(Observer):
 
     def answered(self, op: Op, config: RegionConfig | None) -> None:
         self.transaction.op(op, config)
+        self.pair.answered(op)
         if config is not None and config.mode.bits:
             self.int_codes.op(op, config)
         if op.access.cause is Cause.UNMAPPED:
@@ -132,6 +144,7 @@ class NfCoverage(Observer):
     def committed(
         self, region: int, config: RegionConfig, epoch: int, code: int, busy: bool
     ) -> None:
+        self.pair.committed(region, config, code == 0)
         self.epoch.committed(region, config, epoch, code, busy)
         self.region.committed(region, code)
         if config.mode is Mode.G_TERN5:
@@ -144,6 +157,8 @@ class NfCoverage(Observer):
     def beat(self, beat: MemBeat) -> None:
         """Count the bins of a beat on the device-memory port."""
         record, place = self.memory.located(beat)
+        if record is not None and beat.axi_id == EVICTION_ID:
+            self.pair.beat(beat, (record.region, record.index), self.scoreboard.clock())
         config = None if record is None else self.scoreboard.configs[record.region]
         if beat.write and beat.poison and self.memory.may_poison():
             return  # damaged inside the device: see RamPoints
@@ -168,5 +183,6 @@ class NfCoverage(Observer):
             self.capacity.written(name, value)
         else:
             self.fields.read(name, value)
+            self.pair.register(name, value)
             self.engine.register(name, value)
             self.capacity.register(name, value)

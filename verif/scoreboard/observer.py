@@ -15,6 +15,12 @@ from verif.scoreboard.pending import Commit
 class Observer:
     """Observer whose methods do nothing; a subclass overrides those that it needs."""
 
+    def requested(self, op: Op) -> None:
+        """Receive a request to which a response is due, when it arrives at the pins."""
+
+    def begun(self, region: int, closes: bool) -> None:
+        """Receive the start of a commit of a region, or of a close of its round."""
+
     def answered(self, op: Op, config: RegionConfig | None) -> None:
         """Receive a request with its response; it need not be judged yet.
 

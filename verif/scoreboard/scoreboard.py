@@ -223,6 +223,7 @@ class Scoreboard:
         if op.access.region is not None:
             self.status.request(op.access.region)
         self.views.request(op)
+        self.observer.requested(op)
 
     def response(self, msg: messages.S2MMessage) -> None:
         """Record a response at the pins, match it to its request and check it.
@@ -309,6 +310,7 @@ class Scoreboard:
         self._commit_traffic[region] = (len(self._waiting), self.requests)
         commit = self.judge.commit_begin(region, config, epoch, self.now)
         self.status.commit_begin(region)
+        self.observer.begun(region, False)
         return commit
 
     def commit_end(self, region: int, strict: bool = True, commit: Commit | None = None) -> None:
@@ -338,6 +340,7 @@ class Scoreboard:
         commit = self.judge.close_begin(region, self.epochs.get(region, 0), self.now)
         if commit is not None:
             self.status.commit_begin(region)
+            self.observer.begun(region, True)
         return commit
 
     def _committed(self, region: int, commit: Commit, code: int) -> None:

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of operations that hit the bins of the cover point "pair", one program for each bin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+
+import cocotb
+
+from models.commit_check import most_workers
+from models.modes import Mode
+from models.regions import INFO_SELECTOR, RegionConfig
+from verif.coverage.cover_model import BETWEEN
+from verif.sequences.base import ANY
+from verif.sequences.ram_flips import FlipSequence
+
+POINT = "pair"
+FLIP = "RAM flip"
+EVERY = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_TERN5)
+MODES = {
+    "vote": (Mode.G_BINARY, Mode.G_TERNARY),
+    "FP32 store": (Mode.FP32,),
+    "sum": (Mode.FP32,),
+    "TERN5": (Mode.G_TERN5,),
+}
+"""Modes of a region with a feature; other features can be used in every mode."""
+LINES_LOG2 = 4
+FIRST = 5
+MOST_SHOWN = 80
+SETTLED = 60
+"""Cycles in which an eviction reaches memory."""
+
+
+class FeaturePairSequence(FlipSequence):
+    """A program for each bin of `bins`: a feature A leaves a resource, a feature B arrives at it.
+
+    Regions A, B and a third one have drawn numbers and modes; lines of the third one evict others.
+    Requests come one at a time, and slots are taken in turn, so that the program chooses the line
+    that is evicted. Coverage says whether the bin was hit: a program that misses it fails.
+
+    Needs four or more slots, three regions, and the mode G_TERN5.
+    """
+
+    bins: Iterable[str] = ()
+
+    async def body(self) -> None:
+        self.configs: dict[tuple[int, Mode], RegionConfig] = {}
+        point = self.env.coverage.model.points[POINT]
+        missed = []
+        for name in self.bins:
+            before = point.bins[name]
+            await self.begin(*name.split(BETWEEN))
+            if point.bins[name] == before:
+                missed.append(name)
+        assert not missed, f"programs of {len(missed)} bins do not hit them: {missed[:MOST_SHOWN]}"
+
+    async def begin(
+        self, resource: str, leaving: str, arriving: str, relation: str, access: str
+    ) -> None:
+        """Start new rounds, run the program of a bin, and read all lines that it has used."""
+        modes = product(MODES.get(leaving, EVERY), MODES.get(arriving, EVERY))
+        mode, other = self.choice(
+            [m for m in modes if (m[0] is m[1]) != (relation == "other mode")]
+        )
+        numbers = self.sample(range(self.hw.regions), 3)
+        self.places: list[tuple[int, int]] = []
+        self.taken: dict[tuple[int, int], int] = {}
+        """Number of the slot of each line."""
+        self.next_slot = 0
+        self.flips = FLIP in (leaving, arriving)
+        self.doubtful: set[tuple[int, int]] = set()
+        """Lines that are poisoned, or whose slot was damaged."""
+        self.active: dict[int, RegionConfig] = {}
+        for number, chosen in zip(numbers, (mode, other, self.choice(EVERY)), strict=True):
+            config = self.configs.get((number, chosen))
+            if config is None:
+                most = min(self.choice((7, 24)), most_workers(chosen, self.hw))
+                workers = self.randint(FIRST + 1, most)
+                config = self.layout.region(chosen, LINES_LOG2, workers)
+                self.configs[number, chosen] = config
+            self.active[number] = config
+            await self.commit(number, config, ready=True)
+        a, b, self.crowd = numbers
+        if relation == "same region":
+            b = a
+        first, second = self.sample(range(1 << LINES_LOG2), 2)
+        self.fillers = self.shuffled(range(1 << LINES_LOG2))
+        run = self.slot if resource == "slots" else self.buffer
+        await run((leaving, a, first), (arriving, b, second), access)
+        await self.read_back()
+
+    async def read_back(self) -> None:
+        """Contribute to each line, read the line that it evicts at once; then read other views.
+
+        Memory takes data slowly, so that lines are wanted while they wait to be written back.
+        """
+        with self.memory(w_stall=0.5):
+            for number, line in self.shuffled(self.places):
+                misses = (number, line) not in self.taken
+                held = [one for one, slot in self.taken.items() if slot == self.next_slot]
+                self.take(number, line)
+                if self.flips:  # STATUS counts a line that is lost and sent again twice
+                    await self.read_region(self.active[number], line, 0)
+                else:
+                    await self.fill_lines(self.active[number], line, ANY, wait=False)
+                if misses:
+                    await self.cycles(self.randrange(4))
+                    for number, line in held:
+                        self.take(number, line)
+                        await self.read_lines(self.active[number], line)
+                await self.drain()
+        for number, line in self.shuffled(self.places):
+            config = self.active[number]
+            views = (INFO_SELECTOR, self.choice(self.read_selectors(config)))
+            if self.flips:
+                self.losses()  # of reads before
+            await self.read_lines(config, line, views, alone=True)  # a lost line may not race
+            lost = self.losses() if self.flips else 0
+            doubtful = (number, line) in self.doubtful
+            assert doubtful or not lost, f"line {line} of region {number} is lost without damage"
+
+    # -- resources ----------------------------------------------------------------------------
+    async def slot(
+        self, leaving: tuple[str, int, int], arriving: tuple[str, int, int], access: str
+    ) -> None:
+        """Let B take the slot of A's line, hit that line, or arrive while it is in its slot."""
+        if access == "evicted before":
+            await self.contribute_some(*arriving[1:])
+            await self.fill_slots(self.slots)
+        await self.contribute_some(*leaving[1:])
+        await self.last_use(leaving, self.slots - 1)
+        if access == "hit":
+            arriving = (arriving[0], *leaving[1:])
+        await self.use(*arriving)
+        await self.cycles(SETTLED)
+
+    async def buffer(
+        self, leaving: tuple[str, int, int], arriving: tuple[str, int, int], access: str
+    ) -> None:
+        """Let B arrive while memory does not answer the write-back of A's line."""
+        again = access == "evicted before" and leaving[1] == arriving[1] and self.random() < 0.5
+        if again:  # the line of A itself
+            arriving = (arriving[0], *leaving[1:])
+        elif access == "evicted before":
+            await self.contribute_some(*arriving[1:])
+            await self.fill_slots(self.slots)
+        await self.contribute_some(*leaving[1:])
+        if access == "hit":
+            await self.contribute_some(*arriving[1:])
+        await self.last_use(leaving, self.slots - 1 - (access == "hit"))
+        async with self.stalled("b"):
+            await self.fill_slots(1, reads=True)  # a store would wait for its answer
+            await self.cycles(SETTLED)
+            task = cocotb.start_soon(self.use(*arriving))
+            await self.cycles(4 * SETTLED)
+        await task
+        await self.cycles(SETTLED)
+
+    # -- operations ---------------------------------------------------------------------------
+    def take(self, number: int, line: int) -> None:
+        """Follow an access to a line: it takes the next slot unless it has one."""
+        place = number, line
+        if place not in self.places:
+            self.places.append(place)
+        if place not in self.taken:
+            slot = self.next_slot
+            self.taken = {one: held for one, held in self.taken.items() if held != slot}
+            self.taken[place], self.next_slot = slot, (slot + 1) % self.slots
+
+    async def contribute_some(self, number: int, line: int) -> None:
+        """Contribute to a line as one to `FIRST` workers, which no later contribution repeats."""
+        self.take(number, line)
+        workers = range(self.randint(1, FIRST))
+        await self.fill_lines(self.active[number], line, workers, alone=True)
+
+    async def fill_slots(self, count: int, reads: bool = False) -> None:
+        """Contribute to new lines of the third region, or read: they take the next slots."""
+        for _ in range(count):
+            line = self.fillers.pop()
+            if reads:
+                self.take(self.crowd, line)
+                await self.read_lines(self.active[self.crowd], line)
+            else:
+                await self.contribute_some(self.crowd, line)
+            await self.cycles(SETTLED)
+
+    async def last_use(self, leaving: tuple[str, int, int], others: int) -> None:
+        """Use feature A, while `others` lines take slots; none of them uses A's line.
+
+        The slot of a sum or store in progress is passed over when the next victim is chosen, with
+        the last of the lines. A commit frees slots, so it comes last.
+        """
+        early = leaving[0] != "commit"
+        await self.fill_slots(others - early)
+        await self.use(*leaving)
+        await self.fill_slots(early)
+
+    async def use(self, feature: str, number: int, line: int) -> None:
+        """Use a feature in a region, at a line if it is one of requests."""
+        config = self.active[number]
+        if feature == "close":
+            await self.close(number)
+            return
+        if feature == "commit":
+            await self.commit(number)
+            return
+        damaged = self.taken.get((number, line), self.next_slot)
+        holders = {one for one, slot in self.taken.items() if slot == damaged}
+        self.take(number, line)
+        if feature == "poison":
+            self.doubtful.add((number, line))
+        if feature == FLIP:
+            self.doubtful |= holders
+            await self.flip("BOOK", damaged, self.draw_flips("BOOK", self.secded))
+        reads = feature in (FLIP, "sum")
+        if reads or (feature in ("vote", "TERN5") and self.random() < 0.5):
+            await self.read_lines(config, line, alone=True)
+        else:
+            worker = self.randrange(FIRST, config.workers)
+            await self.fill_lines(config, line, worker, alone=True, poison=feature == "poison")
+        if feature == FLIP:
+            await self.cycles(SETTLED)
+            assert any(await self.counted()), "the damaged word was not found"
