@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runner of the listed mutants of `neuron_fabric`: each in a copy of the sources.
+"""Runner of mutants of `neuron_fabric` and of the C++ host: each in a copy of the sources.
 
 The pytest cases that it names must fail. A case that passes, is skipped, cannot be collected or
-exceeds its time limit has not caught the mutant.
+exceeds its time limit has not caught the mutant. C++ that does not compile counts as not caught.
 """
 
 from __future__ import annotations
@@ -30,9 +30,14 @@ RUNS = BUILD / "mutants-package"
 TIMEOUT_S = 600.0  # see `scripts/common/cpu_time.py`
 BASE_TIMEOUT_S = 3600.0
 _COPIED = ("neuron_fabric", "conftest.py", "pyproject.toml")
+_COPIED_TOO = (
+    "scripts",
+    "verif",
+)  # what compiles the C++ host, and finds its root by its own place
 _NOT_THERE = (".git", ".venv", "build", BUILD.name)
 _PYTEST = (sys.executable, "-B", "-m", "pytest", "-n0", "-m", "", "--tb=short", "-rf")
 _ERRORS = re.compile(r"\b\d+ (errors?|skipped)\b")
+_NOT_BUILT = "errors.BuildError: "
 _WHY = re.compile(r"^E   +(.+)$", re.MULTILINE)
 
 
@@ -121,6 +126,7 @@ def _judge(place: Path, mutant: PackageMutant) -> list[Judged]:
     done, text = _pytest(place, mutant.edits, mutant.tests, TIMEOUT_S)
     said = [line.removeprefix("FAILED ") for line in text.splitlines() if line[:7] == "FAILED "]
     valid = done.returncode == 1 and not done.timed_out and not _ERRORS.search(_last(text))
+    valid = valid and _NOT_BUILT not in text
     why = _WHY.search(text)
     out = []
     for test in mutant.tests:
@@ -160,12 +166,14 @@ def _pytest(
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     log = place.with_suffix(".log")
+    host = any(edit.file.startswith(package_mutants.HOST) for edit in edits)
+    copied = (*_COPIED, *(_COPIED_TOO if host else ()))
     try:
         for entry in ROOT.iterdir():
-            if entry.name in _COPIED and entry.is_dir():
+            if entry.name in copied and entry.is_dir():
                 ignored = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(entry, place / entry.name, ignore=ignored)
-            elif entry.name in _COPIED:
+            elif entry.name in copied:
                 shutil.copyfile(entry, place / entry.name)
             elif entry.name not in _NOT_THERE:
                 (place / entry.name).symlink_to(entry)

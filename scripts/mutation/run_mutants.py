@@ -133,7 +133,7 @@ class MutantRuns:
     alone: Collection[int] = ()
     """Numbers of the mutants that no number can switch: each has separate builds."""
     first: Mapping[int, Collection[tuple[str, str]]] = field(default_factory=dict)
-    """By number, tests to run first, as id without values of parameters and build."""
+    """Tests to run first, by number, as id without values of parameters and build."""
 
     def __post_init__(self) -> None:
         opt = "-O0" if len(self.mutants) < _FEW else "-O1"
