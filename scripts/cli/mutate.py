@@ -14,6 +14,8 @@ examples:
   nf mutate --id nf_fill.logical.a3217b45 --effort 1000    one again, against all tests
   nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
   nf mutate --part checkers --sample 60 --seed 7        made from the checkers: their tests judge
+  nf mutate --from held-out.yaml             a list outside the tree, against all tests of smoke
+  nf mutate --from held-out.yaml --suite nightly --prove --rows rows.jsonl
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from typing import TypeVar
 
 from neuron_fabric.errors import say
 from scripts.build import registry
-from scripts.cli import mutate_source
+from scripts.cli import mutate_from, mutate_source
 from scripts.cli.completion import with_completer
 from scripts.common import folder_locks, paths
 from scripts.common.arguments import add_jobs, given, positive, seconds
@@ -66,11 +68,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="show the mutants and stop")
     mutate_source.add_arguments(parser)
+    mutate_from.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.part == "checkers":
         return _of_checkers(args)
+    if mutate_from.wanted(args):
+        return mutate_from.run(args)
     if mutate_source.wanted(args):
         if args.globs != ["*"] or args.sim or args.part:
             what = "--sim" if args.sim else "--part" if args.part else " ".join(args.globs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf mutate --sample N` or `--all`: mutants made from the RTL source, many in one build."""
+"""`nf mutate --sample N`, `--all` or `--from FILE`: mutants of the RTL, many in one build."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import fnmatch
 import math
 import resource
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
@@ -21,7 +23,7 @@ from scripts.common import folder_locks, paths, process, secret_values
 from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
-from scripts.common.records import FILELIST, TOP
+from scripts.common.records import FILELIST, SOLVER, TOP, FailureKind, RunRecord, RunSpec
 from scripts.common.terminal import Bars
 from scripts.farm import cluster
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
@@ -29,11 +31,12 @@ from scripts.mutation.mutant_outcome import ALIVE, RESULTS, MutantOutcome, Store
 from scripts.mutation.run_mutants import UNKNOWN_S, Candidate, MutantRuns
 from scripts.mutation.source_mutant import SourceMutant, sample
 from scripts.plan import listed_mutants, testplan
-from scripts.plan.discover import discover, select
+from scripts.plan.discover import TestCase, discover, select
 from scripts.plan.run_order import Memory
+from scripts.prove import proof, proving
+from scripts.prove.proof import Broken
 from scripts.report import mutation
 from scripts.run import fork_client, simulate
-from scripts.run.schedule import Runner
 from verif.scoreboard.checkers_off import CHECKERS
 
 # Builds whose tests run on no other build, and one for each size of a queue that a mutant may get
@@ -49,6 +52,7 @@ _BUILDS = (
 _EFFORT_S = 60.0
 _WAVES = 5  # mutants whose waves are made: a build, then two runs each
 _RUNS = BUILD / "mutants"
+LATER = ":"  # in the name of a build of the second suite
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,9 +81,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--effort",
         type=seconds,
-        default=_EFFORT_S,
         metavar="S",
-        help=f"processor seconds of tests for a mutant, likely kills first ({_EFFORT_S:g})",
+        help="processor seconds of tests for a mutant, likely kills first "
+        f"({_EFFORT_S:g}; with --from no limit)",
     )
     made.add_argument("--no-prove", action="store_true", help="try no proof of equivalence")
     made.add_argument(
@@ -141,16 +145,19 @@ def chosen(everything: Sequence[SourceMutant], args: argparse.Namespace) -> list
     return sample(found, args.sample, args.seed or 1) if args.sample else found
 
 
-def candidates(args: argparse.Namespace) -> list[Candidate]:
+def candidates(args: argparse.Namespace, suites: Sequence[str] = ()) -> list[Candidate]:
     """Return a run, with seed 1, of every selected test on each selected build planned for it.
 
     The simulator is one that can link C++. Each comes with the modules in its design and its
     expected duration. `--tests`, `--build` and `--without` select.
 
+    Args:
+        args: Parsed options.
+        suites: Suites whose runs they are, the first ones to run first; () for all tests.
+
     Raises:
         NfError: An option is wrong, or no test is left.
     """
-    builds = tuple(args.build or _BUILDS)
     plan = testplan.read()
     tests = select(discover(), args.tests or ["*"])
     what, _, name = (args.without or "").partition(":")
@@ -167,6 +174,7 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
     sim = next((one.name for one in fit if one.available()), "")
     if not sim:
         raise NfError(f"mutants in one build need {fit[0].name}, which is not installed.")
+    builds = tuple(args.build or (() if suites else _BUILDS))
     options = testplan.Options(sims=(sim,), seeds=[1], builds=builds)
     planned = {t.id: plan.entries[t.id].builds for t in tests if t.id in plan.entries}
     specs = [
@@ -174,6 +182,8 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
         for spec in testplan.expand(plan, tests, options)
         if spec.build_name in planned.get(spec.name, ("default",))
     ]
+    if suites:
+        specs = _of_suites(plan, tests, suites, builds, sim)
     if not specs:
         raise NfError("no test is left to run (--tests, --build, --without).")
     if what == "checker":
@@ -186,9 +196,50 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
     }
     memory = Memory.read_if_any()
     return [
-        Candidate(spec, inside[spec.build_name], memory.seconds(spec) or UNKNOWN_S)
+        Candidate(
+            spec,
+            inside[spec.build_name],
+            memory.seconds(spec) or UNKNOWN_S,
+            rank=int(LATER in spec.build_name),
+        )
         for spec in specs
     ]
+
+
+def _of_suites(
+    plan: testplan.Plan,
+    tests: Sequence[TestCase],
+    suites: Sequence[str],
+    builds: tuple[str, ...],
+    sim: str,
+) -> list[RunSpec]:
+    """Return the runs of suites, all on one simulator and with seed 1.
+
+    A run that its suite plans on another simulator has the amount of traffic of that one. The build
+    of a run of the second suite is called SUITE:BUILD.
+    """
+    out: list[RunSpec] = []
+    known: set[object] = set()
+    for number, suite in enumerate(map(plan.suite, suites)):
+        options = testplan.Options(
+            tuple(sorted(registry.names(), key=lambda one: one != sim)),
+            [1],
+            builds,
+            planned_only=True,
+            scale=suite.scale,
+            skip=suite.skip,
+            narrow=suite.narrow,
+        )
+        found: dict[object, RunSpec] = {}
+        for spec in testplan.expand(plan, testplan.of_suite(plan, suite, tests), options):
+            found.setdefault((spec.name, spec.build_name), spec)
+        for place, spec in found.items():
+            if (place, spec.env) not in known:
+                known.add((place, spec.env))
+                build = testplan.build_spec(plan, spec.build_name, sim)
+                label = f"{suite.name}{LATER}" * bool(number) + spec.build_name
+                out.append(replace(spec, build=build, build_name=label))
+    return out
 
 
 def _run(
@@ -198,7 +249,7 @@ def _run(
     args: argparse.Namespace,
     farm: cluster.Farm | None,
 ) -> int:
-    """Run the probe, then the mutants, and print a line for each as it is judged.
+    """Run the mutants made from the source, and report their score.
 
     Args:
         chosen: mutants of this command; their numbers in the build begin at 1.
@@ -208,30 +259,93 @@ def _run(
         farm: cluster that executes the runs; None: this machine.
     """
     start = time.monotonic()
+    outcomes: list[MutantOutcome] = []
+    prepared = prepare(dict(enumerate(chosen, 1)), sources, candidates(args), files, args, farm)
+    prepared.waived = mutant_outcome.read_waivers()
+    whole = chase(prepared, args, farm, outcomes.append)
+    if whole is None:
+        return 130
+    return _report(outcomes, prepared, args, whole, time.monotonic() - start)
+
+
+def prepare(
+    mutants: Mapping[int, SourceMutant],
+    sources: dict[str, str],
+    tests: Sequence[Candidate],
+    files: FileList,
+    args: argparse.Namespace,
+    farm: cluster.Farm | None,
+    **more: Any,
+) -> MutantRuns:
+    """Return the runs of mutants against tests, as the options say.
+
+    Args:
+        mutants: mutants by number.
+        sources: text of each source file by its path from the root.
+        tests: runs that may kill them.
+        files: file list of the design.
+        args: parsed options.
+        farm: cluster that executes the runs; None: this machine.
+        more: further fields of `MutantRuns`.
+    """
     folder_locks.tree()
     paths.writable(_RUNS)
     folder = folder_locks.folder(RUNS if farm else _RUNS)
 
-    runner: Runner = farm.run if farm else lambda spec: simulate.run(spec, folder)
-    store = Store()
+    def runner(spec: RunSpec) -> RunRecord:
+        """Execute a run, or a proof."""
+        if spec.build.sim != SOLVER:
+            return farm.run(spec) if farm else simulate.run(spec, folder)
+        return _proved(spec, folder)
+
     listed = listed_mutants.read()
-    mutant_runs = MutantRuns(
-        dict(enumerate(chosen, 1)),
+    runs = MutantRuns(
+        mutants,
         sources,
-        candidates(args),
+        tests,
         runner,
-        store,
+        Store(),
         folder,
-        waived=mutant_outcome.read_waivers(),
         meant=listed_mutants.catches(listed),
         watchers=listed_mutants.watchers(listed, sources),
         without=args.without or "",
         again=args.again,
-        effort=args.effort,
-        deadline=start + args.within if args.within else math.inf,
+        effort=args.effort or more.pop("effort", _EFFORT_S),
+        deadline=time.monotonic() + args.within if args.within else math.inf,
+        **more,
     )
     if not args.no_prove:
-        mutant_runs.prove = equivalence.prover(files, sources)
+        runs.prove = equivalence.prover(files, sources)
+    return runs
+
+
+def _proved(spec: RunSpec, folder: Path) -> RunRecord:
+    """Try a proof on edited sources, and return its record: red for a counterexample alone."""
+    (one,) = (one for one in proof.read() if one.spec.name == spec.name)
+    mutant = Broken(one.id, edits=spec.build.edits[len(one.edits) :])
+    record = proving.run(proof.broken(one, mutant), folder, spec.build_name)
+    red = record.kind is FailureKind.ASSERTION
+    return record if red else replace(record, passed=True, kind=None)
+
+
+def chase(
+    runs: MutantRuns,
+    args: argparse.Namespace,
+    farm: cluster.Farm | None,
+    judged: Callable[[MutantOutcome], None],
+) -> bool | None:
+    """Run the probe, then the mutants, and print a line for each as it is judged.
+
+    Args:
+        runs: the mutants and their tests.
+        args: parsed options.
+        farm: cluster that executes the runs; None: this machine.
+        judged: called with each outcome.
+
+    Returns:
+        Whether all ended; None if the probe was interrupted.
+    """
+    start = time.monotonic()
     jobs, end = (farm.slots, farm.end) if farm else (args.jobs, process.kill_all)
     bars, outcomes = Bars(), list[MutantOutcome]()
 
@@ -242,16 +356,17 @@ def _run(
         how = one_line(how, 110) if outcome.test else f"{len(outcome.tests)} tests ran over it"
         say(f"{outcome.state:10} {outcome.id:36} {outcome.file}:{outcome.line} {how}", flush=True)
         alive = sum(one.state in ALIVE for one in outcomes)
-        bars.draw(f"{alive} alive", mutants=(len(outcomes), len(chosen)))
+        bars.draw(f"{alive} alive", mutants=(len(outcomes), len(runs.mutants)))
+        judged(outcome)
 
-    if not args.no_probe and any(mutant_runs.known(m) is None for m in chosen):
-        say(f"nf mutate: {len(mutant_runs.candidates)} tests without a mutant", flush=True)
-        if not mutant_runs.probe(jobs, end):
-            return 130
+    if not args.no_probe and any(runs.known(m) is None for m in runs.mutants.values()):
+        number = sum(not one.proves for one in runs.candidates)
+        say(f"nf mutate: {number} tests without a mutant", flush=True)
+        if not runs.probe(jobs, end):
+            return None
         say(f"nf mutate: they are green ({time.monotonic() - start:.0f} s)", flush=True)
     with bars:
-        whole = mutant_runs.run(jobs, came, end)
-    return _report(outcomes, mutant_runs, args, whole, time.monotonic() - start)
+        return runs.run(jobs, came, end)
 
 
 def _report(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -97,6 +98,7 @@ def test_an_interrupted_probe_ends_the_command(
 ) -> None:
     class Interrupted:
         candidates = ()
+        mutants: ClassVar = {1: None}
 
         def __init__(self, *_: object, **__: object) -> None:
             pass

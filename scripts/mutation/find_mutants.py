@@ -96,7 +96,8 @@ def modules(root: Path, top: str, files: FileList, parameters: Parameters = ()) 
         if isinstance(node, ast.InstanceSymbol):
             found.add(node.body.definition.name)
 
-    compilation.getRoot().visit(note)
+    for instance in compilation.getRoot().topInstances:  # other modules are no part of the design
+        instance.visit(note)
     return frozenset(found)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runner of the listed mutants of `neuron_fabric`: each in a copy of the sources.
+"""Runner of mutants of `neuron_fabric` and of the C++ host: each in a copy of the sources.
 
 The pytest cases that it names must fail. A case that passes, is skipped, cannot be collected or
-exceeds its time limit has not caught the mutant.
+exceeds its time limit has not caught the mutant. C++ that does not compile counts as not caught.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _COPIED = ("conftest.py", "pyproject.toml")
 _NOT_THERE = (".git", ".venv", "build", BUILD.name)
 _PYTEST = (sys.executable, "-B", "-m", "pytest", "-n0", "-m", "", "--tb=short", "-rf")
 _ERRORS = re.compile(r"\b\d+ (errors?|skipped)\b")
+_NOT_BUILT = "errors.BuildError: "
 _WHY = re.compile(r"^E   +(.+)$", re.MULTILINE)
 
 
@@ -121,6 +122,7 @@ def _judge(place: Path, mutant: PackageMutant) -> list[Judged]:
     done, text = pytest(place, texts, mutant.tests, TIMEOUT_S)
     said = [line.removeprefix("FAILED ") for line in text.splitlines() if line[:7] == "FAILED "]
     valid = done.returncode == 1 and not done.timed_out and not _ERRORS.search(_last(text))
+    valid = valid and _NOT_BUILT not in text
     out = []
     for test in mutant.tests:
         caught = valid and any(re.match(re.escape(test) + r"(\[| |$)", line) for line in said)
@@ -166,6 +168,8 @@ def pytest(
     place.mkdir(parents=True)
     log = place.with_suffix(".log")
     changed = {name.partition("/")[0] for name in texts}
+    if any(name.startswith(package_mutants.HOST) for name in texts):
+        changed.add("scripts")  # it compiles the C++ host, and finds its root by its own place
     try:
         for entry in ROOT.iterdir():
             if entry.name in changed:

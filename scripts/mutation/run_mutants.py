@@ -9,10 +9,11 @@ test that sees no difference there cannot kill. This is sharper than line covera
 with coverage, and shows that the tests pass on the build.
 
 Rewriting: an expression becomes `(nf_mutant == 7 ? new : old)`, a statement `if (nf_mutant == 7)
-new else old`. Number 0 is the original design; -1 is the same, and records which mutants would have
-made a difference at their place (`probe.cpp`). The number is read once at time 0, from the plusarg
-`+nf_mutant=N` or from the variable NF_MUTANT, because a fork of a waiting simulator shares its
-command line.
+new else old`, and `assign x = old;` the same in an `always_comb`. Number 0 is the original design;
+-1 is the same, and records which mutants would have made a difference at their place (`probe.cpp`).
+The number is read once at time 0, from the plusarg `+nf_mutant=N` or from the variable NF_MUTANT,
+because a fork of a waiting simulator shares its command line. A mutant by hand that no number can
+switch (`edited_source.py`) has separate builds.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import shutil
 import threading
 import time
@@ -33,9 +35,17 @@ from neuron_fabric import output
 from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from scripts.common.errors import NfError
 from scripts.common.paths import VARIANTS
-from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict, Waves
+from scripts.common.records import (
+    SOLVER,
+    Edit,
+    FailureKind,
+    RunRecord,
+    RunSpec,
+    Verdict,
+    Waves,
+)
 from scripts.mutation.mutant_outcome import MutantOutcome, State, Store
-from scripts.mutation.source_mutant import SourceMutant
+from scripts.mutation.source_mutant import Part, SourceMutant
 from scripts.plan.depends import Dependencies
 from scripts.run.schedule import Runner, run_all
 
@@ -64,22 +74,31 @@ class Candidate:
         seconds: Processor time of a run.
         seen: Numbers of the mutants that would have made a difference at their place; None before
             the probe run.
+        rank: Candidates of a lower rank run first.
     """
 
     spec: RunSpec
     modules: frozenset[str] = frozenset()
     seconds: float = UNKNOWN_S
     seen: frozenset[int] | None = None  # numbers of the mutants; None: not probed
+    rank: int = 0
 
     @property
     def name(self) -> str:
         return f"{self.spec.name} {self.spec.build_name}"
 
+    @property
+    def proves(self) -> bool:
+        """Return whether it is a formal proof, which no number reaches: it reads edited sources."""
+        return self.spec.build.sim == SOLVER
+
+    def holds(self, module: str) -> bool:
+        """Return whether a module is in its design; "" is in every one."""
+        return not self.modules or not module or module in self.modules
+
     def sees(self, number: int, module: str) -> bool:
         """Return whether a mutant (its number and module) may make a difference in this run."""
-        if self.modules and module not in self.modules:
-            return False
-        return self.seen is None or number in self.seen
+        return self.holds(module) and (self.seen is None or number in self.seen)
 
 
 @dataclass
@@ -87,8 +106,8 @@ class MutantRuns:
     """Mutants by number, the tests that may kill them, and the runs of one against the other.
 
     `prove` returns the kind of proof of equivalence, "" when there is none; `without` names what
-    was disabled on purpose. `broken` and `open` collect faulty runs, and mutants without an
-    outcome.
+    was disabled on purpose. `broken`, `faults` and `open` collect faulty runs, their causes by
+    number, and mutants without an outcome.
     """
 
     mutants: Mapping[int, SourceMutant]
@@ -109,16 +128,27 @@ class MutantRuns:
     """Processor seconds of tests on a mutant, so that a busy machine does not spare mutants;
     beyond it, those that are meant alone."""
     deadline: float = math.inf  # of time.monotonic(); a mutant without outcome by then stays open
+    edits: Mapping[int, tuple[Edit, ...]] = field(default_factory=dict)
+    """Edits of mutants by hand, by number: for proofs, and for mutants in `alone`."""
+    alone: Collection[int] = ()
+    """Numbers of the mutants that no number can switch: each has separate builds."""
+    first: Mapping[int, Collection[tuple[str, str]]] = field(default_factory=dict)
+    """Tests to run first, by number, as id without values of parameters and build."""
 
     def __post_init__(self) -> None:
         opt = "-O0" if len(self.mutants) < _FEW else "-O1"
-        variant = write_variant(self.mutants, self.sources)
-        for candidate in self.candidates:
-            build = replace(candidate.spec.build, variant=variant, opt=opt)
-            candidate.spec = replace(candidate.spec, build=build)
+        switched = {n: one for n, one in self.mutants.items() if n not in self.alone}
+        name = write_variant(switched, self.sources)
         self._depends = Dependencies()
-        self._benches = {c.name: self._depends.bench(c.spec) for c in self.candidates}
+        self._benches = {
+            c.name: (self._depends.fingerprint if c.proves else self._depends.bench)(c.spec)
+            for c in self.candidates
+        }
+        for candidate in (c for c in self.candidates if not c.proves):
+            build = replace(candidate.spec.build, variant=name, opt=opt)
+            candidate.spec = replace(candidate.spec, build=build)
         self._lock = threading.Lock()
+        self.faults: dict[int, str] = {}  # causes of `broken`, by number
         self.broken: list[str] = []  # runs that say nothing about a mutant
         self.open: list[str] = []  # mutants for which there was no time
 
@@ -133,8 +163,8 @@ class MutantRuns:
         digest = hashlib.sha256(f"{mutant.id}\0{self.without}\0{effort}".encode())
         for file in sorted({mutant.file, *(f for f in self.sources if f.endswith("_pkg.sv"))}):
             digest.update(self.sources[file].encode("latin-1"))
-        benches = [self._benches.get(test, "")] if test else sorted(set(self._benches.values()))
-        digest.update("\0".join(benches).encode())
+        for name in [test] if test else sorted(self._benches):
+            digest.update(f"\0{name}\0{self._benches.get(name, '')}".encode())
         return digest.hexdigest()[:16]
 
     def known(self, mutant: SourceMutant) -> MutantOutcome | None:
@@ -164,7 +194,7 @@ class MutantRuns:
         by_id = {}
         specs = []
         for candidate in self.candidates:
-            if not self.again and self._probed(candidate):
+            if candidate.proves or (not self.again and self._probed(candidate)):
                 continue
             spec = self._spec(candidate, PROBE)
             by_id[spec.id] = candidate
@@ -198,6 +228,7 @@ class MutantRuns:
         build = candidate.spec.build
         words = (candidate.name, build.variant, *map(str, build.parameters), self.without)
         words = (*words, self._benches[candidate.name], *self.sources.values())
+        words = (*words, str(candidate.spec.env))
         digest = hashlib.sha256("\0".join(words).encode())
         return self.store.folder / "seen" / f"{digest.hexdigest()[:16]}.json"
 
@@ -243,6 +274,7 @@ class MutantRuns:
         def done(record: RunRecord) -> None:
             outcome = outcomes.get(record.id)
             if outcome is None:  # a fault of the runner: said, never a kill
+                self.faults[todo[record.id]] = record.cause
                 self.broken.append(f"{record.name}: {record.cause}")
                 return
             self.store.add(outcome)
@@ -325,8 +357,14 @@ class MutantRuns:
     def _ranked(self, number: int) -> list[Candidate]:
         """Return the tests that see a mutant, the most expected kills a second first."""
         mutant = self.mutants[number]
-        module = mutant.module
+        module, alone = mutant.module, number in self.alone
         watchers = self.watchers.get((mutant.file, mutant.line), ())
+        first = self.first.get(number, ())
+
+        def order(candidate: Candidate) -> tuple[int, bool, float]:
+            spec = candidate.spec
+            listed = (spec.name.partition("/")[0], spec.build_name.rpartition(":")[2]) in first
+            return candidate.rank, not listed, -worth(candidate)
 
         def worth(candidate: Candidate) -> float:
             meant = self._meant(mutant, candidate)
@@ -336,9 +374,12 @@ class MutantRuns:
             return chance / candidate.seconds
 
         with self._lock:
-            return sorted(
-                (c for c in self.candidates if c.sees(number, module)), key=worth, reverse=True
+            reached = (
+                c
+                for c in self.candidates
+                if (c.holds(module) if alone or c.proves else c.sees(number, module))
             )
+            return sorted(reached, key=order)
 
     def _meant(self, mutant: SourceMutant, candidate: Candidate) -> int:
         """Count the listed mutants that a test must catch in a mutant's module.
@@ -351,6 +392,10 @@ class MutantRuns:
     def _spec(self, candidate: Candidate, number: int) -> RunSpec:
         """Return the run of a test with a mutant; `number` 0 is none, PROBE the probe run."""
         spec = candidate.spec
+        if candidate.proves or number in self.alone:
+            edits = (*spec.build.edits, *self.edits[number])
+            build = replace(spec.build, edits=edits, variant="")
+            return replace(spec, build=build, build_name=f"{spec.build_name}-m{number}")
         environment = [*spec.env, (VARIABLE, str(number))]
         if number == PROBE:
             environment.append((SEEN, "seen"))  # in the folder of the run
@@ -374,7 +419,7 @@ _NUMBER, _NOTE = "nf_mutation_pkg::nf_mutant", "nf_mutation_pkg::nf_note"
 _APART = "/* verilator no_inline_task */"
 _PROBE_CPP = Path(__file__).with_name("probe.cpp")
 
-Sites = dict[tuple[int, int, bool], list[tuple[int, str]]]
+Sites = dict[tuple[int, int, bool], list[tuple[int, Part]]]
 
 
 def rewritten(source: str, mutants: Mapping[int, SourceMutant]) -> str:
@@ -382,10 +427,26 @@ def rewritten(source: str, mutants: Mapping[int, SourceMutant]) -> str:
     sites: Sites = defaultdict(list)
     for number, mutant in mutants.items():
         for part in mutant.parts:
-            sites[part.start, part.end, part.statement].append((number, part.new))
-    # Outer before inner; of a statement and an expression in one place the statement.
-    order = sorted(sites, key=lambda site: (site[0], -site[1], not site[2]))
+            sites[part.start, part.end, part.statement].append((number, part))
+    # Additions first; outer before inner; of a statement and an expression in one place the
+    # statement.
+    order = sorted(sites, key=lambda site: (site[0], site[0] < site[1], -site[1], not site[2]))
     return _Writer(source, sites, order).text(0, len(source))
+
+
+def variant(mutants: Mapping[int, SourceMutant], sources: Mapping[str, str]) -> dict[str, str]:
+    """Return the text of every source with mutants, and of the first, which declares the number."""
+    carrier = next(iter(sources))
+    by_file: dict[str, dict[int, SourceMutant]] = defaultdict(dict)
+    for number, mutant in mutants.items():
+        by_file[mutant.file][number] = mutant
+    texts = {
+        file: rewritten(source, by_file[file]).replace(_APART, "")
+        for file, source in sources.items()
+        if file in by_file or file == carrier
+    }
+    texts[carrier] = _PACKAGE.read_text("latin-1") + texts[carrier]
+    return texts
 
 
 def write_variant(mutants: Mapping[int, SourceMutant], sources: Mapping[str, str]) -> str:
@@ -397,16 +458,7 @@ def write_variant(mutants: Mapping[int, SourceMutant], sources: Mapping[str, str
     Returns:
         The name of the folder, a hash of its content, for `BuildSpec.variant`.
     """
-    carrier = next(iter(sources))
-    by_file: dict[str, dict[int, SourceMutant]] = defaultdict(dict)
-    for number, mutant in mutants.items():
-        by_file[mutant.file][number] = mutant
-    texts = {
-        file: rewritten(source, by_file[file]).replace(_APART, "")
-        for file, source in sources.items()
-        if file in by_file or file == carrier
-    }
-    texts[carrier] = _PACKAGE.read_text("latin-1") + texts[carrier]
+    texts = variant(mutants, sources)
     digest = hashlib.sha256(_PROBE_CPP.read_bytes())
     for file, text in sorted(texts.items()):
         digest.update(f"\0{file}\0{text}".encode("latin-1"))
@@ -438,12 +490,58 @@ class _Writer:
 
     def _site(self, site: tuple[int, int, bool], old: str) -> str:
         choices = self._sites[site]
+        if site[0] == site[1]:
+            return "".join(part.new for _, part in choices)
         if site[2]:
-            chosen = (f"if ({_chosen(n, '1')}) begin {new} end else " for n, new in choices)
-            return f"begin {''.join(chosen)}begin {old} end end"
+            return _switched_statement(choices, old)
         plain = self._source[site[0] : site[1]]
-        chosen = (f"{_chosen(n, f'({new}) != ({plain})')} ? ({new}) : " for n, new in choices)
-        return f"({''.join(chosen)}({old}))"
+        port = _PORT.fullmatch(plain)
+        if port is None:
+            return _switched(choices, plain, old)
+        inputs = [(n, replace(part, new=_input(part.new))) for n, part in choices]
+        return f".{port[1]} ({_switched(inputs, _input(plain), _input(plain))})"
+
+
+_PORT = re.compile(r"\.(\w+)\s*(?:\((.*)\))?", re.DOTALL)  # a connection of an instance
+
+
+def _input(connection: str) -> str:
+    """Return the expression of a port connection; `.name` stands for `.name (name)`."""
+    port = _PORT.fullmatch(connection)
+    assert port is not None
+    return str(port[2] or port[1])
+
+
+def _switched(choices: Sequence[tuple[int, Part]], plain: str, old: str) -> str:
+    """Return an expression that chooses between `old` and new ones; `plain` is the original."""
+    chosen = (
+        f"{_chosen(n, f'({part.new}) != ({plain})')} ? ({part.new}) : " for n, part in choices
+    )
+    return f"({''.join(chosen)}({old}))"
+
+
+def _switched_statement(choices: Sequence[tuple[int, Part]], old: str) -> str:
+    """Return a statement, or the process of an `assign`, that chooses between `old` and new ones.
+
+    Values for one target are compared in its width.
+    """
+    notes, chosen = "", ""
+    for number, part in choices:
+        active = _chosen(number, "1")
+        if part.values:
+            target, *values = part.values
+            active = f"({_NUMBER} == {number})"
+            one, two = (f"automatic logic [$bits({target})-1:0] nf_{at} = " for at in "01")
+            notes += (
+                f"if ({_NUMBER} < 0) begin {one}{values[0]}; {two}{values[1]}; "
+                f"void'({_NOTE}({number}, nf_0 != nf_1)); end "
+            )
+        chosen += f"if {active} begin {part.new.removeprefix(_ASSIGN)} end else "
+    head = "always_comb " if old.startswith(_ASSIGN) else ""
+    return f"{head}begin {notes}{chosen}begin {old.removeprefix(_ASSIGN)} end end"
+
+
+_ASSIGN = "assign "
 
 
 def _chosen(number: int, differs: str) -> str:

@@ -32,13 +32,15 @@ OPERATORS = {
 class Part:
     """One replacement in a source: the bytes from `start` to `end` become `new`.
 
-    `statement` marks a whole statement.
+    `statement` marks a whole statement or `assign`. `values` are its target, the old and the new
+    value if both assign to one target, else ().
     """
 
     start: int
     end: int
     new: str
     statement: bool = False
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

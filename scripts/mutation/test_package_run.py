@@ -47,7 +47,10 @@ def test_what_counts_as_caught(
     assert "1 of 1 cases caught" in capsys.readouterr().out
     [test] = real.tests
     harmless, broken = mutant("", test), mutant("raise ImportError", test)
-    for one, how in ((harmless, "passed"), (broken, "exit code")):
+    [cpp] = [one for one in LISTED if one.id == "cpp-half-the-stalls"]
+    edit = replace(cpp.edits[0], new="no C++;")
+    illegal = replace(cpp, edits=(edit,), why="of a test")
+    for one, how in ((harmless, "passed"), (broken, "exit code"), (illegal, "exit code")):
         assert package_run.run([one], 1, within=60) == 1
         out = capsys.readouterr().out
         assert f"missed {one.id}: {one.why}" in out

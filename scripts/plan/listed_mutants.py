@@ -83,6 +83,19 @@ class Mutant(ListedMutant):
             raise DataError(f"mutant {self.id}: {error}") from None
 
 
+@dataclass(frozen=True)
+class ForeignMutant(Mutant):
+    """One mutant of a list outside the tree: it may name no test, and others may catch it."""
+
+    def __post_init__(self) -> None:
+        """Accept what `Mutant` refuses."""
+
+
+def read_foreign(path: Path) -> list[ForeignMutant]:
+    """Read and check the mutants of a YAML file outside the tree."""
+    return load_list(path, "mutants", ForeignMutant, with_edits, least=1)
+
+
 def read(path: Path = FOLDER) -> list[Mutant]:
     """Read and check the mutants of a YAML file, or of all files of a folder in order of name."""
     return load_list(path, "mutants", Mutant, with_edits, least=1)

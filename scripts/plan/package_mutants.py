@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants of the package `neuron_fabric` listed in YAML, with the pytest cases that must fail."""
+"""Mutants of `neuron_fabric` and of the C++ host in YAML, with the pytest cases that must fail."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from scripts.common.records import Edit
 from scripts.plan.listed_mutants import ListedMutant
 
 FOLDER = ROOT / "verif" / "mutants" / "package"
+HOST = "verif/host/"
 
 
 def _is_of_package(edit: Edit) -> bool:
-    return edit.file.startswith("neuron_fabric/") and edit.file.endswith(".py")
+    cpp = edit.file.startswith(HOST) and edit.file.endswith((".cpp", ".h"))
+    return cpp or (edit.file.startswith("neuron_fabric/") and edit.file.endswith(".py"))
 
 
-_PackageEdit = Annotated[Edit, FieldRule(_is_of_package, "an edit of neuron_fabric")]
+_PackageEdit = Annotated[Edit, FieldRule(_is_of_package, "an edit of neuron_fabric or its host")]
 
 
 @dataclass(frozen=True)
 class PackageMutant(ListedMutant):
-    """One mutant of the Python package; `tests` are pytest ids."""
+    """One mutant of the Python package or of the C++ host; `tests` are pytest ids."""
 
     edits: Some[_PackageEdit]
     tests: tuple[Annotated[str, like(r"^[\w/]+/test_\w+\.py::test_\w+(\[.+\])?$")], ...] = ()
@@ -55,8 +57,9 @@ def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> lis
         seen.add(mutant.id)
         out += [f"mutant {mutant.id}: no test {t}" for t in mutant.tests if not _exists(t)]
         try:
-            for text in edited(mutant.edits).values():
-                ast.parse(text)
+            for name, text in edited(mutant.edits).items():
+                if name.endswith(".py"):
+                    ast.parse(text)
         except (NfError, SyntaxError) as error:
             out.append(f"mutant {mutant.id}: {error}")
     return out

@@ -248,6 +248,23 @@ def test_what_is_written_comes_back(host: CHost, dense: bool, grant: int) -> Non
         assert dense or all(slots[row][code] for row, code in ((0, 4), own, *both))
 
 
+@pytest.mark.parametrize("dense", [True, False])
+def test_no_acknowledgement_is_lost(host: CHost, dense: bool) -> None:
+    """Check that the places of both retry buffers are free again after long traffic.
+
+    A host that loses acknowledgements of the device stands still.
+    """
+    wire = Wire(host, seed=2, dense=dense)
+    wire.run(write_then_read(3200, seed=1), limit=200_000)
+    assert not host.busy
+    assert host.fault == ""
+    for _ in range(300):
+        wire.clock()
+    assert wire.stub.link.unacknowledged < wire.stub.link.config.ack_force_threshold
+    assert wire.stub.link.issues == []
+    assert host.figures().data_flits_from_device > wire.stub.link.buffer.depth
+
+
 def test_writes_reach_the_packing_limit(host: CHost) -> None:
     """Check that dense writes need hardly more than 5 flits for 4 lines."""
     wire = Wire(host, seed=1, dense=True, grant=64)
@@ -302,6 +319,8 @@ FLITS = {
     "retry": (other(encode_control(RetryFrame())), "where nothing was damaged"),
     "static bit": (other(encode_control(Llcrd(1)) | 1 << 300), "static bit"),
     "acknowledged": (other(encode_control(Llcrd(200))), "fewer are outstanding"),
+    "acknowledged by bit 3": (other(encode_control(Llcrd(8))), "fewer are outstanding"),
+    "acknowledged by Ak": (crafted(H_EMPTY, EMPTY, EMPTY, EMPTY, extra=4), "fewer are outstanding"),
     "cache credit": (other(encode_control(Llcrd(0)) | 1 << 24), "does not return"),
     "unknown tag": (crafted((4, NDR & (1 << 28) - 1), EMPTY, EMPTY, EMPTY), "which no request has"),
     "unknown read": (crafted((3, DRS), EMPTY, EMPTY, EMPTY), "which no request has"),
