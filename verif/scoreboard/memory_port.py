@@ -67,30 +67,50 @@ class Initialiser:
         """Areas that are not overwritten whole, by region: a certain one, then another."""
         self._early: set[int] = set()
         """Regions with a write while their commit was under way."""
+        self._ahead: dict[int, set[int]] = {}
+        """Lines written then that no area needed, by region."""
 
     def committed(
-        self, region: int, before: RegionConfig | None, after: RegionConfig, cnt_w: int
+        self,
+        region: int,
+        before: RegionConfig | None,
+        after: RegionConfig,
+        cnt_w: int,
+        trusted: bool = False,
     ) -> None:
         """Record an accepted commit: the bookkeeping lines of the region must, or may, be
         overwritten.
 
-        They must be if their place has changed and no write came before the commit was settled.
+        They must be if their place has changed. A write that came before the commit was settled
+        leaves it open, unless it can only belong to the new place.
 
         Args:
             region: Number of the region.
             before: Descriptor before the commit, or None.
             after: Committed descriptor; mode IDENTITY needs no records.
             cnt_w: Width of the device's counters in bits.
+            trusted: Whether the region has certainly kept its trust: no write to memory has failed
+                and generations have not begun again.
         """
         old, early = self._areas.pop(region, []), region in self._early
         self._early.discard(region)
         if after.mode is Mode.IDENTITY:
             return
         # Where the place is the same it may do without, unless the region has lost its trust.
-        moved = before is None or places(before, cnt_w) != places(after, cnt_w)
-        self._areas[region] = [_Area(after.lines, certain=moved and not early)]
-        if before == after and not early:  # it goes on, or starts anew if a write was refused
-            self._areas[region][:0] = [area for area in old if area.certain]
+        place = places(after, cnt_w)
+        moved = before is None or places(before, cnt_w) != place
+        ahead = self._ahead.pop(region, set())
+        if moved and not old and (before is None or _apart(places(before, cnt_w), place)):
+            areas = [_Area(after.lines, True, ahead)] if len(ahead) < after.lines else []
+        elif trusted and before == after:
+            areas = []
+        else:
+            areas = [_Area(after.lines, certain=moved and not early)]
+        # It goes on, or starts anew if a write was refused.
+        if before == after and (trusted or not early):
+            areas[:0] = [area for area in old if area.certain]
+        if areas:
+            self._areas[region] = areas
 
     def write(self, region: int, index: int, committing: bool) -> str | None:
         """Check an answered write of the initialiser.
@@ -111,6 +131,8 @@ class Initialiser:
                 if len(area.written) == area.lines:
                     del self._areas[region]
                 return None
+        if committing:
+            self._ahead.setdefault(region, set()).add(index)
         if committing or not all(area.certain for area in areas):
             return None
         return f"the initialiser writes record {index} of region {region} without need"
@@ -137,6 +159,12 @@ def places(config: RegionConfig, cnt_w: int) -> tuple[int, int, int]:
     if config.mode is Mode.IDENTITY:
         return 0, 0, 0
     return *records(config, cnt_w), config.lines
+
+
+def _apart(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+    """Return whether two results of `places` have no line in common."""
+    (first, step, lines), (second, _, _) = sorted((one, other))
+    return first + step * lines <= second
 
 
 COUNTED = ("MEM_READ_ERROR", "MEM_WRITE_ERROR", "MEM_POISON")
