@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from models.access_decode import Cause, Kind
@@ -67,6 +68,7 @@ class NfCoverage(Observer):
         self.scoreboard = scoreboard
         self.device, self.memory = scoreboard.model, scoreboard.memory
         self.model.on_illegal = scoreboard.error
+        self.fields.regions = len(scoreboard.configs)
 
     def finished(self, top: Any = None) -> CoverModel:
         """Return the coverage model at the end of a run, with all pending samples counted.
@@ -79,6 +81,9 @@ class NfCoverage(Observer):
             self.white_box.take(top)
         return self.model
 
+    def register_read(self, name: str, data: int, certain: Mapping[str, int]) -> None:
+        self.fields.read(name, data, certain)
+
     def closed(self, region: int, busy: bool) -> None:
         self.view.closed(busy)
 
@@ -87,6 +92,8 @@ class NfCoverage(Observer):
 
     def status_read(self, op: Op, words: list[int], exact: bool) -> None:
         self.view.status(op, words, exact)
+        if exact:
+            self.fields.view(op)
 
     def answered(self, op: Op, config: RegionConfig | None) -> None:
         self.transaction.op(op, config)
@@ -106,6 +113,7 @@ class NfCoverage(Observer):
         config = self.device.config(access.region)
         if config is None:
             return
+        self.fields.view(op)
         status = self.device.region_status(access.region)
         complete = after.counted_complete and not before.counted_complete
         one = Judged(op, config, before, after, status.closed, complete and status.done)
@@ -167,6 +175,5 @@ class NfCoverage(Observer):
         if write:
             self.capacity.written(name, value)
         else:
-            self.fields.read(name, value)
             self.engine.register(name, value)
             self.capacity.register(name, value)
