@@ -142,6 +142,7 @@ class StatusSweepSequence(ControlSequence, FlipSequence):
         await self.registers.write("FALLBACK", 1 << region)
         if "fallback" in kinds:
             await self.fall(config)
+        await self.read_registers("FALLBACK")  # which regions are not in it is certain now
         if "illegal" in kinds:
             await self.contribute(config, 0, 0, ILLEGAL if config.mode is Mode.G_TERNARY else None)
             await self.drain()  # two requests on a line at once leave counts open
