@@ -36,7 +36,7 @@ def test_a_counter_that_no_test_sees_counting(monkeypatch: pytest.MonkeyPatch) -
     (line,) = traceability.problems(ROOT, entries, TESTS)
     assert line.startswith("no test sees LATER change: name a test for it in [shown_by]")
     model = NfCoverage().model  # has its bin all the same
-    assert model.points["changes in no test"].bins == {"LATER x not 0": 0}
+    assert model.points["changes in no test"].bins == {"LATER x 0": 0, "LATER x not 0": 0}
     monkeypatch.setitem(register_points.SHOWN_BY, "test_views::info", ("LATER",))
     (line,) = traceability.problems(ROOT, entries, TESTS)
     assert line.endswith("register:LATER.VALUE changes in test_views::info, which is not named")
@@ -57,6 +57,8 @@ def test_entries_that_lead_nowhere() -> None:
         ({"checker": "verif.scoreboard.scoreboard:Scoreboard.gone"}, "Scoreboard.gone does not"),
         ({"checker": "verif.no_module:f"}, "verif.no_module:f does not exist"),
         ({"tests": ("test_regs::gone",)}, "test test_regs::gone does not exist"),
+        ({"sweep": ""}, "names no sweep; add `sweep: test_status::sweep`"),
+        ({"sweep": "test_regs::unmapped"}, "but the sweep is test_status::sweep"),
     ):
         changed = dataclasses.replace(first, **change)  # type: ignore[arg-type]
         (line,) = traceability.problems(ROOT, [changed, *rest], TESTS)

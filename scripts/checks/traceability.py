@@ -4,8 +4,9 @@
 `verif/audit.yaml` says which checker compares what, when, and how exactly. The list of all fields
 and pins comes from the register map, the ports of the top module and the messages of the link; an
 entry that is missing, that matches nothing, or that names a checker or a test that does not exist,
-is an error of `nf check`. So is a counter or a status field that no test sees change: the tests of
-[shown_by] in `verif/coverage/plan.toml` fail unless they do, and an entry names them.
+is an error of `nf check`. So is a field that no test sees at two values: the tests of [shown_by] in
+`verif/coverage/plan.toml` fail unless they do, and an entry names them. And so is a field without
+the sweep, the test of cover point "read meanwhile", which fails unless it has read every status.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
 from models.register_map import REG_MAP
 from scripts.common.data import Some, at_least, like, load_list
 from scripts.plan.discover import TestCase
-from verif.coverage import register_points
+from verif.coverage import coverage_plan, register_points
 from verif.tests.ports import ports
 
 _WITH_PORTS = ("nf_controller.sv", "nf_axi_ports.svh")  # the top module, and its macros
@@ -41,6 +42,8 @@ class AuditEntry:
         compared: How exactly: with one value, with a range that races leave open, with a rule of a
             protocol; or it is an input that is driven, whose effect is compared.
         tests: Ids of the tests that are meant for it.
+        sweep: Id of the test in which it is read and compared while something unrelated happens;
+            each register and response field needs one.
     """
 
     of: Some[Annotated[str, like("^(register|pin|response):.+$")]]
@@ -48,6 +51,7 @@ class AuditEntry:
     when: Annotated[str, at_least(5)]
     compared: Literal["exact", "range", "rule", "driven"]
     tests: Some[str]
+    sweep: str = ""
 
     def covers(self, name: str) -> bool:
         """Return whether a glob of the entry matches a subject."""
@@ -84,6 +88,7 @@ def problems(root: Path, entries: Sequence[AuditEntry], tests: Sequence[TestCase
     fields that no test sees change.
     """
     where, names, known = "verif/audit.yaml", subjects(), {test.id for test in tests}
+    sweep = coverage_plan.entries()[register_points.SWEEP].test
     out = [
         f"{where}: nobody compares {name}"
         for name in names
@@ -95,7 +100,13 @@ def problems(root: Path, entries: Sequence[AuditEntry], tests: Sequence[TestCase
                 out.append(f"{where}: {glob} fits no register field, pin or response field")
         if not _exists(root, entry.checker):
             out.append(f"{where}: checker {entry.checker} does not exist")
-        out += [f"{where}: test {test} does not exist" for test in entry.tests if test not in known]
+        named = [*entry.tests, *filter(None, (entry.sweep,))]
+        out += [f"{where}: test {test} does not exist" for test in named if test not in known]
+        shown = [one for one in entry.of if not one.startswith("pin:")]
+        if shown and not entry.sweep:
+            out.append(f"{where}: {shown[0]} names no sweep; add `sweep: {sweep}`")
+        elif entry.sweep not in ("", sweep):
+            out.append(f"{where}: {entry.of[0]} names {entry.sweep}, but the sweep is {sweep}")
     return out + _unshown(where, entries)
 
 
@@ -127,7 +138,7 @@ def _exists(root: Path, checker: str) -> bool:
 
 def rows(root: Path) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the audit's table in the documentation, the header first."""
-    yield "what", "compared by", "when", "how", "test meant for it"
+    yield "what", "compared by", "when", "how", "test meant for it", "sweep"
     for entry in read(root):
         yield (
             ", ".join(f"`{glob}`" for glob in entry.of),
@@ -135,4 +146,5 @@ def rows(root: Path) -> Iterator[tuple[str, ...]]:
             entry.when,
             entry.compared,
             ", ".join(f"`{test}`" for test in entry.tests),
+            f"`{entry.sweep}`" if entry.sweep else "",
         )

@@ -16,8 +16,9 @@ from cocotbext.cxl.faults import CAMPAIGN
 from cocotbext.cxl.wire.messages import ReqOp, RwdOp
 from models.access_decode import Cause
 from models.commit_check import CommitCode
+from models.regions import INFO_SELECTOR, VIEW_SELECTORS
 from models.register_map import REG_MAP
-from models.register_types import Counts
+from models.register_types import Counts, FieldAccess
 from verif.coverage.cover_model import CoverModel, CoverPoint
 
 _PATTERN = re.compile(r"\{(?:(\d+)\.\.(\d+)|(\w+))\}")
@@ -53,22 +54,41 @@ class _Plan(msgspec.Struct, forbid_unknown_fields=True):
     shown_by: dict[str, list[str]]
 
 
+def _stored() -> Iterable[str]:
+    """Yield the fields that only software changes, by their names in the plan."""
+    every = [("", one) for one in REG_MAP.registers]
+    every += [("REGION.", one) for one in REG_MAP.region_registers]
+    for prefix, register in every:
+        for field in register.fields:
+            if field.access is FieldAccess.RW and not field.volatile:
+                own = "" if field.name == "VALUE" else f".{field.name}"
+                yield f"{prefix}{register.name}{own}"
+
+
 @cache
 def _plan() -> _Plan:
     source = Path(__file__).with_name("plan.toml").read_bytes()
     plan = msgspec.toml.decode(source, type=_Plan)
     enums = REG_MAP.enums
+    sources = [field.name for field in REG_MAP.expand()["IRQ_STATUS"].fields]
     plan.codes |= {
         "COUNTERS": list(REG_MAP.counters(Counts.SLOTS)),
         "COMMITS": [code.name for code in CommitCode],
         "CAUSES": [cause.name for cause in Cause if cause is not Cause.NONE],
         "REQS": [op.name for op in ReqOp if op is not ReqOp.MEM_SPEC_RD],
         "RWDS": [op.name for op in RwdOp],
-        "SOURCES": [field.name for field in REG_MAP.expand()["IRQ_STATUS"].fields],
+        "SOURCES": sources,
+        "SINGLE_SOURCES": [name for name in sources if name != "FALLBACK"],
         # A flit is read again only on a link with faults: test_link_ram_flips has it.
         "RAMS": [name for name in enums["Ram"] if name != "RETRY"],
         "LRSM": list(enums["Lrsm"]),
         "LINK_ERRORS": [name for name, code in enums["LinkError"].items() if code],
+        "STATUS_READS": [
+            *(one.name for one in REG_MAP.registers if one.volatile_mask),
+            *(f"REGION.{one.name}" for one in REG_MAP.region_registers if one.volatile_mask),
+            *(f"selector {one}" for one in (INFO_SELECTOR, *VIEW_SELECTORS)),
+        ],
+        "STORED": list(_stored()),
         "FAULTS": [kind.value for kind in CAMPAIGN],
     }
     return plan

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from models.access_decode import Cause, Kind
@@ -70,6 +71,7 @@ class NfCoverage(Observer):
         self.device, self.memory = scoreboard.model, scoreboard.memory
         self.model.on_illegal = scoreboard.error
         self.pair.slots = scoreboard.model.params.slots
+        self.fields.regions = len(scoreboard.configs)
 
     def finished(self, top: Any = None) -> CoverModel:
         """Return the coverage model at the end of a run, with all pending samples counted.
@@ -89,6 +91,9 @@ class NfCoverage(Observer):
     def begun(self, region: int, closes: bool) -> None:
         self.pair.begun(region, closes, self.scoreboard.clock())
 
+    def register_read(self, name: str, data: int, certain: Mapping[str, int]) -> None:
+        self.fields.read(name, data, certain)
+
     def closed(self, region: int, busy: bool) -> None:
         self.view.closed(busy)
         self.pair.closed(region, self.scoreboard.clock())
@@ -98,6 +103,8 @@ class NfCoverage(Observer):
 
     def status_read(self, op: Op, words: list[int], exact: bool) -> None:
         self.view.status(op, words, exact)
+        if exact:
+            self.fields.view(op)
 
     def answered(self, op: Op, config: RegionConfig | None) -> None:
         self.transaction.op(op, config)
@@ -118,6 +125,7 @@ class NfCoverage(Observer):
         config = self.device.config(access.region)
         if config is None:
             return
+        self.fields.view(op)
         status = self.device.region_status(access.region)
         complete = after.counted_complete and not before.counted_complete
         one = Judged(op, config, before, after, status.closed, complete and status.done)
@@ -182,7 +190,6 @@ class NfCoverage(Observer):
         if write:
             self.capacity.written(name, value)
         else:
-            self.fields.read(name, value)
             self.pair.register(name, value)
             self.engine.register(name, value)
             self.capacity.register(name, value)

@@ -1,35 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cover points of registers: event counters and status fields, and flipped bits in RAMs.
+"""Cover points of registers: the two values of each field, status during other activity, RAM flips.
 
-Each field must be read as 0 and as another value. A checker compares each read with a range, which
-a field that never changes may well satisfy. So every field that the hardware changes has bins here,
-made from the register map. A field that is added to the map without a test in `plan.toml` is an
-error of `nf check`, and a bin without a hit misses the coverage goal of the nightly suite. The
-tests named in the plan fail by themselves if a field does not change in them.
+Each field must be read as 0 and as another value, by a read that could have returned nothing else.
+A checker compares each read with a range, which a field that never changes may well satisfy. So
+every field that can change has bins here, made from the register map. A field that is added to the
+map without a test in `plan.toml` is an error of `nf check`, and a bin without a hit misses the
+coverage goal of the nightly suite. The tests named in the plan fail by themselves if they miss a
+bin of a field that they show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from models.access_decode import Kind
 from models.register_map import REG_MAP
 from models.register_types import FieldAccess, Register
 from verif.coverage.cover_model import BETWEEN, CoverModel
-from verif.coverage.coverage_plan import codes, shown_by
+from verif.coverage.coverage_plan import codes, entries, shown_by
 from verif.coverage.points import Points
+from verif.scoreboard.operations import Op
 
 SHOWN_BY: dict[str, tuple[str, ...]] = shown_by()
-"""Fields, by the test in which each of them is read as another value than 0; LINK_UP as 0."""
+"""Fields, by the test in which each of them is read as 0 and as another value."""
+SWEEP = "read meanwhile"
+"""Point of the status fields that are read while something unrelated happens."""
 _ZERO, _OTHER = "0", "not 0"
 _REGISTERS = REG_MAP.expand()
 _NAMES = {number: name for name, number in REG_MAP.enums["Ram"].items()}
 _RAMS = codes("RAMS")
+_FLAGS = codes("FLAGS")
+_REGION_BITS = {"DONE": "bit of DONE", "FALLBACK": "bit of FALLBACK"}
 
 
 def changing(register: Register, prefix: str = "") -> dict[str, str]:
-    """Return the names in the plan of the fields that the hardware changes, by name of the field.
+    """Return the names in the plan of the fields that can change, by name of the field.
 
-    Fields of access PULSE are left out; a field VALUE is named as its register.
+    Fields of access PULSE and constants are left out; a field VALUE is named as its register.
 
     Args:
         register: Register.
@@ -38,7 +45,7 @@ def changing(register: Register, prefix: str = "") -> dict[str, str]:
     return {
         f.name: prefix + register.name + ("" if f.name == "VALUE" else f".{f.name}")
         for f in register.fields
-        if f.volatile and f.access is not FieldAccess.PULSE
+        if f.access is FieldAccess.RW or (f.volatile and f.access is not FieldAccess.PULSE)
     }
 
 
@@ -46,34 +53,48 @@ def fields() -> dict[str, str]:
     """Return the test that must see each changing field change, by name of the field; "" for none.
 
     Raises:
-        ValueError: [shown_by] of `plan.toml` names a field that the hardware does not change.
+        ValueError: [shown_by] of `plan.toml` names a field that cannot change.
     """
     names = [n for r in REG_MAP.registers for n in changing(r).values()]
     names += [n for r in REG_MAP.region_registers for n in changing(r, "REGION.").values()]
     shown = {name: test for test, shows in SHOWN_BY.items() for name in shows}
     if unknown := shown.keys() - set(names):
-        raise ValueError(f"[shown_by] names {min(unknown)}, which the hardware does not change")
+        raise ValueError(f"[shown_by] names {min(unknown)}, which cannot change")
     return {name: shown.get(name, "") for name in names}
 
 
-class RegisterPoints:
-    """Cover points of the values of fields that the hardware changes, sampled by `read`.
+def _values(field: str) -> tuple[str, ...]:
+    return (_OTHER,) if field in codes("NEVER_0") else (_ZERO, _OTHER)
 
-    There is one point for each test that must see fields change.
+
+class RegisterPoints(Points):
+    """Cover points of the values of fields that can change, sampled by `read` and `view`.
+
+    There is one point for each test that must see fields change. A value counts if the predictor
+    allowed no other one, or if the field is in ASSERTED of the plan: the pins do not show when
+    these change, so that the test itself compares them.
+
+    Attributes:
+        regions: Number of regions of the device.
+        meanwhile: Activity of the device that the sweep of status fields has under way, or "".
     """
 
     def __init__(self, model: CoverModel) -> None:
+        super().__init__(model)
+        self.regions = 0
+        self.meanwhile = ""
+        self.sweep = model.points[SWEEP]
+        self._asserted = codes("ASSERTED")
         tests = fields()
-        counters = REG_MAP.counters()
         self.points = {
             test: model.point(
                 f"changes in {test or 'no test'}",
-                "counters that count, and status fields that are 0 and another value",
+                "every field of a register is 0 and another value, and must be",
                 [
                     name + BETWEEN + value
                     for name, own in tests.items()
                     if own == test
-                    for value in ((_OTHER,) if name in counters else (_ZERO, _OTHER))
+                    for value in _values(name)
                 ],
                 test=test,
             )
@@ -89,27 +110,67 @@ class RegisterPoints:
             for prefix, register in every
         }
 
-    def read(self, name: str, data: int) -> None:
-        """Count the bin of each field in a register read: 0 or not 0.
+    def read(self, name: str, data: int, certain: Mapping[str, int]) -> None:
+        """Count the bins of a register read: each field is 0 or not 0; flags of regions.
 
         Args:
             name: Name of the register, with its region: REGION[2].STATUS.
             data: Value read.
+            certain: Bits of each field that could have one value only.
         """
         leaf = name.rpartition("]")[2]
-        for point, field, place in self._fields["REGION" + leaf if leaf != name else name]:
-            value = _OTHER if place.extract(data) else _ZERO
-            if (key := field + BETWEEN + value) in point.bins:
-                point.hit(key)
+        what = "REGION" + leaf if leaf != name else name
+        places, every = self._fields[what], True
+        for point, field, place in places:
+            if ~certain.get(place.name, 0) & (1 << place.width) - 1 and field not in self._asserted:
+                every = False
+            else:
+                value = _OTHER if place.extract(data) else _ZERO
+                if value in _values(field):
+                    point.hit(field, value)
+        if every and self.meanwhile and f"{self.meanwhile}{BETWEEN}{what}" in self.sweep.bins:
+            self.sweep.hit(self.meanwhile, what)
+        if what == "REGION.STATUS":
+            region = name[len("REGION[") : name.index("]")]
+            for flag in set(_FLAGS) & certain.keys():
+                bit = REG_MAP.region_register("STATUS").field(flag).extract(data)
+                self.hit("flag of region", flag, region, str(bit))
+        elif what in _REGION_BITS:
+            for bit in range(self.regions):
+                if certain["VALUE"] >> bit & 1:
+                    self.hit("flag of region", _REGION_BITS[what], str(bit), str(data >> bit & 1))
+
+    def view(self, op: Op) -> None:
+        """Count a read of INFO or STATUS through a region's window that was compared exactly."""
+        if self.meanwhile and op.read and op.access.kind in (Kind.INFO, Kind.STATUS):
+            self.sweep.hit(self.meanwhile, f"selector {op.access.selector}")
+
+    def shown(self, test: str) -> list[str]:
+        """Return the names of the registers of which a test must see fields change."""
+        point = self.points.get(test)
+        names = [n for n, some in self._fields.items() if any(point is one for one, *_ in some)]
+        return [name.replace("REGION.", "REGION[0].") for name in names]
+
+    def missing(self) -> list[str]:
+        """Return what has not yet been read exactly in the present activity of the sweep."""
+        names = [name.split(BETWEEN) for name in self.sweep.holes]
+        return [what for activity, what in names if activity == self.meanwhile]
 
     def unseen(self, test: str) -> Sequence[str]:
-        """Return an error text for each field that the test `test` must see change and did not."""
-        out = []
-        for name in SHOWN_BY.get(test, ()):
-            value = _ZERO if name == "STATUS.LINK_UP" else _OTHER
-            if not self.points[test].bins[name + BETWEEN + value]:
-                what = "another value than 0" if value == _OTHER else value
-                out.append(f"COVERAGE {name} was never read as {what}; {test} is meant to show it")
+        """Return an error text for each value that the test `test` must see and did not."""
+        wanted = [
+            (name, value, self.points[test].bins[name + BETWEEN + value])
+            for name in SHOWN_BY.get(test, ())
+            for value in _values(name)
+        ]
+        out = [
+            f"COVERAGE {name} was never read as {value} where it had to be; {test} is meant to "
+            "show it"
+            for name, value, hits in wanted
+            if not hits
+        ]
+        if test == entries()[SWEEP].test:
+            out += [f"COVERAGE {SWEEP}: {name} was never compared" for name in self.sweep.holes]
         return out
 
 

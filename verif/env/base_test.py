@@ -151,6 +151,8 @@ class NfBaseTest(uvm_test):
 
     async def _whole(self) -> None:
         await self.start()
+        for name in self.env.coverage.fields.shown(self.shows):
+            await self.env.registers.read(name)  # its value after reset, before it changes
         await self.scenario()
         await self.finish()
         self.finished = True

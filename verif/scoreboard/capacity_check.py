@@ -195,6 +195,11 @@ class CapacityCheck:
         for region in self.regions:
             region.restart(exact)
 
+    @property
+    def on(self) -> bool:
+        """Return whether a contribution may meet limits that it can exceed."""
+        return any(limits.on for limits in self._former | {self.limits})
+
     def operation(self) -> None:
         """Count an answered operation of the engine, for comparison with SLOT_MISS."""
         self._operations += 1
@@ -231,5 +236,4 @@ class CapacityCheck:
             busy: Numbers of the regions with unjudged requests.
         """
         low, high, _ = self.regions[region].times()
-        on = any(limits.on for limits in self._former | {self.limits})
-        return Span(low, high + (_KEPT if on and region in busy else 0))
+        return Span(low, high + (_KEPT if self.on and region in busy else 0))

@@ -48,7 +48,11 @@ class DevLoadRule:
 
     def __init__(self) -> None:
         self.thresholds = RESET_THRESHOLDS
-        self.may_fall_back: set[int] = set()
+        self.calm_since: dict[int, int] = {}
+        """Regions that are certainly not in FALLBACK, and when a read has shown it."""
+        self._risky = False
+        """A request in flight may raise FALLBACK."""
+        self._risks = 0
         self.fallback_since: dict[int, int] = {}
         self._cap_was_on = False
         self._former: deque[tuple[int, tuple[int, ...]]] = deque()
@@ -58,9 +62,17 @@ class DevLoadRule:
         """Times and numbers outstanding, such that no later number is as great."""
 
     # -- events -------------------------------------------------------------------------------
-    def request(self, now: int) -> None:
-        """Record the arrival, at time `now`, of a request that is to be answered."""
+    def request(self, now: int, risky: bool = True) -> None:
+        """Record the arrival, at time `now`, of a request that is to be answered.
+
+        Args:
+            now: Present time.
+            risky: Whether the request may raise FALLBACK of a region.
+        """
         self._outstanding += 1
+        if risky:
+            self._risky, self._risks = True, self._risks + 1
+            self.calm_since.clear()
         while self._peaks and self._peaks[-1][1] <= self._outstanding:
             self._peaks.pop()
         self._peaks.append((now, self._outstanding))
@@ -68,6 +80,7 @@ class DevLoadRule:
     def answered(self) -> None:
         """Record that a request was answered."""
         self._outstanding -= 1
+        self._risky = self._risky and self._outstanding > 0
 
     def thresholds_begin(self, *thresholds: int) -> None:
         """Record the start of a write of DEVLOAD_THRESHOLD: old or new thresholds may be in force.
@@ -95,12 +108,26 @@ class DevLoadRule:
         if window and threshold < window:
             self._cap_was_on = True
 
-    def saw_fallback(self, now: int, bits: int, regions: int) -> None:
-        """Record a read of FALLBACK that returned `bits` at time `now`."""
+    def fallback_begin(self) -> int:
+        """Return the state that `saw_fallback` needs of the begin of a read of FALLBACK."""
+        return -1 if self._risky else self._risks
+
+    def saw_fallback(self, now: int, bits: int, regions: int, before: int = -1) -> None:
+        """Record a read of FALLBACK that returned `bits` at time `now`.
+
+        A bit that is 0 stays 0 if no request that may raise it was in flight since the read began.
+
+        Args:
+            now: Present time.
+            bits: Value read.
+            regions: Number of regions.
+            before: Result of `fallback_begin` when the read began.
+        """
         for region in range(regions):
             if bits >> region & 1:
-                self.may_fall_back.add(region)
                 self.fallback_since.setdefault(region, now)
+            elif before == self._risks:
+                self.calm_since.setdefault(region, now)
 
     def clear_fallback(self, bits: int) -> None:
         """Record the start of a write of FALLBACK whose ones clear the flags of these regions."""
@@ -129,6 +156,9 @@ class DevLoadRule:
             if devload < DevLoad.MODERATE:
                 return f"region {region} is in FALLBACK, DevLoad must be MODERATE or worse"
             allowed = {max(one, DevLoad.MODERATE) for one in levels}
+        elif region is not None and op.start > self.calm_since.get(region, op.start):
+            if devload not in allowed:
+                return f"region {region} is not in FALLBACK, DevLoad must be as without it"
         elif region is not None and (self._cap_was_on or since is not None):
             allowed |= {max(one, DevLoad.MODERATE) for one in levels}
         if devload in allowed:

@@ -75,6 +75,8 @@ class ErrorCapture:
         """Capture since it was armed, as far as reads have shown."""
         self._arming: int | None = None
         self._arms = 0
+        self.certain: set[str] = set()
+        """Fields that could have one value only in the last read that was checked."""
 
     def refused(self, op: Op) -> None:
         """Record a request that must be refused, when it arrives; it may be captured."""
@@ -150,14 +152,18 @@ class ErrorCapture:
         certain, arms = before
         armed = arms != self._arms or self._arming is not None
         first = [one.error for one in self._first()]
+        self.certain = set()
         if self._open:
             return None
         fields = dict(fields)
         valid = fields.pop("VALID", None)
+        none = not first and self._known is None
+        if valid is not None and not armed and (certain or none):
+            self.certain.add("VALID")
         if armed:
             allowed = [*self._old, *first, *(self._known or ())]
         elif valid is not None:
-            if valid and not first and self._known is None:
+            if valid and none:
                 return "ERR_INFO.VALID is 1, no access was refused"
             if not valid and certain:
                 return f"ERR_INFO.VALID is 0, the model has {(self._known or first)[0]}"
@@ -167,6 +173,8 @@ class ErrorCapture:
         else:
             allowed = [*self._old, *first]
         matching = [error for error in allowed if shown(error, register) == fields]
+        if len(matching) == len(allowed):
+            self.certain |= fields.keys()
         if not matching:
             some = [shown(error, register) for error in allowed[:4]]
             return f"{register} shows {fields}, expected one of {some}"

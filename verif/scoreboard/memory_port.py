@@ -80,33 +80,59 @@ class Initialiser:
         """Areas that are not overwritten whole, by region: a certain one, then another."""
         self._early: set[int] = set()
         """Regions with a write while their commit was under way."""
+        self._ahead: dict[int, set[int]] = {}
+        """Lines written then that no area needed, by region."""
+        self._unsure: set[int] = set()
+        """Regions with an eviction then: of the round before, or after."""
 
     def committed(
-        self, region: int, before: RegionConfig | None, after: RegionConfig, cnt_w: int
+        self,
+        region: int,
+        before: RegionConfig | None,
+        after: RegionConfig,
+        cnt_w: int,
+        trusted: bool = False,
     ) -> None:
         """Record an accepted commit: the bookkeeping lines of the region must, or may, be
         overwritten.
 
-        They must be if their place has changed and no write came before the commit was settled.
+        They must be if their place has changed. A write that came before the commit was settled
+        leaves it open, unless it can only belong to the new place.
 
         Args:
             region: Number of the region.
             before: Descriptor before the commit, or None.
             after: Committed descriptor; mode IDENTITY needs no records.
             cnt_w: Width of the device's counters in bits.
+            trusted: Whether the region has certainly kept its trust: no write to memory has failed
+                and generations have not begun again.
         """
         old, early = self._areas.pop(region, []), region in self._early
         self._early.discard(region)
         if after.mode is Mode.IDENTITY:
             return
         # Where the place is the same it may do without, unless the region has lost its trust.
-        moved = before is None or places(before, cnt_w) != places(after, cnt_w)
-        self._areas[region] = [_Area(after.lines, certain=moved and not early)]
-        if before == after and not early:  # it goes on, or starts anew if a write was refused
-            self._areas[region][:0] = [area for area in old if area.certain]
+        place = places(after, cnt_w)
+        moved = before is None or places(before, cnt_w) != place
+        ahead = self._ahead.pop(region, set())
+        if region in self._unsure:
+            self._unsure.discard(region)
+            areas = [_Area(after.lines, certain=False)]
+        elif moved and not old and (before is None or _apart(places(before, cnt_w), place)):
+            areas = [_Area(after.lines, True, ahead)]
+        elif trusted and before == after:
+            areas = []
+        else:
+            areas = [_Area(after.lines, certain=moved and not early)]
+        # It goes on, or starts anew if a write was refused.
+        if before == after and (trusted or not early):
             for area in old:
                 area.former |= area.evicted
                 area.evicted.clear()
+            areas[:0] = [area for area in old if area.certain]
+        if areas:
+            self._areas[region] = areas
+            self._end(region)
 
     def write(self, region: int, index: int, committing: bool) -> str | None:
         """Check an answered write of the initialiser.
@@ -122,12 +148,13 @@ class Initialiser:
         if committing:
             self._early.add(region)
         areas = self._areas.get(region, [])
+        areas = self._areas.get(region, [])
         if any(index in area.evicted for area in areas) and not committing:
-            return (
-                f"the initialiser overwrites record {index} of region {region} after its eviction"
-            )
+            return f"the initialiser overwrites evicted record {index} of region {region}"
         if self._written(region, index, evicted=False):
             return None
+        if committing:
+            self._ahead.setdefault(region, set()).add(index)
         if committing or not all(area.certain and index not in area.former for area in areas):
             return None
         return f"the initialiser writes record {index} of region {region} without need"
@@ -144,6 +171,8 @@ class Initialiser:
         Returns:
             Text of the finding if an empty record is not needed there, else None.
         """
+        if committing:
+            self._unsure.add(region)
         if self._written(region, index, evicted=True) or committing or not empty:
             return None
         return f"an eviction overwrites record {index} of region {region} with an empty one"
@@ -154,12 +183,18 @@ class Initialiser:
             if area.write(index):
                 if evicted:
                     area.evicted.add(index)
-                if len(area.written) == area.lines:
-                    clocks = PASS_CLOCKS * (1 + (area.lines if area.evicted else 0))
-                    self._passes_until = max(self._passes_until, self._clock() + clocks)
-                    del self._areas[region]
+                self._end(region)
                 return True
         return False
+
+    def _end(self, region: int) -> None:
+        """Forget the areas of a region once one of them is overwritten whole."""
+        for area in self._areas[region]:
+            if len(area.written) == area.lines:
+                clocks = PASS_CLOCKS * (1 + (area.lines if area.evicted or area.former else 0))
+                self._passes_until = max(self._passes_until, self._clock() + clocks)
+                del self._areas[region]
+                return
 
     def busy(self) -> Span:
         """Return the range of STATUS.INIT_BUSY: 1 with lines that must be overwritten, 0..1 if they
@@ -183,6 +218,12 @@ def places(config: RegionConfig, cnt_w: int) -> tuple[int, int, int]:
     if config.mode is Mode.IDENTITY:
         return 0, 0, 0
     return *records(config, cnt_w), config.lines
+
+
+def _apart(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+    """Return whether two results of `places` have no line in common."""
+    (first, step, lines), (second, _, _) = sorted((one, other))
+    return first + step * lines <= second
 
 
 COUNTED = ("MEM_READ_ERROR", "MEM_WRITE_ERROR", "MEM_POISON")

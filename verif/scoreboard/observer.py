@@ -5,6 +5,8 @@ results.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from models.aggregated_line import AggregatedLine
 from models.expected_response import ExpectedResponse
 from models.regions import RegionConfig
@@ -73,4 +75,16 @@ class Observer:
             op: Request with its response.
             words: The 16 words of the response.
             exact: Whether each word could have one value only.
+        """
+
+    def register_read(self, name: str, data: int, certain: Mapping[str, int]) -> None:
+        """Receive a read of a register, by AXI4-Lite or through the control window, that was
+        judged.
+
+        A read within a commit comes again when the commit has shown that COMMIT_BUSY was right.
+
+        Args:
+            name: Name of the register, with its region: REGION[2].STATUS.
+            data: Value read.
+            certain: Bits of each field that could have one value only; fields without are left out.
         """

@@ -37,7 +37,7 @@ from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.link_state import LinkState
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
-from verif.scoreboard.ranges import Before, Cleared, Span, total
+from verif.scoreboard.ranges import Before, Cleared, Span, exactly, total
 from verif.scoreboard.scoreboard import REGISTERS, Scoreboard
 
 # IRQ_STATUS, IRQ_ENABLE and the interrupt pin (spec: controller §5, §7).
@@ -118,12 +118,17 @@ class Interrupts:
         Returns:
             Text of the finding, or None if each bit is possible.
         """
-        for name, bit in self.bits.items():
-            events = bit.end(before[name])
+        for name, events in self.events(before).items():
             got = self.status.field(name).extract(data)
-            if got not in (int(events.low > 0), int(events.high > 0)):
+            if got not in raised(events):
                 return f"IRQ_STATUS.{name} is {got} after {events} such events"
         return None
+
+    def events(self, before: Mapping[str, Before]) -> dict[str, Span]:
+        """Return the range of the number of events since the clear of each bit, for a read that
+        ends now.
+        """
+        return {name: bit.end(before[name]) for name, bit in self.bits.items()}
 
     # -- the pin ------------------------------------------------------------------------------
     def pin(self) -> Span:
@@ -140,6 +145,11 @@ class Interrupts:
             low |= events.low > 0 and all(on)
             high |= events.high > 0 and any(on)
         return Span(int(low), int(high))
+
+
+def raised(events: Span) -> Span:
+    """Return the range of a sticky flag, from that of the number of events that set it."""
+    return Span(int(events.low > 0), int(events.high > 0))
 
 
 LOOKUPS = ("SLOT_HIT", "SLOT_MISS")
@@ -173,7 +183,9 @@ class Rules:
         self.predictor = predictor
         self.scoreboard = predictor.scoreboard
         self._committing: list[tuple[int, int, int]] = []
-        """Reads of STATUS during a commit: begin, end, and COMMIT_BUSY."""
+        """Reads of STATUS during a commit: begin, end, and value."""
+        self._certain: dict[str, int] = {}
+        """Bits of the register being judged that could have one value only, by field."""
         registers = (*REG_MAP.registers, *REG_MAP.region_registers)
         self.rules: dict[str, Rule] = {
             **{one.name: self._stored for one in registers if not own_value(one)},
@@ -233,9 +245,21 @@ class Rules:
         except StopIteration as judged:
             if judged.value is not None:
                 self.report(judged.value, f"register {name.rpartition('.')[2]}")
+        certain, self._certain = self._certain, {}
+        self.scoreboard.observer.register_read(name, data, certain)
         if data & ~register.mask():
             text = f"REGISTER {name} reads {data:#x}, reserved bits are not 0"
             self.report(text, "REGISTER: reserved bits")
+
+    def _expected(self, **fields: Span) -> None:
+        """Note for the coverage which fields of the read could have one value only."""
+        self._certain |= {
+            name: -1 for name, span in fields.items() if span.low == span.high and not span.also
+        }
+
+    def _expected_bits(self, spans: list[Span]) -> None:
+        """Note the bits of field VALUE that could have one value only, from bit 0 on."""
+        self._certain["VALUE"] = ~sum((one.low < one.high) << bit for bit, one in enumerate(spans))
 
     # -- written by software ------------------------------------------------------------------
     def _stored(self, register: Register) -> Reading:
@@ -247,6 +271,7 @@ class Rules:
         allowed = before | {predictor.values[name]} | earlier | later
         if data not in allowed:
             return f"REGISTER {name} reads {data:#x}, expected {' or '.join(map(hex, allowed))}"
+        self._expected(**{one.name: Span(min(allowed), max(allowed)) for one in register.fields})
         if not earlier and later == before - {predictor.values[name]}:
             predictor.settled(name, data)
         return None
@@ -257,7 +282,9 @@ class Rules:
         counter = link.get(name) or scoreboard.counters.get(name, _UNKNOWN)
         before = counter.begin()
         data = yield
-        scoreboard.compare_counter(name, data, counter.end(before))
+        want = counter.end(before)
+        scoreboard.compare_counter(name, data, want)
+        self._expected(VALUE=want)
         self.predictor.counters[name] = (scoreboard.now, data)
         return None
 
@@ -278,6 +305,7 @@ class Rules:
         if quiet and register.name == "SLOT_MISS":
             scoreboard.capacity.saw_misses(data)
         if quiet and all(counters.get(name, (-1, 0))[0] == since for name in LOOKUPS):
+            self._expected(VALUE=exactly(data))
             scoreboard.compare_lookups(*(counters[name][1] for name in LOOKUPS))
         return None
 
@@ -311,20 +339,23 @@ class Rules:
             self._init_busy(),
         )
         commits = -1 if self._committing_now(tight=False) else scoreboard.status.commits
-        value = register.unpack((yield))
-        now = self._init_busy()
+        data = yield
+        value, now = register.unpack(data), self._init_busy()
         none = commits == scoreboard.status.commits  # nor one that ended within this read
         low, high = min(now.low, initialising.low), max(now.high, initialising.high)
         busy = Span(low, high if none else 1)
         if value["INIT_BUSY"] not in busy:
             return f"STATUS.INIT_BUSY is {value['INIT_BUSY']}, expected {busy}"
         committed = self._committing_now()
-        if value["COMMIT_BUSY"] and none and not self._committing_now(tight=False):
+        free = none and not self._committing_now(tight=False)
+        if value["COMMIT_BUSY"] and free:
             return "STATUS.COMMIT_BUSY is 1 without a commit"
         if committing and committed:
-            self._committing.append((began, scoreboard.clock(), value["COMMIT_BUSY"]))
-        if link is not None and not value["LINK_UP"] and not link.faulty and link.up:
+            self._committing.append((began, scoreboard.clock(), data))
+        up = link is not None and not link.faulty and link.up
+        if up and not value["LINK_UP"]:
             return "STATUS.LINK_UP is 0 although the link has initialised"
+        self._expected(INIT_BUSY=busy, COMMIT_BUSY=Span(0, int(not free)), LINK_UP=Span(int(up), 1))
         return None
 
     def committed(self) -> None:
@@ -336,28 +367,35 @@ class Rules:
         reads, self._committing = self._committing, []
         if not reads:
             return
-        first = reads[0][0]
-        for began, ended, busy in reads:
+        first, field = reads[0][0], self.predictor.by_name["STATUS"].field("COMMIT_BUSY")
+        for began, ended, data in reads:
             # The first clocks bring the write to the registers, the last ones its response back.
             inside = began > first + SETTLED and ended < self.scoreboard.clock() - SETTLED
-            if inside and not busy:
+            if inside and not field.extract(data):
                 self.report("register STATUS.COMMIT_BUSY is 0 during a commit")
+            elif inside:
+                self.scoreboard.observer.register_read("STATUS", data, {"COMMIT_BUSY": -1})
 
     def _irq(self, _register: Register) -> Reading:
         interrupts = self.predictor.interrupts
         before = interrupts.begin()
-        return interrupts.check((yield), before)
+        data = yield
+        self._expected(**{one: raised(n) for one, n in interrupts.events(before).items()})
+        return interrupts.check(data, before)
 
     def _fallback_bits(self, before: list[Before]) -> list[Span]:
-        spans = [one.end(old) for one, old in zip(self.scoreboard.fallback, before, strict=True)]
-        return [Span(int(span.low > 0), int(span.high > 0)) for span in spans]
+        both = zip(self.scoreboard.fallback, before, strict=True)
+        return [raised(one.end(old)) for one, old in both]
 
     def _fallback(self, _register: Register) -> Reading:
         scoreboard = self.scoreboard
         before = [region.begin() for region in scoreboard.fallback]
+        calm = scoreboard.devload.fallback_begin()
         data = yield
-        scoreboard.devload.saw_fallback(scoreboard.now, data, self.predictor.regions)
-        for region, want in enumerate(self._fallback_bits(before)):
+        scoreboard.devload.saw_fallback(scoreboard.now, data, self.predictor.regions, calm)
+        bits = self._fallback_bits(before)
+        self._expected_bits(bits)
+        for region, want in enumerate(bits):
             if data >> region & 1 not in want:
                 return f"FALLBACK of region {region} is {data >> region & 1}, expected {want}"
         return None
@@ -375,15 +413,18 @@ class Rules:
         data = yield
         if unsettled or self._unsettled():
             return None
-        return capture.check(register.name, register.unpack(data), before)
+        wrong = capture.check(register.name, register.unpack(data), before)
+        self._expected(**dict.fromkeys(capture.certain, exactly(0)))
+        return wrong
 
     # -- regions ------------------------------------------------------------------------------
     def _done(self, _register: Register) -> Reading:
         scoreboard = self.scoreboard
         before = [scoreboard.status.begin(region) for region in range(self.predictor.regions)]
         data = yield
-        for region, glimpse in enumerate(before):
-            want = scoreboard.status.end(region, glimpse)
+        wants = [scoreboard.status.end(region, glimpse) for region, glimpse in enumerate(before)]
+        self._expected_bits([want["done"] for want in wants])
+        for region, want in enumerate(wants):
             scoreboard.compare_status(region, {"done": data >> region & 1}, want)
         return None
 
@@ -402,6 +443,7 @@ class Rules:
             return wrong
         want = scoreboard.status.end(region, before)
         want["fallback"] = self._fallback_bits(fallback)[region]
+        self._expected(**{"VALUE" if leaf != "STATUS" else n.upper(): want[n] for n in got})
         scoreboard.compare_status(region, got, want)
         return None
 
@@ -413,16 +455,20 @@ class Rules:
         state, link = register.unpack((yield)), self.predictor.link
         if link is None or link.faulty:
             return None
-        known = [value for name, value in state.items() if name != "RRSM" or not link.asked]
-        return f"LINK_STATE is {state} on a link without faults" if any(known) else None
+        known = {name: value for name, value in state.items() if name != "RRSM" or not link.asked}
+        self._expected(**dict.fromkeys(known, exactly(0)))
+        return f"LINK_STATE is {state} on a link without faults" if any(known.values()) else None
 
     def _link_error(self, register: Register) -> Reading:
         value, link = register.unpack((yield)), self.predictor.link
-        if link is None or not value["VALID"]:
+        if link is None:
             return None
         if not (link.errors().high or link.faulty):
-            return "LINK_ERR_INFO.VALID is 1, the link has had no error"
-        return None if value["KIND"] else "LINK_ERR_INFO.KIND is 0 although an error is captured"
+            self._expected(**dict.fromkeys(value, exactly(0)))
+            wrong = f"LINK_ERR_INFO is {value}, the link has had no error"
+            return wrong if any(value.values()) else None
+        wrong = "LINK_ERR_INFO.KIND is 0 although an error is captured"
+        return wrong if value["VALID"] and not value["KIND"] else None
 
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS, Counts.RAM)

@@ -218,7 +218,7 @@ class Scoreboard:
         self.control.request(op)
         key = (completion is messages.Completion.NDR, msg.tag, msg.ldid)
         self._waiting.setdefault(key, deque()).append(op)
-        self.devload.request(self.now)
+        self.devload.request(self.now, self.capacity.on and not op.read)
         self.judge.add(op)
         if op.access.region is not None:
             self.status.request(op.access.region)
@@ -350,8 +350,11 @@ class Scoreboard:
             return
         self.codes[region] = code
         if code == 0:
-            self.memory.initialiser.committed(
-                region, self.configs[region], commit.config, self.model.params.cnt_w
+            params, memory = self.model.params, self.memory
+            refused = memory.ports["MEM_WRITE_ERROR"].total
+            trusted = params.gen_w == 32 and not refused and not memory.may_poison()
+            memory.initialiser.committed(
+                region, self.configs[region], commit.config, params.cnt_w, trusted
             )
             self.configs[region] = commit.config
             self.epochs[region] = commit.epoch

@@ -428,4 +428,21 @@ def test_a_write_before_the_commit_is_settled() -> None:
     model = Initialiser()
     assert model.write(0, 0, True) is None
     model.committed(0, None, BINARY, 8)
+    for index in range(1, BINARY.lines):
+        assert model.busy() == Span(1, 1)
+        assert model.write(0, index, False) is None
+    assert model.busy() == Span(0, 0)
+    assert model.write(0, 1, True) is None
+    grown = dataclasses.replace(BINARY, lines_log2=4)
+    model.committed(0, BINARY, grown, 8)  # it may have been a line of the old shape
     assert model.busy() == Span(0, 1)
+
+
+def test_an_area_that_has_kept_its_trust_does_without() -> None:
+    model = Initialiser()
+    model.committed(0, None, BINARY, 8)
+    for index in range(BINARY.lines):
+        model.write(0, index, False)
+    model.committed(0, BINARY, BINARY, 8, trusted=True)
+    assert model.busy() == Span(0, 0)
+    assert "without need" in str(model.write(0, 0, False))

@@ -439,6 +439,23 @@ def load_passes(
     return bench.errors == []
 
 
+@pytest.mark.parametrize(("risky", "passes"), [(False, False), (True, True)])
+def test_devload_of_a_region_that_is_not_in_fallback(risky: bool, passes: bool) -> None:
+    """Check that MODERATE is wrong once a read of FALLBACK gave 0, until a bit may have risen."""
+    bench = Bench(BINARY, FP32)
+    rule, now = bench.scoreboard.devload, bench.scoreboard.now
+    rule.thresholds_begin(0, 0, 0)
+    rule.thresholds_end(now)
+    rule.set_capacity(16, 2)
+    rule.saw_fallback(now, 2, 2, rule.fallback_begin())
+    if risky:
+        bench.scoreboard.capacity.change(16, 2, quiet=True)
+        bench.do(write(BINARY.address(1, 0)))
+    reply = wrong(devload=DevLoad.MODERATE)
+    bench.answer(bench.begin(read(BINARY.address(0, 0))), reply)
+    assert (bench.errors == []) is passes
+
+
 @pytest.mark.parametrize(
     ("selector", "opcode", "belongs"),
     [

@@ -187,9 +187,9 @@ async def back_pressure(dut: Any) -> None:
             assert got == (want, Resp.OKAY), f"{reg.name}: {got}, not {want:#x}"
 
 
-@nf_test()
+@nf_test(shows="test_regs::register_agent")
 async def register_agent(test: NfBaseTest) -> None:
-    """Check that the register agent reaches every register and field by name."""
+    """Check that the register agent reaches every register and field by name, and its extremes."""
     regs, scoreboard, params = test.env.registers, test.env.scoreboard, test.cfg.hw
     while await regs.read("STATUS.INIT_BUSY"):
         pass
@@ -197,6 +197,12 @@ async def register_agent(test: NfBaseTest) -> None:
         value = await regs.read(name)
         for f in () if register.counts else register.fields:
             assert await regs.read(f"{name}.{f.name}") == f.extract(value), f"{name}.{f.name}"
+    for name, register in registers().items():
+        stored = (f for f in register.fields if f.access is FieldAccess.RW and not f.volatile)
+        if writable := sum(f.mask for f in stored):
+            for value in (writable, 0, register.reset):
+                await regs.write(name, value)
+                await regs.read(name)
 
     await regs.write("DEVLOAD_THRESHOLD.MODERATE", 0x77)  # the other fields stay
     assert await regs.read("DEVLOAD_THRESHOLD") == 0x60_77_10

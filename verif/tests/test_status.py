@@ -12,17 +12,29 @@ from typing import Any
 
 import cocotb
 
+from cocotbext.cxl.config import CxlConfig
 from models.modes import Mode
 from models.regions import RegionConfig
 from verif.env.base_test import NfBaseTest
+from verif.env.config import EnvConfig
 from verif.sequences.base import NfSequence
 from verif.sequences.control_lines import ControlSequence
+from verif.sequences.status_sweep import StatusSweepSequence
 from verif.tests.decorator import ALL, nf_test
 
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
 KINDS = ("illegal", "saturated", "done")
 ILLEGAL = b"\x55" * 64
 ALL_PLUS = {Mode.G_BINARY: b"\x00" * 64, Mode.G_TERNARY: b"\xaa" * 64}
+
+
+def damaged(cfg: EnvConfig) -> None:
+    """Let the host send flits with a wrong CRC."""
+
+    def shape(link: CxlConfig) -> None:
+        link.waive = lambda rule, _direction: rule == "crc"
+
+    cfg.shape_link = shape
 
 
 class FlagsTest(NfBaseTest):
@@ -130,3 +142,8 @@ async def init_busy(test: NfBaseTest) -> None:
 @nf_test(FlagsTest, profiles=ALL)
 def flags_of_every_region() -> None:
     """Check that DONE, ILLEGAL_SEEN and SATURATED are set in their own region only."""
+
+
+@nf_test(StatusSweepSequence, profiles=ALL, shows="test_status::sweep", configure=damaged)
+def sweep() -> None:
+    """Check every status field while each unrelated activity of the device is under way."""
