@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps over places by construction, with drawn values: regions, selectors, generations, planes.
+
+Each sequence visits all of its places at any scale; only the values at a place are drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from models.commit_check import most_workers
+from models.line_packing import LINE_BYTES
+from models.modes import Mode
+from models.parameters import LINE_ADDRESS_BITS
+from models.regions import (
+    INFO_SELECTOR,
+    MAX_WORKERS,
+    SELECTOR_BITS,
+    SELECTORS,
+    STATUS_SELECTOR,
+    VIEW_SELECTORS,
+    WORKER_LINES_SELECTOR,
+    RegionConfig,
+    state_lines,
+)
+from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.sequences.line_data import forged
+
+ALL_LD_IDS = 0xFFFF
+OWNERS = 7
+"""Mask of the LD-IDs that own workers 0 to 2."""
+CAPACITY = {"CAP_WINDOW": 2, "CAP_THRESHOLD": 1}
+"""Two misses of a region in turn raise its FALLBACK; a hit between them prevents it."""
+
+
+class RegionPairSequence(NfSequence):
+    """Events of each region r while region r xor half of them is alive with other contents.
+
+    All regions are committed. Each kind of event, in each region, changes one region alone; then
+    registers, views and answers of both regions of the pair are read. The kinds of event cover the
+    places in the device that take the number of a region. With the option `records` they are
+    events of its state area: refused writes, and forged records before the initialiser.
+    """
+
+    records: bool = False
+
+    async def body(self) -> None:
+        half = self.hw.regions // 2
+        every = [mode for mode in Mode if self.hw.tern5 or not mode.optional]
+        modes = [mode for _ in range(half) for mode in self.shuffled(every)]
+        self.live: dict[int, RegionConfig] = {}
+        for low in self.shuffled(range(half)):
+            self.live |= self.draw(low, low + half, modes)
+        pairs = [self.sample((low, low + half), 2) for low in self.shuffled(range(half))]
+        for region in self.shuffled([*self.live]):
+            await self.commit(region, self.live[region])
+        await self.set_registers(**CAPACITY)
+        low_bit = [mode for mode in every if mode.low_bit]
+        counting = [*low_bit, Mode.FP32]
+        events = (
+            ((self.damage, counting), (self.claim, counting))
+            if self.records
+            else (
+                (self.refuse, every),
+                (self.renew, every),
+                (self.end, every),
+                (self.overload, low_bit),
+            )
+        )
+        for pair in pairs * self.cfg.count(2):
+            for region, other in (pair, pair[::-1]):
+                for event, allowed in self.shuffled(events):
+                    config = self.live[region]
+                    if (
+                        config.mode not in allowed
+                    ):  # a region is in each of its events, whatever it is
+                        self.live[region] = self.reshaped(config, 1, self.choice(allowed))
+                        await self.commit(region, self.live[region])
+                    await self.work(self.live[region])
+                    await event(region, self.live[region])
+                    await self.look(region, other)
+                    if config.mode not in allowed:
+                        self.live[region] = config
+                        await self.commit(region, config)
+
+    def draw(self, low: int, high: int, modes: list[Mode]) -> dict[int, RegionConfig]:
+        """Place two regions, half of the pairs of one mode, that admit disjoint sets of LD-IDs.
+
+        One of them has BIND, and STRICT, TIE_MINUS and KEEP_SUM are opposite.
+        """
+        mode = modes.pop()
+        other = mode if self.random() < 0.5 else modes.pop()
+        mask, flags = self.getrandbits(15) | OWNERS, self.getrandbits(3)
+        configs = [
+            self.layout.region(
+                mode,
+                1,
+                self.randint(1, 3),
+                ld_mask=mask ^ flip * ALL_LD_IDS,
+                bind=not flip,
+                strict=bool((flags ^ flip) & 1),
+                tie_minus=bool((flags >> 1 ^ flip) & 1),
+                keep_sum=bool((flags >> 2 ^ flip) & 1),
+                threshold=1 + flip,
+            )
+            for flip, mode in enumerate((mode, other))
+        ]
+        return dict(zip(self.sample((low, high), 2), configs, strict=True))
+
+    async def work(self, config: RegionConfig) -> None:
+        """Contribute, mostly as every worker: some lines become complete, some are poisoned."""
+        for line in range(config.lines):
+            for worker in range(config.workers):
+                if self.random() < 0.8:
+                    poison = self.random() < 0.1
+                    await self.contribute(config, worker, line, limit=RACE_LIMIT, poison=poison)
+
+    async def refuse(self, region: int, config: RegionConfig) -> None:
+        """Send accesses by an LD-ID that the other region of the pair admits, and read ERR_INFO."""
+        await self.set_registers(ERR_INFO=1, IRQ_STATUS=0x7F)
+        strangers = [ldid for ldid in range(16) if not config.ld_mask >> ldid & 1]
+        for ldid in self.sample(strangers, min(2, len(strangers))):
+            await self.contribute(config, 0, 0, ldid=ldid)
+            await self.read(config.address(0, config.lines - 1), ldid=ldid)
+        owner = config.workers if config.mode is not Mode.IDENTITY else 2
+        await self.contribute(config, 0, 0, ldid=owner)  # BIND
+        await self.read(config.state_base)
+        await self.drain()
+        await self.read_registers("ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG")
+
+    async def overload(self, region: int, config: RegionConfig) -> None:
+        """Raise FALLBACK by two misses, contribute to both regions, and clear it."""
+        for line in (0, 1):
+            await self.evict(region)
+            await self.fill_lines(config, line, self.randrange(config.workers))
+            await self.read_registers("SLOT_MISS")  # shows the scoreboard that it was a miss
+        for number in (region, region ^ self.hw.regions // 2):
+            await self.fill_lines(self.live[number], 0, 0)
+            await self.look(number)
+        await self.set_registers(FALLBACK=1 << region, IRQ_STATUS=0x7F)
+
+    async def renew(self, region: int, _config: RegionConfig) -> None:
+        """Commit the region again: its flags, counts and lines end, those of others stay."""
+        await self.drain()
+        await self.commit(region)
+
+    async def damage(self, region: int, config: RegionConfig) -> None:
+        """Let memory refuse the write-back of the region's records, then of its initialiser."""
+        record = [self.bookkeeping(config, line) for line in range(config.lines)]
+        await self.fill_lines(config, 0, 0)
+        with self.failing(writes=record):
+            await self.evict(region)
+        await self.look(region, region ^ self.hw.regions // 2)
+        self.live[region] = config = self.reshaped(config, config.lines_log2)
+        with self.failing(writes=[self.bookkeeping(config, 0)]):
+            await self.commit(region, config, ready=True)
+        await self.look(region, region ^ self.hw.regions // 2)
+        await self.commit(region)
+
+    async def claim(self, region: int, config: RegionConfig) -> None:
+        """Commit the region to forged records while its initialiser is busy, and that of the other.
+
+        One of the records has the generation of the region, whatever that is.
+        """
+        other = region ^ self.hw.regions // 2
+        for busy in (other, region):
+            wide = self.reshaped(self.live[busy], 5, config.mode)
+            small = self.reshaped(config, 3)
+            for line in range(small.lines):
+                record = forged(line, (1 << small.workers) - 1, kept=small.keeps_sums)
+                await self.write(self.bookkeeping(small, line) * LINE_BYTES, record)
+            await self.drain()
+            with self.memory(w_stall=0.6):
+                await self.commit(busy, wide)
+                await self.commit(region, small)
+                await self.fill_lines(small, self.randrange(small.lines), 0)
+                await self.evict(region)
+                await self.read_lines(small, self.sample(range(small.lines), 5))
+            if busy is other:
+                await self.commit(busy, self.live[busy])
+        await self.commit(region, config)
+
+    def reshaped(
+        self, config: RegionConfig, lines_log2: int, mode: Mode | None = None
+    ) -> RegionConfig:
+        """Place a region like another one with another number of lines, and perhaps mode."""
+        mode = config.mode if mode is None else mode
+        place = self.layout.region(mode, lines_log2, MAX_WORKERS, keep_sum=config.keep_sum)
+        return replace(
+            config,
+            base=place.base,
+            state_base=place.state_base,
+            lines_log2=lines_log2,
+            mode=mode,
+        )
+
+    async def end(self, region: int, config: RegionConfig) -> None:
+        """Close the round; a late contribution follows."""
+        await self.drain()
+        await self.close(region)
+        await self.fill_lines(config, self.randrange(config.lines), 0)
+
+    async def evict(self, region: int) -> None:
+        """Read lines of regions outside the pair until all others have left their slots."""
+        half = self.hw.regions // 2
+        await self.drain()
+        others = [
+            config
+            for number, config in self.live.items()
+            if number % half != region % half and config.mode is not Mode.IDENTITY
+        ]
+        lines = [(config, line, INFO_SELECTOR) for config in others for line in (0, 1)]
+        await self.read_each(self.sample(lines, 2 * self.slots))
+
+    async def look(self, *regions: int) -> None:
+        """Read registers, figures and lines of the regions, one of each kind at least."""
+        await self.drain()
+        await self.read_registers("DONE", "FALLBACK", "IRQ_STATUS")
+        for region in regions:
+            config = self.live[region]
+            await self.read_registers("STATUS", "COMPLETE_LINES", region=region)
+            views = (STATUS_SELECTOR, WORKER_LINES_SELECTOR, self.choice(VIEW_SELECTORS))
+            await self.read_lines(config, 0, self.sample(views, 2), wait=False)
+            for line in range(config.lines):
+                await self.read_region(config, line, 0)
+            await self.read_region(config, self.randrange(config.lines))
+        await self.drain()
+
+
+class SelectorMaskSequence(NfSequence):
+    """Every selector in each mode, read and written at lines whose index has or lacks one bit.
+
+    Regions have from one line to as many as memory allows. ERR_INFO, ERR_ADDR and ERR_TAG are read
+    after some of the accesses.
+    """
+
+    async def body(self) -> None:
+        self.region = self.any_region()
+        every = [mode for mode in Mode if self.hw.tern5 or not mode.optional]
+        for mode in self.shuffled(every):
+            most = self.place(mode).lines_log2
+            between = [self.randrange(most) for _ in range(self.cfg.count(1) - 1)]
+            sizes = self.shuffled([self.randrange(3), *between, most])
+            for number, lines_log2 in enumerate(sizes):
+                config = self.place(mode, lines_log2)
+                await self.commit(self.region, config)
+                await self.selectors(config, write=number % 2 > 0)
+                await self.contents(config)
+        await self.commit(self.region, replace(config, lines_log2=0))  # stops the initialiser
+
+    def place(self, mode: Mode, lines_log2: int | None = None) -> RegionConfig:
+        """Return a descriptor in the upper half of the memory: of most lines with None.
+
+        The regions of this sequence exist one at a time. Large regions have one worker.
+        """
+        half = self.hw.mem_lines // 2
+        log2 = LINE_ADDRESS_BITS if lines_log2 is None else lines_log2
+        workers = self.randint(1, most_workers(mode, self.hw)) if log2 < 4 else 1
+        while True:
+            config = RegionConfig(0, half * LINE_BYTES, log2, workers, mode)
+            if state_lines(config, self.hw.cnt_w) <= half:
+                break
+            log2 -= 1
+        size = log2 + SELECTOR_BITS
+        base = self.randint(
+            1 << max(0, self.hw.mem_lines_log2 - size), (1 << LINE_ADDRESS_BITS - size) - 1
+        )
+        return replace(config, base=base * LINE_BYTES << size)
+
+    def lines(self, config: RegionConfig) -> list[int]:
+        """Return the indices with no, one, all but one and all bits set, in random order."""
+        last = config.lines - 1
+        bits = [1 << bit for bit in range(config.lines_log2)]
+        return self.shuffled(sorted({0, last, *bits, *(last ^ bit for bit in bits)}))
+
+    async def selectors(self, config: RegionConfig, write: bool) -> None:
+        """Read or write by every selector: lines are empty, and only refused writes are made."""
+        lines = self.lines(config)
+        places = [(selector, lines[selector % len(lines)]) for selector in range(SELECTORS)]
+        views = [(self.choice(VIEW_SELECTORS), line) for line in lines]
+        for selector, line in self.shuffled(places + views):
+            address = config.address(selector, line)
+            if not write or (selector, line) in views:
+                await self.read(address)
+            elif config.mode is Mode.IDENTITY or selector >= config.workers:
+                await self.write(address, self.randbytes(LINE_BYTES), 1)
+        await self.drain()
+        for selector, line in (*self.sample(places, 3), *self.sample(views, min(len(lines), 3))):
+            await self.registers.write("ERR_INFO.VALID", 1)
+            await self.read(config.address(selector, line))
+            await self.drain()
+            await self.read_registers("ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG")
+
+    async def contents(self, config: RegionConfig) -> None:
+        """Contribute to a line, and read it and the line whose index differs in one bit: all bits.
+
+        A commit for every two drops their lines: an eviction would wait for the initialiser.
+        """
+        for number, bit in enumerate(self.shuffled(range(config.lines_log2))):
+            if number % 2 == 0:
+                await self.drain()
+                await self.commit(self.region)
+            line = self.randrange(config.lines)
+            await self.contribute(config, self.randrange(config.workers), line)
+            selector = self.choice(self.read_selectors(config))
+            await self.read_region(config, line, selector)
+            await self.read_region(config, line ^ 1 << bit, selector)
+        await self.drain()
