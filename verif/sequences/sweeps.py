@@ -7,8 +7,9 @@ Each sequence visits all of its places at any scale; only the values at a place 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
-from models.commit_check import most_workers
+from models.commit_check import CommitCode, broken_rules, check_commit, most_workers
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.parameters import LINE_ADDRESS_BITS
@@ -306,3 +307,83 @@ class SelectorMaskSequence(NfSequence):
             await self.read_region(config, line, selector)
             await self.read_region(config, line ^ 1 << bit, selector)
         await self.drain()
+
+
+SPACE = 1 << LINE_ADDRESS_BITS
+NEVER = {
+    frozenset(pair)
+    for pair in (
+        (CommitCode.MODE, CommitCode.STATE_ALIGN),  # a reserved mode has no records
+        (CommitCode.MODE, CommitCode.PLANES),
+    )
+}
+"""Pairs of commit codes whose rules no descriptor breaks at once."""
+
+
+class CommitOrderSequence(NfSequence):
+    """Commits of descriptors that break two rules of a commit, for each pair that can be broken.
+
+    Of the drawn descriptors whose first broken rule is one of a pair, and that break the other one,
+    one with the fewest further faults is used; most have none. The model says which rule a commit
+    reports. The first commits are of a region that has never been committed.
+    """
+
+    async def body(self) -> None:
+        region, *taken = self.sample(range(self.hw.regions), 3)
+        good = self.layout.region(Mode.G_BINARY, 2, 3)
+        others = [self.layout.region(Mode.FP32, 2, 4), self.layout.region(Mode.G_INT4, 3, 9)]
+        for number, config in zip(taken, others, strict=True):
+            await self.commit(number, config)
+        draws = [self.pairs(good, others) for _ in range(self.cfg.count(4))]
+        found = self.shuffled([config for pairs in draws for config in pairs.values()])
+        for number, bad in enumerate(found):
+            if number == len(found) // 2:
+                await self.commit(region, good)
+                await self.fill_lines(good)
+            await self.commit(region, bad, check_commit(self.hw, bad, others))
+        await self.read_lines(good, None, (0, INFO_SELECTOR))
+        await self.registers.read_status()
+
+    def pairs(
+        self, good: RegionConfig, others: list[RegionConfig]
+    ) -> dict[frozenset[CommitCode], RegionConfig]:
+        """Return a descriptor for each pair of rules that can be broken, or fail."""
+        found: dict[frozenset[CommitCode], tuple[int, RegionConfig]] = {}
+        for _ in range(6000):
+            config = self.draw(good, self.choice(others))
+            rules = list(broken_rules(self.hw, config, others))
+            for second in rules[1:]:
+                pair = frozenset((rules[0], second))
+                if pair not in found or len(rules) < found[pair][0]:
+                    found[pair] = len(rules), config
+        wanted = {frozenset(pair) for pair in combinations(list(CommitCode)[1:], 2)} - NEVER
+        wrong = [sorted(code.name for code in pair) for pair in found.keys() ^ wanted]
+        assert not wrong, f"pairs that only the drawn descriptors or the list have: {wrong}"
+        return {pair: config for pair, (_, config) in found.items()}
+
+    def draw(self, good: RegionConfig, other: RegionConfig) -> RegionConfig:
+        """Draw a descriptor: each field that of `good`, or one that may break a rule."""
+        mem = self.hw.mem_lines
+        workers = self.choice((good.workers, 0, self.randint(1, 64), self.randint(65, 255)))
+        mode = self.choice((good.mode, Mode(self.randint(0, 6)), Mode(self.randint(7, 15))))
+        if self.random() < 0.3:  # more than exact counts hold
+            mode = self.choice((Mode.G_INT4, Mode.G_INT8, Mode.G_TERN5))
+            workers = self.randint(most_workers(mode, self.hw) + 1, MAX_WORKERS)
+        large = self.randint(LINE_ADDRESS_BITS - SELECTOR_BITS + 1, 63), self.randint(12, 38)
+        lines_log2 = self.choice((good.lines_log2,) * 4 + large)
+        window = 1 << min(lines_log2 + SELECTOR_BITS, LINE_ADDRESS_BITS)
+        bases = (0, self.randrange(mem), other.base_line, good.base_line ^ window)
+        base = self.choice((good.base_line, self.choice(bases))) // window * window
+        base += self.choice((0, 0, self.randrange(1, window)))
+        states = (0, mem, self.randrange(mem, SPACE), other.state_line)
+        state = self.choice((good.state_line, self.choice(states)))
+        state += self.choice((0, 0, self.randrange(1, 4)))
+        return replace(
+            good,
+            mode=mode,
+            workers=workers,
+            threshold=self.choice((0, self.randint(1, 255))),
+            lines_log2=lines_log2,
+            base=base % SPACE * LINE_BYTES,
+            state_base=state % SPACE * LINE_BYTES,
+        )

@@ -20,3 +20,8 @@ def region_records() -> None:
 @nf_test(sweeps.SelectorMaskSequence)
 def selector_masks() -> None:
     """Check each selector of each mode at lines of every index bit, in the largest regions too."""
+
+
+@nf_test(sweeps.CommitOrderSequence)
+def commit_order() -> None:
+    """Check that of each two rules that a descriptor breaks a commit reports the first."""
