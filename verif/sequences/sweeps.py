@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 
+import cocotb
+
 from models.commit_check import CommitCode, broken_rules, check_commit, most_workers
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
@@ -16,6 +18,7 @@ from models.parameters import LINE_ADDRESS_BITS
 from models.regions import (
     INFO_SELECTOR,
     MAX_WORKERS,
+    PLANE_SELECTOR,
     SELECTOR_BITS,
     SELECTORS,
     STATUS_SELECTOR,
@@ -25,7 +28,9 @@ from models.regions import (
     state_lines,
 )
 from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.sequences.int_codes import TERN5_SHAPES
 from verif.sequences.line_data import forged
+from verif.sequences.tern5_codes import Tern5Sequence
 
 ALL_LD_IDS = 0xFFFF
 OWNERS = 7
@@ -387,3 +392,117 @@ class CommitOrderSequence(NfSequence):
             base=base % SPACE * LINE_BYTES,
             state_base=state % SPACE * LINE_BYTES,
         )
+
+
+FORMS = tuple((mode, keep) for mode in Mode for keep in {False, mode is Mode.FP32})
+"""Modes, FP32 without and with KEEP_SUM."""
+
+
+class GenerationWrapSequence(NfSequence):
+    """Epochs until each generation has come twice, with records that only an epoch of it wrote.
+
+    In epoch e a line is read, contributed to and left in its slot, in memory or in the eviction
+    buffer; no other epoch of a cycle touches it. Lines that share marks with it are evicted first,
+    so that its record is fetched. An IDENTITY region lies next to the records, which are
+    initialised when generations begin again. Each mode is swept, FP32 with kept sums too.
+    """
+
+    async def body(self) -> None:
+        self.crowd = self.crowd_layout()
+        self.region, plain, crowded = self.sample(range(self.hw.regions), 3)
+        await self.commit(crowded, self.crowd)
+        for mode, keep in self.shuffled(FORMS):
+            if mode is Mode.IDENTITY or (mode.optional and not self.hw.tern5):
+                continue
+            config = self.layout.region(mode, 4, self.randint(2, 3), keep_sum=keep)
+            await self.commit(plain, self.layout.region(Mode.IDENTITY, 0, 1))
+            await self.cycle(config, self.env.scoreboard.configs[plain])
+
+    async def cycle(self, config: RegionConfig, plain: RegionConfig) -> None:
+        """Run two cycles of generations and one epoch more, with `plain` next to the records."""
+        generations = (1 << self.hw.gen_w) - 1
+        ways = self.shuffled(range(3))
+        await self.commit(self.region, config)
+        for epoch in range(2 * generations + 1):
+            line = 2 * (epoch % generations)
+            await self.fill_lines(config, (1, config.lines - 1), 0)
+            await self.crowd_out(self.crowd)
+            backing = plain.address(self.randrange(2) * 255, 0)
+            await self.read_views(config, line)
+            await self.write(backing, self.randbytes(LINE_BYTES))
+            await self.fill_lines(config, line, range(self.choice((1, config.workers))))
+            result = INFO_SELECTOR if config.mode.bits else 0
+            await self.read_lines(config, line, (result, result))
+            await self.leave(ways[(epoch + epoch // generations) % 3])
+            await self.read(backing)
+
+    async def leave(self, way: int) -> None:
+        """Commit with the line in its slot (0), in memory (1) or on its way there (2)."""
+        if way == 1:
+            await self.crowd_out(self.crowd)
+        if way < 2:
+            await self.commit(self.region)
+            return
+        async with self.stalled("aw", "w"):
+            for line in self.sample(range(self.crowd.lines), 2 * self.slots):
+                await self.read_region(self.crowd, line, INFO_SELECTOR)
+            await self.cycles(40)
+            commit = cocotb.start_soon(self.commit(self.region))
+            await self.cycles(20)
+        await commit
+
+
+class Tern5PressureSequence(Tern5Sequence):
+    """G_TERN5 lines that are evicted and fetched with each number of contributions, 1 to W.
+
+    There are more lines than slots, which share marks: operations miss, are parked and deferred.
+    Some contributions are poisoned or repeated, and some epochs end by CLOSE. `workers_swept` are
+    drawn besides the most that the counters hold.
+    """
+
+    async def body(self) -> None:
+        region, crowded = self.sample(range(self.hw.regions), 2)
+        self.crowd = self.crowd_layout()
+        await self.commit(crowded, self.crowd)
+        drawn = [self.workers() for _ in range(self.cfg.count(4))]
+        for workers in (self.most, *drawn):
+            threshold = self.randint(1, workers)
+            config = self.layout.region(Mode.G_TERN5, 3, workers, threshold=threshold)
+            await self.commit(region, config)
+            await self.each_count(config)
+            await self.commit(region)
+            await self.crowded(region, config)
+
+    async def each_count(self, config: RegionConfig) -> None:
+        """Contribute to two lines as one worker after another, and evict the lines after each.
+
+        Line 0 counts 2 for each worker, which needs every plane as soon as it can be needed.
+        """
+        for worker in self.shuffled(range(config.workers)):
+            for line, shape in enumerate(("plus", self.choice(TERN5_SHAPES))):
+                await self.contribute(config, worker, line, self.line(shape))
+            await self.drain()
+            away = self.random() < 0.5  # in memory, or on its way there
+            with self.memory(aw_stall=0.0 if away else 0.9):
+                await self.read_lines(self.crowd, range(2 * self.slots), wait=away)
+                await self.read_region(config, 0)
+                await self.read_region(config, self.randrange(config.lines))
+                await self.drain()
+        for line in (0, 1):
+            await self.read_views(config, line)
+
+    async def crowded(self, region: int, config: RegionConfig) -> None:
+        """Send contributions and reads in random order to all lines, with CLOSE in between."""
+        work = [(worker, line) for worker in range(config.workers) for line in range(config.lines)]
+        work = self.shuffled(work)[: 12 * config.lines]
+        ends = self.choice((len(work) // 2, len(work)))
+        for number, (worker, line) in enumerate(work):
+            if number == ends:
+                await self.close(region)
+            shape, poison = self.choice(TERN5_SHAPES), self.random() < 0.03
+            for _ in range(1 + (self.random() < 0.1)):
+                await self.contribute(config, worker, line, self.line(shape), 3, poison=poison)
+            if self.random() < 0.3:
+                await self.read_region(config, line, limit=3)
+        await self.drain()
+        await self.read_lines(config, None, (0, INFO_SELECTOR, PLANE_SELECTOR + self.randrange(8)))

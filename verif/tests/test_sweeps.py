@@ -25,3 +25,13 @@ def selector_masks() -> None:
 @nf_test(sweeps.CommitOrderSequence)
 def commit_order() -> None:
     """Check that of each two rules that a descriptor breaks a commit reports the first."""
+
+
+@nf_test(sweeps.GenerationWrapSequence)
+def generation_wrap() -> None:
+    """Check in every mode that a record of the last epoch of the same generation is never used."""
+
+
+@nf_test(sweeps.Tern5PressureSequence)
+def tern5_pressure() -> None:
+    """Check G_TERN5 lines that are fetched after each number of contributions, under misses."""
