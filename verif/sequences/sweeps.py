@@ -77,9 +77,7 @@ class RegionPairSequence(NfSequence):
             for region, other in (pair, pair[::-1]):
                 for event, allowed in self.shuffled(events):
                     config = self.live[region]
-                    if (
-                        config.mode not in allowed
-                    ):  # a region is in each of its events, whatever it is
+                    if config.mode not in allowed:  # each region has every event
                         self.live[region] = self.reshaped(config, 1, self.choice(allowed))
                         await self.commit(region, self.live[region])
                     await self.work(self.live[region])
@@ -415,8 +413,7 @@ class GenerationWrapSequence(NfSequence):
             if mode is Mode.IDENTITY or (mode.optional and not self.hw.tern5):
                 continue
             config = self.layout.region(mode, 4, self.randint(2, 3), keep_sum=keep)
-            await self.commit(plain, self.layout.region(Mode.IDENTITY, 0, 1))
-            await self.cycle(config, self.env.scoreboard.configs[plain])
+            await self.cycle(config, await self.start_region(plain, Mode.IDENTITY, 0, 1))
 
     async def cycle(self, config: RegionConfig, plain: RegionConfig) -> None:
         """Run two cycles of generations and one epoch more, with `plain` next to the records."""
@@ -456,8 +453,8 @@ class Tern5PressureSequence(Tern5Sequence):
     """G_TERN5 lines that are evicted and fetched with each number of contributions, 1 to W.
 
     There are more lines than slots, which share marks: operations miss, are parked and deferred.
-    Some contributions are poisoned or repeated, and some epochs end by CLOSE. `workers_swept` are
-    drawn besides the most that the counters hold.
+    Some contributions are poisoned or repeated, and some epochs end by CLOSE. W is the most that
+    the counters hold, then drawn.
     """
 
     async def body(self) -> None:
@@ -471,7 +468,7 @@ class Tern5PressureSequence(Tern5Sequence):
             await self.commit(region, config)
             await self.each_count(config)
             await self.commit(region)
-            await self.crowded(region, config)
+            await self.all_at_once(region, config)
 
     async def each_count(self, config: RegionConfig) -> None:
         """Contribute to two lines as one worker after another, and evict the lines after each.
@@ -491,7 +488,7 @@ class Tern5PressureSequence(Tern5Sequence):
         for line in (0, 1):
             await self.read_views(config, line)
 
-    async def crowded(self, region: int, config: RegionConfig) -> None:
+    async def all_at_once(self, region: int, config: RegionConfig) -> None:
         """Send contributions and reads in random order to all lines, with CLOSE in between."""
         work = [(worker, line) for worker in range(config.workers) for line in range(config.lines)]
         work = self.shuffled(work)[: 12 * config.lines]
