@@ -6,7 +6,7 @@ Counts are in 64-byte lines. Spec: controller §2, second edition §7, §9, §10
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 
 from models.control_window import CONTROL_LINES
@@ -51,6 +51,19 @@ def check_commit(
 ) -> CommitCode:
     """Return the result code of a commit of ``config``: OK or the first rule that it breaks.
 
+    The arguments are those of `broken_rules`.
+    """
+    return next(broken_rules(params, config, others, control_line), CommitCode.OK)
+
+
+def broken_rules(
+    params: DeviceParams,
+    config: RegionConfig,
+    others: Sequence[RegionConfig],
+    control_line: int = 0,
+) -> Iterator[CommitCode]:
+    """Yield the rules that ``config`` breaks, in the order in which a commit judges them.
+
     Args:
         params: device parameters.
         config: descriptor to commit.
@@ -58,22 +71,20 @@ def check_commit(
         control_line: first line of the control window; 0 if there is none.
     """
     if config.mode.reserved or (config.mode.optional and not params.tern5):
-        return CommitCode.MODE
+        yield CommitCode.MODE
     if not 1 <= config.workers <= MAX_WORKERS:
-        return CommitCode.WORKERS
+        yield CommitCode.WORKERS
     if config.threshold == 0:
-        return CommitCode.THRESHOLD
+        yield CommitCode.THRESHOLD
     if config.lines_log2 + SELECTOR_BITS > LINE_ADDRESS_BITS:
-        return CommitCode.LINES
+        yield CommitCode.LINES
     windows = [_window(other) for other in others]
     if control_line:
         windows.append((control_line, CONTROL_LINES))
-    code = _check_window(params, *_window(config), windows)
-    if code is CommitCode.OK:
-        code = _check_state(params, config, others)
-    if code is CommitCode.OK and config.mode.exact and config.most > params.cnt_max:
-        code = CommitCode.PLANES
-    return code
+    yield from _window_rules(params, *_window(config), windows)
+    yield from _state_rules(params, config, others)
+    if config.mode.exact and config.most > params.cnt_max:
+        yield CommitCode.PLANES
 
 
 def most_workers(mode: Mode, params: DeviceParams) -> int:
@@ -81,10 +92,10 @@ def most_workers(mode: Mode, params: DeviceParams) -> int:
     return min(MAX_WORKERS, params.cnt_max // mode.counts_to(1)) if mode.exact else MAX_WORKERS
 
 
-def _check_window(
+def _window_rules(
     params: DeviceParams, line: int, size: int, taken: Iterable[tuple[int, int]]
-) -> CommitCode:
-    """Return the first rule that a window breaks, in the order of the codes, or OK.
+) -> Iterator[CommitCode]:
+    """Yield the rules that a window breaks, in the order of the codes.
 
     Args:
         params: device parameters.
@@ -93,31 +104,30 @@ def _check_window(
         taken: (first line, lines) of the other windows.
     """
     if line % size:
-        return CommitCode.BASE_ALIGN
+        yield CommitCode.BASE_ALIGN
     if line < params.mem_lines:
-        return CommitCode.WINDOW_MEMORY
+        yield CommitCode.WINDOW_MEMORY
     if any(_overlap(line, size, *window) for window in taken):
-        return CommitCode.WINDOW_OVERLAP
-    return CommitCode.OK
+        yield CommitCode.WINDOW_OVERLAP
 
 
-def _check_state(
+def _state_rules(
     params: DeviceParams, config: RegionConfig, others: Sequence[RegionConfig]
-) -> CommitCode:
-    """Return the first rule that a region's state area breaks, in the order of the codes, or OK."""
+) -> Iterator[CommitCode]:
+    """Yield the rules that a region's state area breaks, in the order of the codes."""
     if config.mode.low_bit and config.state_line % record_lines(config.most, params.cnt_w):
-        return CommitCode.STATE_ALIGN
+        yield CommitCode.STATE_ALIGN
     size = state_lines(config, params.cnt_w)
     if config.state_line + size > params.mem_lines:
-        return CommitCode.STATE_MEMORY
+        yield CommitCode.STATE_MEMORY
     areas = [(other.state_line, state_lines(other, params.cnt_w)) for other in others]
     if any(_overlap(config.state_line, size, *area) for area in areas):
-        return CommitCode.STATE_OVERLAP
-    return CommitCode.OK
+        yield CommitCode.STATE_OVERLAP
 
 
 def check_move(params: DeviceParams, place: int, regions: Sequence[RegionConfig]) -> CommitCode:
     """Return the result code of moving the control window to byte address ``place`` (0: off)."""
     if place >> 6 == 0:
         return CommitCode.OK
-    return _check_window(params, place >> 6, CONTROL_LINES, map(_window, regions))
+    rules = _window_rules(params, place >> 6, CONTROL_LINES, map(_window, regions))
+    return next(rules, CommitCode.OK)

@@ -9,6 +9,7 @@ from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.access_decode import Cause
+from models.control_window import CONTROL_LINES
 from models.line_packing import LINE_BYTES
 from models.modes import FIRST_EDITION, Mode
 from models.regions import (
@@ -19,6 +20,7 @@ from models.regions import (
     RegionConfig,
     state_lines,
 )
+from models.register_types import WORD_MASK
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 
@@ -152,10 +154,14 @@ class CombinedCausesSequence(NfSequence):
     """Requests that break each possible set of rules, each alone after ERR_INFO was armed.
 
     The set is computed from the request alone; the model decides which of its rules is the cause,
-    and the register predictor compares ERR_INFO.
+    and the register predictor compares ERR_INFO. No LD-ID may write in the control window.
     """
 
     async def body(self) -> None:
+        self.control = self.layout.control_window()
+        await self.set_registers(
+            CTRL_WINDOW_HI=self.control >> 32, CTRL_WINDOW_LO=self.control & WORD_MASK
+        )
         modes = [self.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32, Mode.IDENTITY]
         kinds: dict[tuple[object, ...], M2SMessage] = {}
         for region, mode in enumerate(modes[: self.hw.regions]):
@@ -183,13 +189,15 @@ class CombinedCausesSequence(NfSequence):
 
         Returns:
             The selector inside the window (None: the LD-ID of the request), the address of another
-            place, and the kind of place: "window", "state area" or "nothing".
+            place, and the kind of place: "window", "state area", "control" or "nothing".
         """
         kind = self.random()
         if kind < 0.8:
             near = self.choice((0, config.workers, self.randrange(256)))
             return None if self.random() < 0.4 else near, 0, "window"
-        if kind < 0.9:
+        if kind < 0.84:
+            return 0, self.control + self.randrange(CONTROL_LINES) * LINE_BYTES, "control"
+        if kind < 0.92:
             size = state_lines(config, self.hw.cnt_w)
             return 0, config.state_base + self.randrange(size) * LINE_BYTES, "state area"
         return 0, self.layout.params.mem_lines + self.getrandbits(20) << 6, "nothing"
@@ -202,18 +210,18 @@ class CombinedCausesSequence(NfSequence):
             return M2SReq(opcode, 0, addr, ldid=ldid)
         rare = self.choice(_NOT_WRITES)
         opcode = self.choice((RwdOp.MEM_WR, RwdOp.MEM_WR_PTL, RwdOp.MEM_WR_PTL, rare))
-        return M2SRwD(
-            opcode, 0, addr, ldid=ldid, data=random_line(self.rng), be=self.getrandbits(64)
-        )
+        be = self.choice((BE_ALL, self.getrandbits(64)))  # whole words, and parts of words
+        return M2SRwD(opcode, 0, addr, ldid=ldid, data=random_line(self.rng), be=be)
 
     def broken(self, config: RegionConfig, message: M2SMessage, place: str) -> tuple[object, ...]:
         """Return a key of the rules that a request breaks: write, opcode, state of each rule.
 
-        Outside the window: the kind of place, write, and opcode.
+        Outside the window: the kind of place, write, opcode, and a mask of whole words.
         """
         write = isinstance(message, M2SRwD)
         if place != "window":
-            return place, write, int(message.opcode)
+            whole = isinstance(message, M2SRwD) and message.be == BE_ALL
+            return place, write, int(message.opcode), whole
         selector = message.addr >> 6 + config.lines_log2 & 255
         workers = config.mode is not Mode.IDENTITY and write
         readable = (*self.read_selectors(config), *VIEW_SELECTORS)

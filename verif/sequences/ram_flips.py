@@ -249,7 +249,8 @@ class FlipTrafficSequence(FlipSequence):
         self.flipped = 0  # words
         self.total = [0, 0]  # errors and corrections that the device counted
         self.stained = False
-        modes = (Mode.G_BINARY, Mode.FP32, Mode.G_TERNARY)[: self.hw.regions]
+        gated = Mode.G_TERN5 if self.hw.tern5 else Mode.G_TERNARY
+        modes = (Mode.G_BINARY, Mode.FP32, gated)[: self.hw.regions]
         self.configs = [self.layout.region(mode, 3, 4) for mode in modes]
         self.plain = [self.randrange(self.layout.plain_lines) for _ in range(8)]
         left = self.flips

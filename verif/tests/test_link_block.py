@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sized
+from itertools import product
 from typing import Any
 
 import cocotb
@@ -179,24 +180,30 @@ async def latencies(bench: link_testbench.LinkTestbench) -> None:
 
 @link_test
 async def channels_are_independent(dut: Any) -> None:
-    """Check that NDRs leave without DRS credits and DRS without NDR credits."""
+    """Check that NDRs and DRSs leave by credits of one class alone, granted singly or at once."""
     bench = link_testbench.LinkTestbench(dut, grant=0)
     await bench.start()
     await bench.clocks(60)
-    bench.hold()
-    bench.answer_random(5, 5)
-    ndrs, drss = bench.sent.ndr, bench.sent.drs
-    bench.grant(plain=4)
-    await bench.clocks(30)
-    assert (bench.got.ndr, bench.got.drs) == (ndrs[:4], [])
-    bench.grant(data=4)
-    await bench.clocks(30)
-    assert (bench.got.ndr, bench.got.drs) == (ndrs[:4], drss[:4])
+    bench.host.hold_credits(True)
+    given = {"plain": 0, "data": 0}
+
+    async def check() -> None:
+        await bench.clocks(30)
+        expected = bench.sent.ndr[: given["plain"]], bench.sent.drs[: given["data"]]
+        assert (bench.got.ndr, bench.got.drs) == expected, f"responses by the credits {given}"
+
+    ways = list(product(given, (1, 2, 4, 8), (False, True)))
+    for kind, count, singly in bench.rng.sample(ways, len(ways)):
+        bench.answer_random(count + 1, count + 1)
+        for _ in range(count if singly else 1):
+            bench.grant(**{kind: 1 if singly else count})
+        given[kind] += count
+        await check()
     bench.host.returns.peer.data += 1
     # Code 4 without the CXL.mem flag: CXL.cache credits.
     bench.drive(control.Llcrd(0, 4, 0, flits.encode_credit(1)))
-    await bench.clocks(30)
-    assert (bench.got.ndr, bench.got.drs) == (ndrs[:4], drss)
+    given["data"] += 1
+    await check()
 
 
 @link_testbench.link_up_test

@@ -3,12 +3,22 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from cocotbext.cxl.wire.control import InitParam, Llcrd
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
+from cocotbext.cxl.wire.packer import Credits
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, RetryTestbench, link_up_test
+from verif.tests.link_messages import random_rwd
+from verif.tests.link_testbench import (
+    ALL_CREDITS,
+    REQ_CREDITS,
+    RWD_CREDITS,
+    LinkTestbench,
+    RetryTestbench,
+    link_up_test,
+)
 
 _FLUSH = 32
 """Clocks (FlushRetimer) after which waiting credits and acknowledgements leave by LLCRD."""
@@ -18,20 +28,23 @@ _FLUSH = 32
 async def credits_that_wait(bench: LinkTestbench) -> None:
     """Check that credits return within the flush time if nothing else does.
 
-    No acknowledgement would force an LLCRD, and no header would return them.
+    Credits of requests, and those of writes, wait alone. No acknowledgement would force an LLCRD,
+    and no header would return them.
     """
     bench.hold()
-    for count in range(1, 5):
+    for count, write in product(range(1, 5), bench.rng.sample((False, True), 2)):
         bench.core_rate = 0.0
-        bench.send(*(M2SReq(ReqOp.MEM_RD, number, number << 6) for number in range(count)))
+        for tag in range(count):
+            bench.send(random_rwd(bench.rng) if write else M2SReq(ReqOp.MEM_RD, tag, tag << 6))
         await bench.clocks(4 * _FLUSH)
-        assert bench.host.credits.plain == REQ_CREDITS - count, "credits of what is still queued"
+        kept = Credits(REQ_CREDITS - count * (not write), RWD_CREDITS - count * write)
+        assert bench.host.credits == kept, "credits of what is still queued"
         assert bench.host.unacknowledged <= 1, (
             "something to acknowledge would flush the credits, too"
         )
         start = bench.now
         bench.core_rate = 1.0
-        while bench.host.credits.plain < REQ_CREDITS:
+        while bench.host.credits != ALL_CREDITS:
             assert bench.now - start < 3 * (_FLUSH + 10), f"{count} credits wait for ever"
             await bench.clock()
         assert bench.now - start >= _FLUSH - 4, "flushed before its time"

@@ -100,7 +100,8 @@ async def lost_slots(test: NfBaseTest) -> None:
     """Check that the line of a damaged slot is lost (poisoned), counted once and never complete."""
     mode = Mode.FP32
     if test.settings["lines"] == "counts":
-        mode = test.env.rng.choice((Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4))
+        modes = (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4)
+        mode = Mode.G_TERN5 if test.cfg.hw.tern5 else test.env.rng.choice(modes)
     rams = ("BOOK",) if mode is Mode.FP32 else ("BOOK", "PLANES")
     await ram_flips.LostSlotSequence(test.env, mode=mode, rams=rams).run()
 
