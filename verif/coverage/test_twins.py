@@ -719,7 +719,11 @@ def test_event_and_neighbour(twin: Twin) -> None:
         assert sorted(name for of, name in event - near if of == point) == gained, point
 
 
+ELSEWHERE = {"pair", "flag of region", "read meanwhile"}
+"""Points with twins in test_pair_points.py and test_register_points.py."""
+
+
 def test_every_point_has_a_twin() -> None:
     """Check that an event hits each planned point, next to a neighbour that does not."""
     found = {point for twin in TWINS for point, (_, gained) in twin.bins.items() if gained}
-    assert found == set(entries())
+    assert found | ELSEWHERE == set(entries())
