@@ -210,7 +210,7 @@ def waits() -> None:
     """Check that no request waits longer than its bound during the activities of another host."""
 
 
-@cocotb.parametrize(latency=[3, 100, 300])
+@cocotb.parametrize(latency=[3, 48, 100, 300])
 @nf_test(WaitsTest)
 def waits_by_latency() -> None:
-    """Check the same bound with a fast and with slow memories."""
+    """Check the same bound with fast and with slow memories."""
