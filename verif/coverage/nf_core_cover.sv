@@ -176,7 +176,7 @@ bind nf_core nf_core_cover #(
   .bus           (ctrl_bus),
   .bus_free      (ctrl_free),
   .ctrl_takes    (u_ctrl.take),
-  .ctrl_waits    (u_ctrl.waits),
+  .ctrl_waits    (u_ctrl.op_valid && !u_ctrl.op_ready),
   .ctrl_writes   (ctrl_op.write),
   .ctrl_busy     (u_ctrl.busy_q),
   .waiting       (|u_engine.u_lookup.waited || u_engine.u_lookup.deferred_valid),
