@@ -299,6 +299,7 @@ def prepare(
         return _proved(spec, folder)
 
     listed = listed_mutants.read()
+    effort = more.pop("effort", _EFFORT_S)
     runs = MutantRuns(
         mutants,
         sources,
@@ -310,7 +311,7 @@ def prepare(
         watchers=listed_mutants.watchers(listed, sources),
         without=args.without or "",
         again=args.again,
-        effort=args.effort or more.pop("effort", _EFFORT_S),
+        effort=args.effort or effort,
         deadline=time.monotonic() + args.within if args.within else math.inf,
         **more,
     )
