@@ -42,7 +42,7 @@ module nf_lookup
   parameter int MEM_LINES_LOG2 = 20,
   parameter int OPS            = 128,
   parameter int ECC            = 1,
-  parameter int PATIENCE_LOG2  = 7   // clocks, as a power of two, before hits give way
+  parameter int PATIENCE_LOG2  = 8   // clocks, as a power of two, before hits give way
 ) (
   input  wire logic                     clk,          // clock, rising edge
   input  wire logic                     rst_n,        // asynchronous reset, active low

@@ -183,9 +183,12 @@ class WaitsTest(NfBaseTest):
         """Read FP32 sums, each of which is gathered."""
         run, config = self.sequence, self.sums
         await run.commit(1, config)
-        for worker in range(config.workers):
-            for line in range(config.lines):
-                await run.write(config.address(worker, line), run.randbytes(64))
+        data = run.randbytes(64)
+        stores = config.workers * config.lines
+        await self.flood(
+            lambda n: run.write_msg(config.address(n % config.workers, n // config.workers), data),
+            stores,
+        )
         await self.flood(lambda n: run.read_msg(config.address(0, n % config.lines)))
 
     async def commits(self) -> None:
