@@ -216,14 +216,18 @@ class BesideMarkSequence(ForgedSequence):
     The neighbours of the line share its mark, so they are fetched although their forged records are
     not overwritten yet. Then the initialiser reaches them, and memory answers none of its writes: a
     record that was sent is not yet in memory.
+
+    `last`: use the region with the highest number instead of a random one.
     """
+
+    last: bool = False
 
     async def body(self) -> None:
         config = self.layout.region(Mode.G_BINARY, 13, 3)
         last = config.lines - 1
         forgeries = range(last - 8 * self.slots, last + 1)
         self.place(config, forgeries, 1)
-        await self.commit(self.any_region(), config)
+        await self.commit(self.hw.regions - 1 if self.last else self.any_region(), config)
         await self.fill_lines(config, last, 0)
         await self.look(config, list(forgeries[:-1]))
         busy = await self.registers.read("STATUS.INIT_BUSY")

@@ -17,6 +17,7 @@ from verif.env.rtl_packages import parameter
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, SECDED
 from verif.sequences.base import ANY, NfSequence
+from verif.sequences.line_data import forged
 
 RAMS = REG_MAP.enums["Ram"]
 LINE_BITS = 8 * LINE_BYTES
@@ -35,6 +36,10 @@ class FlipSequence(NfSequence):
     def size_of(self, name: str) -> Ram:
         """Return rows and widths of a RAM of this build."""
         return rams(self.hw)[name]
+
+    def row(self, region: int) -> int:
+        """Return the first row of a region in the RAM of marks."""
+        return region * self.size_of("MARKS").rows // self.hw.regions
 
     async def inject(self, ram: str, row: int, place: int) -> None:
         """Flip a stored bit: write RAM, row and bit number to RAS_INJECT."""
@@ -143,10 +148,6 @@ class DamagedMarksSequence(FlipSequence):
         for place in range(self.slots):
             await self.between_marks(other, marked, place)
 
-    def row(self, region: int) -> int:
-        """Return the first row of a region in the RAM of marks."""
-        return region * self.size_of("MARKS").rows // self.hw.regions
-
     async def damaged_round(self, other: RegionConfig, marked: RegionConfig, way: str) -> None:
         """Flip one or two bits of a row of marks of region 1, then read all its lines.
 
@@ -201,6 +202,43 @@ class DamagedMarksSequence(FlipSequence):
         reads = [(other, line, 0) for line in range(self.slots - 1)]
         await self.at_once([*reads[:place], (marked, 0, 0), *reads[place:]])
         await self.expect((0, 1) if self.secded else (1, 0), f"miss {place} of {self.slots}")
+
+
+class FreshMarksSequence(FlipSequence):
+    """A damaged row of marks in a region that is being initialised, in an area of forged records.
+
+    The initialiser would pass groups that seem to be marked, and lines that seem to be marked would
+    be fetched. `probed`: the initialiser finds the row; else a fetch does.
+    """
+
+    probed: bool = False
+
+    async def body(self) -> None:
+        config = self.layout.region(Mode.G_BINARY, 13, 3)
+        marks = parameter("WRITTEN_LOG2")
+        group_log2 = max(0, config.lines_log2 - marks)
+        last = config.lines - (1 << group_log2)  # the first line of the last group
+        row = min(config.lines, MARKS_OF_A_ROW << group_log2)
+        for line in range(config.lines - row, config.lines):
+            data = forged(1, (1 << config.workers) - 1)
+            self.env.mem.store.write(self.bookkeeping(config, line), int.from_bytes(data, "little"))
+        region = self.any_region()
+        await self.commit(region, config)
+        marked = last - (1 << group_log2)  # its mark is in the same row, if a row has two
+        others = range(self.slots + 2)
+        await self.fill_lines(config, [marked, *others], 0)
+        at = config.lines_log2 - group_log2  # log2 of the marks
+        place = MARK_BITS * (min(1 << at, MARKS_OF_A_ROW) - 1)
+        index = (last >> group_log2) // MARKS_OF_A_ROW
+        await self.flip(
+            "MARKS", self.row(region) + index, self.draw_flips("MARKS", self.secded, place)
+        )
+        busy = await self.registers.read("STATUS.INIT_BUSY")
+        assert busy, "the initialiser had finished before the flip"
+        if self.probed:
+            await self.initialised()
+        await self.read_lines(config, range(config.lines - 4, config.lines), INFO_SELECTOR)
+        assert self.losses(), "no line of a damaged row was lost"
 
 
 class LastMarksSequence(FlipSequence):

@@ -139,6 +139,20 @@ async def damaged_marks(test: NfBaseTest) -> None:
     await ram_flips.DamagedMarksSequence(test.env, workers=16, rounds=1).run()
 
 
+def lenient(cfg: EnvConfig) -> None:
+    """Accept poisoned answers; they are counted."""
+    cfg.parts.scoreboard = LenientScoreboard
+    cfg.check_counters = False
+
+
+@cocotb.parametrize(probed=[False, True])
+@nf_test(configure=lenient)
+async def fresh_marks(test: NfBaseTest) -> None:
+    """Check that a region whose marks are damaged during its initialisation counts as lost."""
+    probed = bool(test.settings["probed"])
+    await ram_flips.FreshMarksSequence(test.env, probed=probed).run()
+
+
 @nf_test(ram_flips.LastMarksSequence, shows="test_ram_flips::last_marks")
 def last_marks() -> None:
     """Check the repair of a region's last row of marks next to a region of fewer workers."""

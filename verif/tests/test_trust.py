@@ -51,6 +51,11 @@ def beside_mark() -> None:
     """Check that a line that shares its mark with a written-back one is empty until initialised."""
 
 
+@nf_test(forged_records.BesideMarkSequence, last=True)
+def beside_last_mark() -> None:
+    """Check the same in the last region, while no other region is being initialised."""
+
+
 @nf_test(forged_records.InitialiserSequence, configure=slow_memory, lines_log2=9)
 def slow_initialiser() -> None:
     """Check that a record counts as initialised only when memory has answered its write."""
