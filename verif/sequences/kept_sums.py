@@ -253,21 +253,32 @@ class RefusedStoreSequence(KeptSequence):
 
 
 class CommitSequence(KeptSequence):
-    """A commit that waits for an FP32 sum (KEEP_SUM), which the new epoch must not keep."""
+    """A commit that waits for an FP32 sum (KEEP_SUM), which the new epoch must not keep.
 
-    rounds: int = 4
+    In half of the rounds memory answers stores of another region in each clock by then: they go
+    before the sum, and the commit does not wait for them.
+    """
+
+    rounds: int = 8
 
     async def body(self) -> None:
         config, lines = await self.begin()
-        for _ in range(self.rounds):
+        stores = max(1, self.slots - 8)  # each holds a slot
+        other = self.layout.region(Mode.FP32, stores.bit_length(), self.workers)
+        await self.commit((self.region + 1) % self.hw.regions, other, ready=True)
+        for number in range(self.rounds):
             line = self.choice(lines)
             await self.complete(config, [line])
-            with self.memory(r_stall=1.0):
+            with self.memory(r_stall=1.0, b_stall=float(number % 2)):
                 await self.read_lines(config, line, apart=40, wait=False)
                 commit = cocotb.start_soon(self.commit(self.region))
                 await self.cycles(40)
+                if number % 2:
+                    await self.fill_lines(other, range(stores), 0, wait=False)
+                    await self.cycles(4 * stores)
             await commit
             await self.sums(config, [line])
+            await self.drain()
 
 
 class ReshapedSequence(KeptSequence):
