@@ -156,3 +156,21 @@ async def fresh_marks(test: NfBaseTest) -> None:
 @nf_test(ram_flips.LastMarksSequence, shows="test_ram_flips::last_marks")
 def last_marks() -> None:
     """Check the repair of a region's last row of marks next to a region of fewer workers."""
+
+
+@nf_test()
+async def mended_at_commit(test: NfBaseTest) -> None:
+    """Check commits around the clock in which a damaged row of another region's marks is mended."""
+    run = ram_flips.DamagedMarksSequence(test.env)
+    marked, other = (run.layout.region(Mode.G_BINARY, log2, 3) for log2 in (3, 0))
+    for delay in range(14):
+        await run.commit_all(other, marked, ready=True)
+        await run.fill_lines(marked, None, 0)
+        await run.read_lines(marked, range(run.slots), alone=True)  # the slots are clean
+        await run.inject("MARKS", run.row(1), 4 * 7 + 1)
+        read = cocotb.start_soon(run.read_region(marked, 7, 0))  # finds the row
+        await run.cycles(delay)
+        await run.commit(0)
+        await read
+        await run.drain()
+        await run.counted()
