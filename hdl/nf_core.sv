@@ -89,7 +89,7 @@ module nf_core
 
   // ---- regions ----------------------------------------------------------------------------------
   logic                       begins, hold, hold_new, closing, gone, settled, freeze, still;
-  logic                       init_hold, init_writes, gather_end_valid;
+  logic                       init_hold, init_writes, gather_end_valid, hold_all;
   logic [3:0]                 init_region;
   logic [MADDR_W-1:0]         hold_end;
   logic [REGIONS-1:0]         apply, init_start, init_cancel, untrusted_q;
@@ -116,6 +116,7 @@ module nf_core
     .commit_done, .commit_code,
     .begins, .hold,
     .hold_new, .hold_end,
+    .hold_all,
     .closing, .gone,
     .reads_gone, .settled (settled && !gather_end_valid),
     .init_hold,
@@ -169,6 +170,7 @@ module nf_core
     .clk, .rst_n,
     .committed (region_committed), .desc,
     .state_end,
+    .held_all (hold_all),
     .held (hold), .held_new (hold_new),
     .held_region (commit_region), .held_desc (commit_desc),
     .held_end (hold_end), .batch,

@@ -23,9 +23,10 @@ module nf_decode
   input  wire logic [DESCS_W-1:0]         desc,       // active descriptors of all regions
   input  wire logic [REGIONS*MADDR_W-1:0] state_end,  // line after the state area of each region
 
-  // A commit or CLOSE is under way. What it concerns waits here: accesses to the window of its
-  // region, and with `held_new` those to the window and the state area that the region asks for.
-  input  wire logic                       held,         // it is
+  // What a commit or CLOSE concerns waits here: accesses to the window of its region, and with
+  // `held_new` those to the window and the state area that the region asks for.
+  input  wire logic                       held_all,     // everything waits: the control window moves
+  input  wire logic                       held,         // a commit or CLOSE is under way
   input  wire logic                       held_new,     // it is a commit
   input  wire logic [3:0]                 held_region,  // its region
   input  wire region_desc_t               held_desc,    // descriptor that is asked for
@@ -171,11 +172,12 @@ module nf_decode
   logic               waits, goes;
 
   assign held_differ = (in_msg.addr ^ held_desc.base) >> (held_desc.lines_log2 + 6'd8);
-  assign waits = held && !in_ctrl
-                 && ((windowed && region == held_region)
-                     || (held_new && (held_differ == '0
-                                      || (in_msg.addr >= held_desc.state_base
-                                          && MADDR_W'(in_msg.addr) < held_end))));
+  assign waits = held_all
+                 || (held && !in_ctrl
+                     && ((windowed && region == held_region)
+                         || (held_new && (held_differ == '0
+                                          || (in_msg.addr >= held_desc.state_base
+                                              && MADDR_W'(in_msg.addr) < held_end)))));
   assign goes  = in_valid && !waits;
 
   // ---- outputs --------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ module nf_written
   output logic                    probe_ready,   // it is read
   input  wire line_id_t           probe_line,    // a line of the group
   output logic                    probe_marked,  // in the next clock: it has a mark
-  output logic                    idle   // no mark is under way
+  output logic                    idle   // no mark is under way, no row is to be rewritten
 );
   localparam int WORD_LOG2 = (LOG2 < 5) ? LOG2 : 5;  // marks in a row
   localparam int WORD      = 1 << WORD_LOG2;
@@ -174,7 +174,7 @@ module nf_written
   assign m0_row    = mend ? doubtful_row_q : row_of(m0_region, m0_at);
   assign m1        = m1_mark_q || m1_mend_q;
   assign m2        = m2_mark_q || m2_mend_q;
-  assign idle      = !mark && !m1 && !m2;
+  assign idle      = !mark && !doubtful_q && !m1 && !m2;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin

@@ -13,7 +13,7 @@
 // `closed` in place of the descriptor. So no read that found the round open is answered after it.
 //
 // Moving the control window is the same handshake with `commit_move` and `commit_place`; it waits
-// for `gone` alone.
+// for `gone` alone, and keeps back every request meanwhile (`hold_all`): hosts cannot ask for it.
 //
 // Trust in device memory: `gen` counts the commits of a region and is written into every record, so
 // records of an older epoch never match. When a commit moves or reshapes the state area, is the
@@ -50,6 +50,7 @@ module nf_regions
   output logic                       begins,       // pulse: a commit begins
   output logic                       hold,         // keep back what concerns `commit_region`
   output logic                       hold_new,     // and what concerns the descriptor asked for
+  output logic                       hold_all,     // keep back everything
   output logic [MADDR_W-1:0]         hold_end,     // line after its state area
   output logic                       closing,      // a round is being closed
   input  wire logic                  gone,         // all that came before has been answered
@@ -158,6 +159,7 @@ module nf_regions
   assign begins      = (state_q == COMMIT_IDLE) && commit_valid;
   assign hold        = (state_q != COMMIT_IDLE) && !commit_move;
   assign hold_new    = hold && !commit_close;
+  assign hold_all    = (state_q != COMMIT_IDLE) && commit_move;
   assign hold_end    = check_state_end;
   assign closing     = (state_q == COMMIT_DRAIN) && commit_close;
   assign init_hold   = hold_new && gone && settled;
