@@ -30,6 +30,8 @@ from scripts.common.plain_names import plain
 from scripts.common.records import BuildSpec, RunSpec
 from scripts.common.tool_versions import Finding
 
+MACRO = "VERILATOR"
+"""Macro that it defines."""
 # Lines, branches, the terms of expressions, each bit's two edges, and cover properties. Plain
 # --coverage adds state machines, on which Verilator 5.48 dies in our FIFO (internal error).
 _COVERAGE = (

@@ -23,7 +23,7 @@ from scripts.common import folder_locks, paths, process, secret_values
 from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
-from scripts.common.records import FILELIST, SOLVER, TOP, FailureKind, RunRecord, RunSpec
+from scripts.common.records import FILELIST, SOLVER, TOP, RunRecord, RunSpec
 from scripts.common.terminal import Bars
 from scripts.farm import cluster
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
@@ -321,12 +321,10 @@ def prepare(
 
 
 def _proved(spec: RunSpec, folder: Path) -> RunRecord:
-    """Try a proof on edited sources, and return its record: red for a counterexample alone."""
+    """Try a proof on edited sources, and return its record."""
     (one,) = (one for one in proof.read() if one.spec.name == spec.name)
     mutant = Broken(one.id, edits=spec.build.edits[len(one.edits) :])
-    record = proving.run(proof.broken(one, mutant), folder, spec.build_name)
-    red = record.kind is FailureKind.ASSERTION
-    return record if red else replace(record, passed=True, kind=None)
+    return proving.run(proof.broken(one, mutant), folder, spec.build_name)
 
 
 def chase(

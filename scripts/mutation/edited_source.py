@@ -25,6 +25,7 @@ from pyslang import parsing, syntax
 from scripts.build import slang
 from scripts.build.filelist import FileList, read_source
 from scripts.build.sources import apply_edits
+from scripts.build.verilator import MACRO
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
 from scripts.mutation.find_mutants import Parameters, shapes
@@ -81,7 +82,7 @@ class SourceTree:
         for folder in files.includes:
             self._manager.addUserDirectories(str(ROOT / folder))
         bag, options = pyslang.Bag(), parsing.PreprocessorOptions()
-        options.predefines = ["VERILATOR"]
+        options.predefines = [MACRO]
         bag.preprocessorOptions = options
         text = source.encode("latin-1").decode("ascii", "replace").replace("\ufffd", "?")
         self._tree = syntax.SyntaxTree.fromText(head + text, self._manager, "source", "", bag)

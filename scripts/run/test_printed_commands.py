@@ -41,6 +41,8 @@ PASTED = {
     ): "test_a_missed_mutant_of_the_package",
     ("scripts/plan/listed_mutants.py", "nf mutate {}"): "test_a_missed_mutant",
     ("scripts/mutation/package_run.py", "nf mutate {}"): "test_a_missed_mutant_of_the_package",
+    # It takes the tests of a package: scripts/mutation/test_checker_mutants.py runs it.
+    ("scripts/mutation/checker_mutants.py", "nf mutate --part checkers --id {}"): "",
     ("scripts/prove/proof.py", "nf prove {}"): "test_a_broken_proof",
     ("scripts/prove/counterexample.py", "nf prove --replay {}"): "test_a_broken_proof",
     # It takes a training: docs/tutorials/capture-and-replay.md compares the line, and types it.
