@@ -25,7 +25,7 @@ module nf_decode
 
   // What a commit or CLOSE concerns waits here: accesses to the window of its region, and with
   // `held_new` those to the window and the state area that the region asks for.
-  input  wire logic                       held_all,     // everything waits: the control window moves
+  input  wire logic                       held_all,     // everything waits: a window moves
   input  wire logic                       held,         // a commit or CLOSE is under way
   input  wire logic                       held_new,     // it is a commit
   input  wire logic [3:0]                 held_region,  // its region

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_admit: each message that is taken goes on once, unchanged, and has a place for its answer, of
-// which there are never more than the queues hold; a MemSpecRd alone goes nowhere. Assumed: only what was reserved is sent.
+// which there are never more than the queues hold; a MemSpecRd alone goes nowhere. Assumed: only
+// what was reserved is sent.
 
 `default_nettype none
 `include "nf_assert.svh"

@@ -241,8 +241,9 @@ module fv_lookup
                                 + COUNT_W'(dut.lk_valid_q) + stores_q - twice)
   `NF_ASSERT_NEVER(Forgotten_A, marked_q && !answered_q && open_q == '0)
 
-  // With room, no commit, and nothing that memory still owes, what waits goes on within some clocks:
-  // heads and victims are chosen a clock ahead, and the end of a store is seen a clock later.
+  // With room, no commit, and nothing that memory still owes, what waits goes on within some
+  // clocks: heads and victims are chosen a clock ahead, and the end of a store is seen a clock
+  // later.
   localparam int SOON = 4;
   logic [2:0] still_q;
   always_ff @(posedge clk or negedge rst_n) begin

@@ -74,8 +74,12 @@ class Initialiser:
 
     def __init__(self, clock: Callable[[], int] = lambda: 0) -> None:
         self._clock = clock
+        self._again: dict[int, int] = {}
+        """Cycle until which lines evicted before the last commit may be overwritten, by region."""
+        self._to_pass = 0
+        """Lines of finished areas that evictions may have overwritten."""
         self._passes_until = 0
-        """Cycle until which it may pass groups that evictions have overwritten."""
+        """Cycle until which it may pass those."""
         self._areas: dict[int, list[_Area]] = {}
         """Areas that are not overwritten whole, by region: a certain one, then another."""
         self._early: set[int] = set()
@@ -109,6 +113,7 @@ class Initialiser:
         """
         old, early = self._areas.pop(region, []), region in self._early
         self._early.discard(region)
+        self._again.pop(region, None)
         if after.mode is Mode.IDENTITY:
             return
         # Where the place is the same it may do without, unless the region has lost its trust.
@@ -121,7 +126,10 @@ class Initialiser:
         elif moved and not old and (before is None or _apart(places(before, cnt_w), place)):
             areas = [_Area(after.lines, True, ahead)]
         elif trusted and before == after:
-            areas = []
+            # A commit forgets which groups evictions have overwritten: those may come again.
+            areas = [area for area in old if not area.certain]
+            if self._clock() < self._passes_until:
+                self._again[region] = self._clock() + PASS_CLOCKS * after.lines + PASS_SLACK
         else:
             areas = [_Area(after.lines, certain=moved and not early)]
         # It goes on, or starts anew if a write was refused.
@@ -155,7 +163,9 @@ class Initialiser:
             return None
         if committing:
             self._ahead.setdefault(region, set()).add(index)
-        if committing or not all(area.certain and index not in area.former for area in areas):
+        if committing or self._clock() < self._again.get(region, 0):
+            return None
+        if not all(area.certain and index not in area.former for area in areas):
             return None
         return f"the initialiser writes record {index} of region {region} without need"
 
@@ -191,17 +201,26 @@ class Initialiser:
         """Forget the areas of a region once one of them is overwritten whole."""
         for area in self._areas[region]:
             if len(area.written) == area.lines:
-                clocks = PASS_CLOCKS * (1 + (area.lines if area.evicted or area.former else 0))
-                self._passes_until = max(self._passes_until, self._clock() + clocks)
+                self._to_pass += area.lines if area.evicted or area.former else 0
                 del self._areas[region]
+                if area.former:
+                    self._again[region] = self._clock() + PASS_CLOCKS * area.lines + PASS_SLACK
+                if not self._certain():
+                    clocks = PASS_CLOCKS * (1 + self._to_pass)
+                    self._passes_until = max(self._passes_until, self._clock() + clocks)
+                    self._to_pass = 0
                 return
 
     def busy(self) -> Span:
         """Return the range of STATUS.INIT_BUSY: 1 with lines that must be overwritten, 0..1 if they
         may be.
         """
-        certain = any(area.certain for areas in self._areas.values() for area in areas)
-        return Span(int(certain), int(bool(self._areas) or self._clock() < self._passes_until))
+        until = max((self._passes_until, *self._again.values()))
+        open_ = bool(self._areas) or self._clock() < until
+        return Span(int(self._certain()), int(open_))
+
+    def _certain(self) -> bool:
+        return any(area.certain for areas in self._areas.values() for area in areas)
 
 
 def places(config: RegionConfig, cnt_w: int) -> tuple[int, int, int]:
@@ -231,6 +250,8 @@ EVICTION_ID = 0
 """AXI ID of the writes that bring an evicted line back, and of the reads that fetch a record."""
 PASS_CLOCKS = 8
 """Clocks in which the initialiser passes a line that an eviction has overwritten, at most."""
+PASS_SLACK = 1_000
+"""Clocks that memory takes to answer the last of these writes, at most."""
 INIT_CLOCKS = 300
 """Clocks from a write of the initialiser to the next, at most."""
 OWNERS = {

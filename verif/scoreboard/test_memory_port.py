@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import tracemalloc
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -389,6 +390,20 @@ def test_evictions_of_the_round_before_bind_nobody() -> None:
     model.committed(0, BINARY, BINARY, 8)
     assert model.write(0, 1, False) is None
     assert model.busy() == Span(1, 1)
+
+
+def test_lines_evicted_before_a_commit_may_be_overwritten_last() -> None:
+    for clocks, clean in ((0, True), (100_000, False)):
+        now = [0]
+        model = Initialiser(partial(now.__getitem__, 0))
+        model.committed(0, None, BINARY, 8)
+        model.evicted(0, 1, empty=False, committing=False)
+        model.committed(0, BINARY, BINARY, 8, trusted=True)
+        for index in {*range(BINARY.lines)} - {1}:
+            assert model.write(0, index, False) is None
+        now[0] += clocks
+        assert (model.write(0, 1, False) is None) == clean
+        assert model.busy() == Span(0, int(clean))
 
 
 def test_a_repeated_commit_does_not_end_it() -> None:
