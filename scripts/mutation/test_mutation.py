@@ -275,10 +275,10 @@ def test_tests_that_are_red_without_a_mutant_stop_the_command(
         return simulate.run(spec, folder / "runs", folder / "sim")
 
     made = runs_of(tally, tmp_path / "results.jsonl", runner, sim)
-    made.candidates = [*made.candidates, *made.candidates[1:], *made.candidates[1:]]
+    made.candidates = [*made.candidates, *made.candidates[1:] * 12]
     with pytest.raises(NfError, match="green without a mutant: tally_bench::counts"):
         made.probe(1, process.kill_all)
-    assert len(ran) <= 2  # the second may have begun before the first was judged
+    assert len(ran) <= 5  # some may have begun before the first was judged, on a busy machine
 
 
 def test_no_run_begins_once_it_is_late(
