@@ -275,7 +275,7 @@ def test_tests_that_are_red_without_a_mutant_stop_the_command(
         return simulate.run(spec, folder / "runs", folder / "sim")
 
     made = runs_of(tally, tmp_path / "results.jsonl", runner, sim)
-    made.candidates = [*made.candidates, *made.candidates[1:] * 12]
+    made.candidates = [*made.candidates, *list(made.candidates[1:]) * 12]
     with pytest.raises(NfError, match="green without a mutant: tally_bench::counts"):
         made.probe(1, process.kill_all)
     assert len(ran) <= 5  # some may have begun before the first was judged, on a busy machine
