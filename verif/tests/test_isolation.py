@@ -66,7 +66,7 @@ class WaitsTest(NfBaseTest):
             self.commits,
         ):
             shares = {}
-            for kind, clocks in (await self.beside(activity)).items():
+            for kind, clocks in (await self.during(activity)).items():
                 miss = 0 if "plain" in kind else LATENCIES * max(latency, LEAST_LATENCY)
                 bound = 3 * alone[kind] + answers + miss
                 shares[kind] = 100 * clocks / bound
@@ -121,7 +121,7 @@ class WaitsTest(NfBaseTest):
         return float(reads[-1].end - reads[ANSWERS].end) / (ANSWERS - 1)
 
     # -- the host that keeps the device busy
-    async def beside(self, activity: Callable[[], Awaitable[None]]) -> dict[str, int]:
+    async def during(self, activity: Callable[[], Awaitable[None]]) -> dict[str, int]:
         """Return the longest waits of each kind of request during an activity."""
         self.busy = True
         task = cocotb.start_soon(activity())
