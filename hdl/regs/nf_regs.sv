@@ -202,6 +202,17 @@ module nf_regs
     assign desc[r*DESC_W +: DESC_W] = '0;
   end
 
+  // ---- first refused access -------------------------------------------------------------------
+  logic [31:0] err_info, err_addr_lo, err_addr_hi, err_tag;
+
+  nf_error_regs u_error (
+    .clk, .rst_n,
+    .seen (access_error),
+    .rearm (|(ones(wr_device && wr_addr == ADDR_ERR_INFO, wr_ones) & 32'(1) << LSB_ERR_INFO_VALID)),
+    .err_info, .err_addr_lo,
+    .err_addr_hi, .err_tag
+  );
+
   // ---- events ---------------------------------------------------------------------------------
   logic [31:0] irq_status_q, irq_enable_q, irq_set, irq_clear;
   logic [LINE_W-1:0]  counter_line;
@@ -255,17 +266,6 @@ module nf_regs
     .ram_events,
     .flip(ram_flip), .ras_error,
     .ras_inject
-  );
-
-  // ---- first refused access -------------------------------------------------------------------
-  logic [31:0] err_info, err_addr_lo, err_addr_hi, err_tag;
-
-  nf_error_regs u_error (
-    .clk, .rst_n,
-    .seen (access_error),
-    .rearm (|(ones(wr_device && wr_addr == ADDR_ERR_INFO, wr_ones) & 32'(1) << LSB_ERR_INFO_VALID)),
-    .err_info, .err_addr_lo,
-    .err_addr_hi, .err_tag
   );
 
   // ---- link -----------------------------------------------------------------------------------
