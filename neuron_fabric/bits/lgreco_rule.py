@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuron_fabric.codec import F32, Route, maxima, pack, pack_codes, units, unpack, unpack_codes
-from neuron_fabric.codec.draws import Key, draws
+from neuron_fabric.codec.draws import Key
 
 ERROR_BUCKETS = 10_000
 """Resolution of the error of the whole model in the dynamic program, as in L-GreCo."""
@@ -172,7 +172,7 @@ def _decoded(x: F32, key: Key, route: Route) -> F32:
     """
     if route.codes:
         u = units(maxima(x), route)
-        packed = pack_codes(x, route, u, lambda first, count: draws(key, count, first))
+        packed = pack_codes(x, route, u, key)
         return unpack_codes(packed.lines, route, u, x.size)
     if route == Route.FP32:
         return x

@@ -8,6 +8,7 @@ resumed, or whose tensors are cut into other pieces, rounds as it would have.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,14 @@ class Key:
         text = repr((*numbers, str(self.parameter), str(self.stage)))
         digest = hashlib.sha256(text.encode()).digest()
         return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")
+
+
+Draws = Key | Callable[[int, int], NDArray[np.float64]] | None
+"""Random numbers of stochastic rounding; None: to nearest, half up.
+
+A key of `draws`, or a function of the first element and the number of elements that returns uniform
+numbers in [0, 1), the same whenever asked.
+"""
 
 
 def draws(key: Key, count: int, first: int = 0) -> NDArray[np.float64]:

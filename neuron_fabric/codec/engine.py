@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuron_fabric.codec import native, numpy_engine
+from neuron_fabric.codec.draws import Draws
 from neuron_fabric.codec.numpy_engine import F32, U8, ScanResult
 from neuron_fabric.codec.routes import Route
 
@@ -47,6 +48,20 @@ class Engine(Protocol):
 
     def unpack_net(self, planes: U8, route: Route, values: F32, out: F32) -> None:
         """Replace each count in count planes by a value, into ``out``."""
+
+    def maxima(self, x: F32, largest: F32) -> None:
+        """Write the largest abs(x) of each bucket of float32[n] to ``largest``."""
+
+    def pack_codes(self, x: F32, route: Route, u: F32, draws: Draws, lines: U8) -> bool:
+        """Pack float32[n] to integer codes; return False if a value is beyond the codes."""
+
+    def add_codes(
+        self, lines: U8, present: NDArray[np.bool_] | None, route: Route, width: int, sums: U8
+    ) -> None:
+        """Add the codes in all workers' lines, into ``sums`` of ``width`` bytes each."""
+
+    def unpack_sums(self, sums: U8, width: int, u: F32, present: int, out: F32) -> None:
+        """Convert sums of codes to u * sum / present, into ``out``."""
 
 
 class EngineChoice(NamedTuple):

@@ -12,25 +12,25 @@ Code 0 is the value 0: padding and absent workers add nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from neuron_fabric.codec.array_checks import check, check_apart, check_number
+from neuron_fabric.codec.draws import Draws
 from neuron_fabric.codec.engine import engine
-from neuron_fabric.codec.numpy_engine import F32, U8
+from neuron_fabric.codec.numpy_engine import F32, U8, codes_in, pieces
 from neuron_fabric.codec.packing import MAX_WORKERS, Packed, check_lines
-from neuron_fabric.codec.routes import LINE, Route, check_route, elements_of_line, lines_of
+from neuron_fabric.codec.routes import (
+    BUCKET,
+    LINE,
+    Route,
+    check_route,
+    elements_of_line,
+    lines_of,
+)
 
-BUCKET = 1024
-"""Elements that share a unit."""
 NARROW_WORKERS = 16
 """Workers whose sums of 4-bit codes fit a byte. Any number that can be counted fits 16 bits."""
-_PIECE = 64 * BUCKET
-
-Draws = Callable[[int, int], NDArray[np.float64]]
-"""(first element, number of elements) -> uniform numbers in [0, 1), the same whenever asked."""
 
 
 def maxima(values: F32) -> F32:
@@ -42,12 +42,11 @@ def maxima(values: F32) -> F32:
         ValueError: Another type or shape.
     """
     check("values", values, np.float32, "n")
-    if not values.size:
-        return np.zeros(0, np.float32)
-    largest = np.maximum.reduceat(np.abs(values), np.arange(0, values.size, BUCKET))
+    largest = np.empty(-(-values.size // BUCKET), np.float32)
+    engine().maxima(np.require(values, requirements=["C", "A"]), largest)
     if not np.isfinite(largest).all():
         largest[:] = np.inf
-    return largest.astype(np.float32, copy=False)
+    return largest
 
 
 def units(largest: F32, route: Route) -> F32:
@@ -69,14 +68,14 @@ def units(largest: F32, route: Route) -> F32:
     return np.where(short, np.nextafter(u, np.float32(np.inf)), u).astype(np.float32)
 
 
-def pack_codes(values: F32, route: Route, u: F32, draws: Draws | None = None) -> Packed:
+def pack_codes(values: F32, route: Route, u: F32, draws: Draws = None) -> Packed:
     """Pack float32[n] to lines of integer codes, with the units that all workers share.
 
     Args:
         values: Gradient of one tensor.
         route: G_INT4 or G_INT8.
         u: Units of its buckets.
-        draws: Random numbers for stochastic rounding; None: to nearest, half up.
+        draws: Random numbers for stochastic rounding, or None.
 
     Returns:
         The lines, with scale 1.0, as the units are known to all. If a unit is not finite (some
@@ -89,19 +88,12 @@ def pack_codes(values: F32, route: Route, u: F32, draws: Draws | None = None) ->
     check("values", values, np.float32, "n")
     _check_units(u, values.size)
     lines = np.zeros((lines_of(values.size, route), LINE), np.uint8)
-    zeros = engine().look(np.require(values, requirements=["C", "A"]), False).number
+    x = np.require(values, requirements=["C", "A"])
+    zeros = engine().look(x, False).number
     if not np.isfinite(u).all():
         return Packed(lines, np.float32(np.nan), zeros, False, 0)
-    top, flat = (1 << (route.bits - 1)) - 1, lines.reshape(-1)
-    for at, x, unit in _pieces(values, u):
-        ratio = np.where(x == 0, 0.0, np.inf)  # a unit of 0 has a code for 0.0 alone
-        np.divide(x, unit, out=ratio, where=unit > 0)
-        if not ((ratio >= -top) & (ratio <= top)).all():
-            raise ValueError(f"a value is beyond the codes of {route} with its unit")
-        ratio += 0.5 if draws is None else draws(at, x.size)
-        # The sum of the largest ratio and a draw just below 1 is rounded up to the next integer.
-        codes = np.minimum(np.floor(ratio, out=ratio), top, out=ratio)
-        _put(flat[at * route.bits // 8 :], codes.astype(np.int8), route)
+    if not engine().pack_codes(x, route, np.require(u, requirements=["C", "A"]), draws, lines):
+        raise ValueError(f"a value is beyond the codes of {route} with its unit")
     return Packed(lines, np.float32(1.0), zeros, True, values.size)
 
 
@@ -140,14 +132,10 @@ def add_codes(lines: U8, route: Route, present: NDArray[np.bool_] | None = None)
     layers, kind = sum_kind(route, workers)
     if present is not None:
         check("present", present, np.bool_, workers, size)
-    sums = np.zeros((size, elements_of_line(route)), np.int16)
-    for w, own in enumerate(lines):
-        codes = _codes(own, route)
-        if present is not None:
-            codes = codes * present[w][:, None]
-        sums += codes
-    views = sums.astype(kind).view(np.uint8).reshape(size, layers, LINE)
-    return np.ascontiguousarray(views.transpose(1, 0, 2))
+        present = np.ascontiguousarray(present)
+    sums = np.empty((layers, size, LINE), np.uint8)
+    engine().add_codes(np.ascontiguousarray(lines), present, route, int(kind[-1]), sums)
+    return sums
 
 
 def unpack_sums(sums: U8, route: Route, u: F32, workers: int, present: int, out: F32) -> None:
@@ -171,9 +159,8 @@ def unpack_sums(sums: U8, route: Route, u: F32, workers: int, present: int, out:
     check_lines(sums.shape[1], route, out.size)
     _check_units(u, out.size)
     present = check_number("present", present, 0, workers)
-    flat = np.ascontiguousarray(sums.transpose(1, 0, 2)).reshape(-1).view(kind)
-    for at, mean, unit in _pieces(out, u):
-        mean[:] = unit * flat[at : at + mean.size] / max(1, present)
+    units = np.require(u, requirements=["C", "A"])
+    engine().unpack_sums(np.ascontiguousarray(sums), int(kind[-1]), units, max(1, present), out)
 
 
 def unpack_codes(lines: U8, route: Route, u: F32, elements: int) -> F32:
@@ -188,8 +175,8 @@ def unpack_codes(lines: U8, route: Route, u: F32, elements: int) -> F32:
     check_lines(len(lines), route, elements)
     _check_units(u, elements)
     out = np.empty(elements, np.float32)
-    flat = _codes(lines, route).reshape(-1)
-    for at, value, unit in _pieces(out, u):
+    flat = codes_in(lines, route).reshape(-1)
+    for at, value, unit in pieces(out, u):
         value[:] = unit * flat[at : at + value.size]
     return out
 
@@ -203,33 +190,3 @@ def _check(route: Route) -> None:
 def _check_units(u: F32, elements: int) -> None:
     units = -(-elements // BUCKET)
     check(f"{elements} elements have {units} units: u", u, np.float32, units)
-
-
-def _pieces(values: F32, u: F32) -> Iterator[tuple[int, F32, NDArray[np.float64]]]:
-    """Yield pieces of a tensor that begin with a bucket and a line.
-
-    Each is (number of its first element, view of its values, unit of each value).
-    """
-    for at in range(0, values.size, _PIECE):
-        own = values[at : at + _PIECE]
-        of_buckets = u[at // BUCKET : (at + _PIECE) // BUCKET].astype(np.float64)
-        yield at, own, np.repeat(of_buckets, BUCKET)[: own.size]
-
-
-def _put(out: U8, codes: NDArray[np.int8], route: Route) -> None:
-    """Write codes into bytes ``out`` from its start on; ``out`` must be 0."""
-    values = codes.view(np.uint8)
-    if route == Route.G_INT8:
-        out[: values.size] = values
-        return
-    even, odd = values[0::2] & 15, values[1::2] << 4
-    out[: even.size] = even
-    out[: odd.size] |= odd
-
-
-def _codes(lines: U8, route: Route) -> NDArray[np.int8]:
-    """Return the codes in lines uint8[n, 64], int8[n, elements of a line]."""
-    if route == Route.G_INT8:
-        return lines.view(np.int8)
-    both = np.stack([(lines << 4).view(np.int8) >> 4, lines.view(np.int8) >> 4], axis=-1)
-    return both.reshape(len(lines), elements_of_line(route))

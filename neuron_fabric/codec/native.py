@@ -25,7 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from neuron_fabric.codec import numpy_engine
 from neuron_fabric.codec.array_checks import check
+from neuron_fabric.codec.draws import Draws
 from neuron_fabric.codec.numpy_engine import F32, U8, ScanResult
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, read_bytes
@@ -47,6 +49,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "nf_count": (*_ARRAY, _SIZE, _SIZE, *_ARRAY, _INT, *_ARRAY, *_ARRAY),
     "nf_unpack": (*_ARRAY, _SIZE, _INT, *_ARRAY, *_ARRAY),
     "nf_unpack_net": (*_ARRAY, _SIZE, _INT, _SIZE, _INT, *_ARRAY, *_ARRAY),
+    "nf_maxima": (*_ARRAY, _SIZE, *_ARRAY),
+    "nf_pack_codes": (*_ARRAY, _SIZE, *_ARRAY, _INT, *_ARRAY, *_ARRAY, _POINTER),
+    "nf_add_codes": (*_ARRAY, _SIZE, _SIZE, *_ARRAY, _INT, _INT, *_ARRAY),
+    "nf_unpack_sums": (*_ARRAY, _SIZE, _SIZE, _INT, *_ARRAY, _INT, *_ARRAY, _SIZE),
 }
 _FAULTS = (
     "no fault",
@@ -133,6 +139,38 @@ class NativeEngine:
         count, size = len(planes), planes.nbytes // max(1, len(planes))
         arrays = *_f32(values), *_f32(out, True)
         self.c.nf_unpack_net(*_u8(planes), size, count, out.size, route.bits, *arrays)
+
+    def maxima(self, x: F32, largest: F32) -> None:
+        """Write the largest abs(x) of each bucket of float32[n] to ``largest``."""
+        self.c.nf_maxima(*_f32(x), x.size, *_f32(largest, True))
+
+    def pack_codes(self, x: F32, route: Route, u: F32, draws: Draws, lines: U8) -> bool:
+        """Pack float32[n] to integer codes; return False if a value is beyond the codes.
+
+        Draws of a function are not those of `pack.c`: numpy packs them.
+        """
+        if callable(draws):
+            return numpy_engine.pack_codes(x, route, u, draws, lines)
+        key = None if draws is None else np.array(draws.words(), np.uint64)
+        fits = ctypes.c_int()
+        arrays = *_array(key, np.uint64, False), *_u8(lines, True), ctypes.byref(fits)
+        self.c.nf_pack_codes(*_f32(x), x.size, *_f32(u), route.bits, *arrays)
+        return bool(fits.value)
+
+    def add_codes(
+        self, lines: U8, present: NDArray[np.bool_] | None, route: Route, width: int, sums: U8
+    ) -> None:
+        """Add the codes in all workers' lines, into ``sums`` of ``width`` bytes each."""
+        workers, size, _ = lines.shape
+        here = _array(present, np.bool_, False)
+        out = _u8(sums, True)
+        self.c.nf_add_codes(*_u8(lines), workers, size, *here, route.bits, width, *out)
+
+    def unpack_sums(self, sums: U8, width: int, u: F32, present: int, out: F32) -> None:
+        """Convert sums of codes to u * sum / present, into ``out``."""
+        layers, size, _ = sums.shape
+        arrays = *_f32(u), present, *_f32(out, True), out.size
+        self.c.nf_unpack_sums(*_u8(sums), size, layers, width, *arrays)
 
 
 def _checked(fault: int, function: Any, _: object) -> None:

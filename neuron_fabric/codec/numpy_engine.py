@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from neuron_fabric.codec.routes import LINE, Route
+from neuron_fabric.codec.draws import Draws, Key
+from neuron_fabric.codec.draws import draws as philox
+from neuron_fabric.codec.routes import BUCKET, LINE, Route, elements_of_line
 
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]
@@ -207,6 +209,102 @@ def unpack_net(planes: U8, route: Route, values: F32, out: F32) -> None:
     if route == Route.G_TERNARY:
         index = index[::2] - index[1::2] + 256
     np.take(values, index, out=out, mode="clip")
+
+
+def maxima(x: F32, largest: F32) -> None:
+    """Write the largest |x| of each bucket of float32[n] to ``largest``; NaN where there is one."""
+    if x.size:
+        np.maximum.reduceat(np.abs(x), np.arange(0, x.size, BUCKET), out=largest)
+
+
+def pack_codes(x: F32, route: Route, u: F32, draws: Draws, lines: U8) -> bool:
+    """Pack float32[n] to integer codes floor(x / u + draw), padded with 0.
+
+    Args:
+        x: Gradient of one tensor.
+        route: G_INT4 or G_INT8.
+        u: Finite units of the buckets.
+        draws: Random numbers, or None for 1/2.
+        lines: Receives the codes, uint8[n, 64], all 0 before.
+
+    Returns:
+        False if a value is beyond the codes; the lines are void then.
+    """
+    top, flat = (1 << (route.bits - 1)) - 1, lines.reshape(-1)
+    for at, values, unit in pieces(x, u):
+        ratio = np.where(values == 0, 0.0, np.inf)  # a unit of 0 has a code for 0.0 alone
+        np.divide(values, unit, out=ratio, where=unit > 0)
+        if not ((ratio >= -top) & (ratio <= top)).all():
+            return False
+        ratio += _drawn(draws, at, values.size)
+        # The sum of the largest ratio and a draw just below 1 is rounded up to the next integer.
+        codes = np.minimum(np.floor(ratio, out=ratio), top, out=ratio)
+        _put(flat[at * route.bits // 8 :], codes.astype(np.int8), route)
+    return True
+
+
+def _drawn(draws: Draws, first: int, count: int) -> NDArray[np.float64] | float:
+    if draws is None:
+        return 0.5
+    return philox(draws, count, first) if isinstance(draws, Key) else draws(first, count)
+
+
+def add_codes(
+    lines: U8, present: NDArray[np.bool_] | None, route: Route, width: int, sums: U8
+) -> None:
+    """Add the codes in lines uint8[W, n, 64] of the workers.
+
+    Args:
+        lines: Codes of all workers.
+        present: bool[W, n], contributors; None for all.
+        route: G_INT4 or G_INT8.
+        width: Bytes of a sum, 1 or 2.
+        sums: Receives the sums of a line in v lines, uint8[v, n, 64].
+    """
+    total = np.zeros((lines.shape[1], elements_of_line(route)), np.int16)
+    for w, own in enumerate(lines):
+        codes = codes_in(own, route)
+        total += codes if present is None else codes * present[w][:, None]
+    wide = total.astype(f"<i{width}").view(np.uint8).reshape(len(total), len(sums), LINE)
+    sums[:] = wide.transpose(1, 0, 2)
+
+
+def unpack_sums(sums: U8, width: int, u: F32, present: int, out: F32) -> None:
+    """Convert sums of ``width`` bytes to u * sum / present in float64, rounded once to ``out``."""
+    flat = np.ascontiguousarray(sums.transpose(1, 0, 2)).reshape(-1).view(f"<i{width}")
+    for at, mean, unit in pieces(out, u):
+        mean[:] = unit * flat[at : at + mean.size] / present
+
+
+def pieces(values: F32, u: F32) -> Iterator[tuple[int, F32, NDArray[np.float64]]]:
+    """Yield pieces of a tensor that begin with a bucket and a line.
+
+    Each is (number of its first element, view of its values, unit of each value).
+    """
+    size = 64 * BUCKET
+    for at in range(0, values.size, size):
+        own = values[at : at + size]
+        of_buckets = u[at // BUCKET : (at + size) // BUCKET].astype(np.float64)
+        yield at, own, np.repeat(of_buckets, BUCKET)[: own.size]
+
+
+def _put(out: U8, codes: NDArray[np.int8], route: Route) -> None:
+    """Write codes into bytes ``out`` from its start on; ``out`` must be 0."""
+    values = codes.view(np.uint8)
+    if route == Route.G_INT8:
+        out[: values.size] = values
+        return
+    even, odd = values[0::2] & 15, values[1::2] << 4
+    out[: even.size] = even
+    out[: odd.size] |= odd
+
+
+def codes_in(lines: U8, route: Route) -> NDArray[np.int8]:
+    """Return the codes in lines uint8[n, 64], int8[n, elements of a line]."""
+    if route == Route.G_INT8:
+        return lines.view(np.int8)
+    both = np.stack([(lines << 4).view(np.int8) >> 4, lines.view(np.int8) >> 4], axis=-1)
+    return both.reshape(len(lines), elements_of_line(route))
 
 
 assert LINE * 8 == LANES

@@ -473,3 +473,177 @@ int nf_unpack_net(const uint8_t *planes, size_t planes_size, size_t size, int co
     }
     return OK;
 }
+
+/* ---- integer codes: BUCKET elements share a unit ---- */
+
+enum { BUCKET = 1024, DRAWS = 8, MOST_CODE_WORKERS = 255 };
+
+/* Eight draws of 32 bits, numbers 8 * block on: Philox 4x64 of ten rounds (Salmon et al., 2011), as
+ * numpy's. */
+ALWAYS void philox(uint64_t block, const uint64_t key[2], uint32_t out[DRAWS])
+{
+    uint64_t c[4] = {block, 0, 0, 0}, k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        unsigned __int128 a = (unsigned __int128)0xD2E7470EE14C6C93 * c[0];
+        unsigned __int128 b = (unsigned __int128)0xCA5A826395121157 * c[2];
+        c[0] = (uint64_t)(b >> 64) ^ c[1] ^ k0;
+        c[2] = (uint64_t)(a >> 64) ^ c[3] ^ k1;
+        c[1] = (uint64_t)b;
+        c[3] = (uint64_t)a;
+        k0 += 0x9E3779B97F4A7C15;
+        k1 += 0xBB67AE8584CAA73B;
+    }
+    memcpy(out, c, sizeof c);
+}
+
+int nf_maxima(const float *x, size_t x_size, size_t n, float *largest, size_t size)
+{
+    TRY(check(x, x_size, n, sizeof *x, sizeof *x));
+    TRY(check(largest, size, lines_of(n, BUCKET), sizeof *largest, sizeof *largest));
+    TRY(apart(x, x_size, largest, size));
+    for (size_t at = 0; at < n; at += BUCKET) {
+        int32_t most = 0; /* floats without a sign compare as integers do; a NaN is beyond all */
+        for (size_t j = at; j < n && j < at + BUCKET; j++) {
+            int32_t bits;
+            memcpy(&bits, x + j, sizeof bits);
+            bits &= 0x7fffffff;
+            most = bits > most ? bits : most;
+        }
+        memcpy(largest + at / BUCKET, &most, sizeof most);
+    }
+    return OK;
+}
+
+/* The codes of one bucket; 0 if a value is beyond them. */
+ALWAYS int codes_of(const float *x, size_t n, double unit, double top, const double *draws,
+                    int8_t *codes)
+{
+    int wrong = 0;
+    for (size_t j = 0; j < n; j++) {
+        double ratio = unit > 0 ? x[j] / unit : x[j] == 0 ? 0 : INFINITY;
+        int beyond = !(ratio >= -top && ratio <= top);
+        wrong |= beyond;
+        /* a draw is at most 1 - 2^-32, and its sum with the largest ratio is exact */
+        codes[j] = (int8_t)(int)floor((beyond ? 0 : ratio) + draws[j]);
+    }
+    return !wrong;
+}
+
+/* `key` null: to nearest. `fits` is 0 where a value is beyond the codes: the lines are then void. */
+int nf_pack_codes(const float *x, size_t x_size, size_t n, const float *u, size_t u_size, int bits,
+                  const uint64_t *key, size_t key_size, uint8_t *lines, size_t size, int *fits)
+{
+    if (bits != 4 && bits != 8)
+        return BAD_NUMBER;
+    TRY(check(x, x_size, n, sizeof *x, sizeof *x));
+    TRY(check(u, u_size, lines_of(n, BUCKET), sizeof *u, sizeof *u));
+    TRY(check(key, key_size, key ? 2 : 0, sizeof *key, sizeof *key));
+    TRY(check(fits, sizeof *fits, 1, sizeof *fits, sizeof *fits));
+    TRY(check(lines, size, lines_of(n, 8 * LINE / (size_t)bits), LINE, 1));
+    TRY(apart(x, x_size, lines, size));
+    TRY(apart(u, u_size, lines, size));
+    TRY(apart(key, key_size, lines, size));
+    double draws[BUCKET];
+    for (int j = 0; j < BUCKET; j++)
+        draws[j] = 0.5;
+    *fits = 1;
+    for (size_t at = 0; at < n; at += BUCKET) {
+        size_t here = n - at < BUCKET ? n - at : BUCKET;
+        int8_t codes[BUCKET] = {0};
+        for (size_t j = 0; key && j < here; j += DRAWS) {
+            uint32_t words[DRAWS];
+            philox((at + j) / DRAWS, key, words);
+            for (int k = 0; k < DRAWS; k++)
+                draws[j + k] = words[k] * 0x1p-32;
+        }
+        *fits &= codes_of(x + at, here, u[at / BUCKET], (1 << (bits - 1)) - 1, draws, codes);
+        uint8_t *out = lines + at / 8 * (size_t)bits;
+        size_t bytes = lines_of(here, 8 * LINE / (size_t)bits) * LINE;
+        for (size_t j = 0; bits == 4 && j < bytes; j++)
+            out[j] = (uint8_t)((codes[2 * j] & 15) | (codes[2 * j + 1] & 15) << 4);
+        if (bits == 8)
+            memcpy(out, codes, bytes);
+    }
+    return OK;
+}
+
+/* Sums of one line of codes of the workers, to be in order. */
+ALWAYS void add_line_of_codes(const uint8_t *lines, size_t workers, size_t n,
+                              const uint8_t *present, int bits, int16_t *sums)
+{
+    memset(sums, 0, 2 * LINE * sizeof *sums);
+    for (size_t w = 0; w < workers; w++) {
+        if (present && !present[w * n])
+            continue;
+        const int8_t *line = (const int8_t *)lines + w * n * LINE;
+        for (int j = 0; bits == 8 && j < LINE; j++)
+            sums[j] += line[j];
+        for (int j = 0; bits == 4 && j < LINE; j++) {
+            sums[2 * j] += ((line[j] & 15) ^ 8) - 8;
+            sums[2 * j + 1] += line[j] >> 4;
+        }
+    }
+}
+
+/* `width` bytes a sum; each of the layers of a line's sums is `n` lines of `out`. */
+int nf_add_codes(const uint8_t *lines, size_t size, size_t workers, size_t n,
+                 const uint8_t *present, size_t present_size, int bits, int width, uint8_t *out,
+                 size_t out_size)
+{
+    size_t items;
+    if ((bits != 4 && bits != 8) || (width != 1 && width != 2) || !workers ||
+        workers > MOST_CODE_WORKERS)
+        return BAD_NUMBER;
+    size_t layers = (size_t)(8 / bits * width);
+    if (__builtin_mul_overflow(workers, n, &items))
+        return BAD_SIZE;
+    TRY(check(lines, size, items, LINE, 1));
+    TRY(check(present, present_size, present ? items : 0, 1, 1));
+    TRY(check(out, out_size, n, layers * LINE, 1));
+    TRY(apart(lines, size, out, out_size));
+    TRY(apart(present, present_size, out, out_size));
+    for (size_t line = 0; line < n; line++) {
+        int16_t sums[2 * LINE];
+        uint8_t narrow[2 * LINE];
+        add_line_of_codes(lines + line * LINE, workers, n, present ? present + line : 0, bits, sums);
+        for (int j = 0; width == 1 && j < 2 * LINE; j++)
+            narrow[j] = (uint8_t)sums[j];
+        for (size_t layer = 0; layer < layers; layer++)
+            memcpy(out + (layer * n + line) * LINE,
+                   (width == 1 ? narrow : (uint8_t *)sums) + layer * LINE, LINE);
+    }
+    return OK;
+}
+
+/* Sums as of nf_add_codes to u * sum / present, rounded once. */
+int nf_unpack_sums(const uint8_t *sums, size_t size, size_t lines, size_t layers, int width,
+                   const float *u, size_t u_size, int present, float *out, size_t out_size,
+                   size_t n)
+{
+    size_t items;
+    if ((width != 1 && width != 2) || present < 1 || present > MOST_CODE_WORKERS || !layers ||
+        layers > 4)
+        return BAD_NUMBER;
+    const size_t of_layer = LINE / (size_t)width, per = layers * of_layer;
+    if (__builtin_mul_overflow(layers, lines, &items) || lines_of(n, per) > lines)
+        return BAD_SIZE;
+    TRY(check(sums, size, items, LINE, 1));
+    TRY(check(u, u_size, lines_of(n, BUCKET), sizeof *u, sizeof *u));
+    TRY(check(out, out_size, n, sizeof *out, sizeof *out));
+    TRY(apart(sums, size, out, out_size));
+    TRY(apart(u, u_size, out, out_size));
+    for (size_t at = 0; at < n; at += of_layer) {
+        const uint8_t *from = sums + (at % per / of_layer * lines + at / per) * LINE;
+        const double unit = u[at / BUCKET];
+        const size_t here = n - at < of_layer ? n - at : of_layer;
+        int16_t wide[LINE];
+        if (width == 2)
+            memcpy(wide, from, LINE);
+        else
+            for (int j = 0; j < LINE; j++)
+                wide[j] = (int8_t)from[j];
+        for (size_t j = 0; j < here; j++)
+            out[at + j] = (float)(unit * wide[j] / present);
+    }
+    return OK;
+}

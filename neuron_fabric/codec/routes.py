@@ -12,6 +12,8 @@ from enum import StrEnum
 
 LINE = 64
 """Bytes of a line."""
+BUCKET = 1024
+"""Elements of integer codes that share a unit."""
 
 
 class Route(StrEnum):

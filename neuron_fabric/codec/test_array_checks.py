@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from neuron_fabric import codec
 from neuron_fabric.codec import Route, numpy_engine
+from neuron_fabric.codec.draws import Key
 from neuron_fabric.codec.engine import engine, using
 from neuron_fabric.codec.native import NativeEngine, library
 
@@ -205,6 +206,7 @@ def _right_call(name: str, n: int, w: int, route: Route, rng: np.random.Generato
         "maxima": lambda: (codec.maxima, [x], {}),
         "units": lambda: (codec.units, [u, route], {}),
         "pack_codes": lambda: (codec.pack_codes, [x, route, u], {}),
+        "pack_codes drawn": lambda: (codec.pack_codes, [x, route, u, Key(n, w, 3, "p")], {}),
         "unpack_codes": lambda: (codec.unpack_codes, [lines(), route, u, n], {}),
         "add_codes": lambda: (codec.add_codes, [lines(w), route, here], {}),
         "unpack_sums": lambda: (
@@ -217,7 +219,10 @@ def _right_call(name: str, n: int, w: int, route: Route, rng: np.random.Generato
 
 
 NAMES = ("pack", "count", "count planes", "unpack", "unpack_net", "vote_of", "vote_of each")
-OF_CODES = ("add_planes", "maxima", "units", "pack_codes", "unpack_codes", "add_codes")
+OF_CODES = (
+    *("add_planes", "maxima", "units", "pack_codes", "pack_codes drawn", "unpack_codes"),
+    *("add_codes", "unpack_sums"),
+)
 
 
 @st.composite
@@ -225,7 +230,7 @@ def calls(draw: st.DrawFn) -> Call:
     """Draw a call of the codec, some of whose arguments may be wrong."""
     codes = draw(st.booleans())
     routes = (Route.G_INT4, Route.G_INT8) if codes else VOTES
-    name = draw(st.sampled_from((*OF_CODES, "unpack_sums") if codes else NAMES))
+    name = draw(st.sampled_from(OF_CODES if codes else NAMES))
     workers = draw(st.integers(1, 20) | st.sampled_from([20] if codes else [127, 254, 255, 256]))
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     function, given_, words = _right_call(
@@ -293,6 +298,29 @@ def test_any_arguments() -> None:
     check_calls(150)
 
 
+@pytest.mark.parametrize("route", [Route.G_INT4, Route.G_INT8])
+@pytest.mark.parametrize("key", [Key(1, 2, 3, "p"), None], ids=["drawn", "nearest"])
+def test_long_codes(route: Route, key: Key | None) -> None:
+    """Check that both engines agree on tensors of many buckets of other units.
+
+    A third of the values have the largest code.
+    """
+    rng, n, workers = np.random.default_rng(5), 70_001, 17
+    x = rng.standard_normal((workers, n)) * 10.0 ** np.repeat(rng.integers(-40, 38, 69), 1024)[:n]
+    x = x.astype(np.float32)
+    largest = np.repeat(codec.maxima(np.abs(x).max(axis=0)), codec.BUCKET)[:n]
+    x[:, ::3] = largest[::3]
+    u = codec.units(codec.maxima(largest), route)
+    found = []
+    for loops in ENGINES:
+        with using(loops):
+            lines = np.stack([codec.pack_codes(own, route, u, key).lines for own in x])
+            sums, out = codec.add_codes(lines, route), np.empty(n, np.float32)
+            codec.unpack_sums(sums, route, u, workers, workers, out)
+            found.append((lines.tobytes(), sums.tobytes(), out.tobytes()))
+    assert found[0] == found[1]
+
+
 # -- pack.c by itself -----------------------------------------------------------------------------
 class Arrays:
     """Arrays for one call of `pack.c`, between guard bytes; some do not fit the call.
@@ -353,6 +381,34 @@ def _raw_decode(c: Any, a: Arrays, n: int) -> int:
     return int(c.nf_unpack_net(*source, size, p, n, bits, *arrays))
 
 
+def _raw_codes(c: Any, a: Arrays, n: int) -> int:
+    bits, units = a.draw.choice([4, 8] * 4 + [0, 2, -8]), a.array(4 * -(-n // 1024))
+    a.fine &= bits in (4, 8)
+    lines = -(-n // (512 // (bits if bits in (4, 8) else 8)))
+    which, fits = a.draw.randrange(4), ctypes.c_int()
+    if which == 0:
+        return int(c.nf_maxima(*a.array(4 * n), n, *units))
+    if which == 1:
+        key = a.array(16) if a.draw.random() < 0.5 else (None, 0)
+        arrays = *units, bits, *key, *a.array(64 * lines), ctypes.byref(fits)
+        return int(c.nf_pack_codes(*a.array(4 * n), n, *arrays))
+    width, w = a.draw.choice([1, 2, 2, 0, 3]), a.draw.choice([1, 3, 8, 20, 255, 256, 0])
+    layers = max(1, 8 // max(bits, 4) * width)
+    a.fine &= width in (1, 2) and 1 <= w <= 255
+    if which == 2:
+        lines %= 5
+        here = a.array(w * lines) if a.draw.random() < 0.5 else (None, 0)
+        own = a.array(64 * w * lines)
+        return int(
+            c.nf_add_codes(*own, w, lines, *here, bits, width, *a.array(64 * layers * lines))
+        )
+    sums = a.array(64 * layers * lines)
+    return int(c.nf_unpack_sums(*sums, lines, layers, width, *units, w, *a.array(4 * n), n))
+
+
+RAW = (_raw_pack, _raw_count, _raw_decode, _raw_codes)
+
+
 def check_library(examples: int) -> None:
     """Check ``examples`` random calls of `pack.c` with sizes that fit or do not.
 
@@ -364,7 +420,9 @@ def check_library(examples: int) -> None:
             getattr(c, name).errcheck = lambda fault, *_: fault
 
     @settings(max_examples=examples, deadline=None, database=None)
-    @given(st.integers(0, 1 << 32), st.sampled_from([_raw_pack, _raw_count, _raw_decode]))
+    @given(
+        st.integers(0, 1 << 32), st.sampled_from([_raw_pack, _raw_count, _raw_decode, _raw_codes])
+    )
     def run(seed: int, call: Callable[[Any, Arrays, int], int]) -> None:
         draw = random.Random(seed)
         arrays = Arrays(draw)

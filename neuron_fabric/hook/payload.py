@@ -5,7 +5,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from neuron_fabric.codec import (
     unpack_net,
     unpack_sums,
 )
-from neuron_fabric.codec.draws import Key, draws
+from neuron_fabric.codec.draws import Key
 from neuron_fabric.hook.error_feedback import LocalSignal, values_of
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import F32, U8, Part
@@ -183,14 +182,8 @@ def packed_codes(one: LocalSignal, units: F32, step: int, rank: int) -> Vote:
 
     Stochastic rounding uses draws that depend on rank, step and parameter.
     """
-    uniform = None
-    if one.how.rounding != "nearest":
-        uniform = partial(_draws, Key(SEED, step, rank, one.name))
-    return _vote(one, pack_codes(one.values, one.how.route, units, uniform), units)
-
-
-def _draws(key: Key, first: int, count: int) -> Any:
-    return draws(key, count, first)
+    key = None if one.how.rounding == "nearest" else Key(SEED, step, rank, one.name)
+    return _vote(one, pack_codes(one.values, one.how.route, units, key), units)
 
 
 def _vote(one: LocalSignal, packed: Packed, units: F32 | None = None) -> Vote:

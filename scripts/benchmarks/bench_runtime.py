@@ -16,6 +16,7 @@ import numpy as np
 
 from neuron_fabric import codec
 from neuron_fabric.codec import Route, numpy_engine
+from neuron_fabric.codec.draws import Key
 from neuron_fabric.codec.engine import chosen, using
 from neuron_fabric.errors import say
 from scripts.benchmarks.goals import SpeedGoal, in_turn, judge
@@ -62,6 +63,18 @@ def _native(runs: int) -> list[SpeedGoal]:
             ),
         )
     ]
+    u = codec.units(codec.maxima(x), Route.G_INT8)
+    codes = codec.pack_codes(x, Route.G_INT8, u).lines
+    sums = codec.add_codes(codes[None], Route.G_INT8)
+    of_codes = (
+        (
+            "pack G_INT8, drawn",
+            0.06,
+            lambda: codec.pack_codes(x, Route.G_INT8, u, Key(1, 2, 3, "p")),
+        ),
+        ("unpack G_INT8", 0.3, lambda: codec.unpack_sums(sums, Route.G_INT8, u, 1, 1, y)),
+    )
+    goals += [_ratio(name, work, x, runs, least) for name, least, work in of_codes]
     sent = np.random.default_rng(2).integers(0, 256, (WORKERS, LINES, codec.LINE), np.uint8)
     seconds = [
         _seconds(lambda: codec.count(sent, Route.G_BINARY, planes=False)) for _ in range(runs)

@@ -24,7 +24,7 @@ HOST = "verif/host/"
 
 def _is_of_package(edit: Edit) -> bool:
     cpp = edit.file.startswith(HOST) and edit.file.endswith((".cpp", ".h"))
-    return cpp or (edit.file.startswith("neuron_fabric/") and edit.file.endswith(".py"))
+    return cpp or (edit.file.startswith("neuron_fabric/") and edit.file.endswith((".py", ".c")))
 
 
 _PackageEdit = Annotated[Edit, FieldRule(_is_of_package, "an edit of neuron_fabric or its host")]
