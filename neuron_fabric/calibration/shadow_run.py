@@ -313,15 +313,14 @@ class ShadowRouter(BucketRouter):
 
         Large means at least `LEAST_ELEMENTS` elements.
         """
-        return self._packed(
-            [
-                signal_of(name, "", gradient.view(-1), how, None, shadow=True)
-                for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
-                if parameter.numel() >= LEAST_ELEMENTS
-                for name in [self.names[id(parameter)]]
-                for how in self._hows
-            ]
-        )
+        signals = [
+            signal_of(name, "", gradient.view(-1), how, None, shadow=True)
+            for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
+            if parameter.numel() >= LEAST_ELEMENTS
+            for name in [self.names[id(parameter)]]
+            for how in self._hows
+        ]
+        return self._packed(signals, self._start_maxima(signals))
 
     def _look(self, votes: Sequence[payload.Vote], outcome: Outcome, own: Any) -> None:
         """Decode the reduced contributions and add their statistics to ``found``.

@@ -9,7 +9,8 @@ without a hook, without a copy. The hook itself packs small buckets and the last
 backward overlaps.
 
 Packing of integer codes waits for a reduction of one number per 1,024 elements: the ranks share the
-units of their codes, so they reduce their maxima before they pack.
+units of their codes, so they reduce their maxima before they pack. The hook starts that reduction,
+and leaves the packing to the thread.
 
 Paths of FP32 parameters:
 
@@ -57,6 +58,7 @@ PATHS = (RING, ORDERED, WHOLE)
 Found = TypeVar("Found")
 Action = Callable[[], None]
 Failed = Callable[[Exception], None]
+Largest = Callable[[], Sequence[torch.Tensor]]
 
 
 class InOrder:
@@ -289,9 +291,11 @@ class BucketRouter(HookState):
         samples = [one.sample for one in signals if one.sample is not None]
         ordered = [*(gradients[n] for n in full), *samples] if self.fp32 == ORDERED else []
         wait: Callable[[], Any] = lambda: None  # noqa: E731
-        here = buffer.numel() < self.small or bucket.is_last()
+        largest = self._start_maxima(signals)
+        # What waits for the other ranks does not hold backward back.
+        here = largest is None and (buffer.numel() < self.small or bucket.is_last())
         ask = self._at_once if here else self.packer.ask
-        packed = ask(lambda: self._votes_of(signals))
+        packed = ask(lambda: self._votes_of(signals, largest))
         if self.fp32 == WHOLE or any(one.shadow for one in signals):
             packed()  # what comes now changes what is looked at
 
@@ -370,9 +374,11 @@ class BucketRouter(HookState):
         found = action()
         return lambda: found
 
-    def _votes_of(self, signals: Sequence[LocalSignal]) -> list[payload.Vote]:
+    def _votes_of(
+        self, signals: Sequence[LocalSignal], largest: Largest | None
+    ) -> list[payload.Vote]:
         start = time.perf_counter()
-        votes = self._packed(signals)
+        votes = self._packed(signals, largest)
         self.reducer.counters.seconds["pack"] += time.perf_counter() - start
         return votes
 
@@ -408,28 +414,45 @@ class BucketRouter(HookState):
                 sample *= 1.0 / self.workers
         return signal_of(name, region, view, how, self.memory, sample=sample, index=index)
 
-    def _packed(self, signals: Sequence[LocalSignal]) -> list[payload.Vote]:
+    def _start_maxima(self, signals: Sequence[LocalSignal]) -> Largest | None:
+        """Start the reduction of the largest abs(x) that the codes of a bucket share.
+
+        The thread of backward starts it, in the order of the buckets, long before they are packed.
+
+        Returns:
+            A function that waits, and returns the maxima of each parameter that goes in codes, in
+            the order of ``signals``; None if there is none.
+        """
+        own = [torch.from_numpy(maxima(one.values)) for one in signals if one.how.route.codes]
+        if not own:
+            return None
+        flat = torch.cat(own)
+        work = dist.all_reduce(flat, dist.ReduceOp.MAX, group=self.group, async_op=True)
+        self._count_ring(flat)
+
+        def wait() -> Sequence[torch.Tensor]:
+            start, seconds = time.perf_counter(), self.reducer.counters.seconds
+            work.wait()
+            waited = time.perf_counter() - start
+            seconds["agree"] += waited
+            seconds["pack"] -= waited
+            return flat.split([one.numel() for one in own])
+
+        return wait
+
+    def _packed(
+        self, signals: Sequence[LocalSignal], largest: Largest | None
+    ) -> list[payload.Vote]:
         """Pack the parameters: votes while the maxima for codes are reduced, then the codes.
 
         The results are in the order of ``signals``.
         """
-        codes = [one for one in signals if one.how.route.codes]
-        own = [torch.from_numpy(maxima(one.values)) for one in codes]
-        if own:
-            flat = torch.cat(own)
-            wait = self.reducer.first_group.all_reduce(flat, "max")
-            self._count_ring(flat)
         votes = {
             n: payload.packed_vote(one) for n, one in enumerate(signals) if not one.how.route.codes
         }
-        if own:
-            start, seconds = time.perf_counter(), self.reducer.counters.seconds
-            largest = wait().split([one.numel() for one in own])
-            waited = time.perf_counter() - start
-            seconds["agree"] += waited
-            seconds["pack"] -= waited
-            slots = [n for n in range(len(signals)) if n not in votes]
-            for n, one, most in zip(slots, codes, largest, strict=True):
+        if largest is not None:
+            codes = [(n, one) for n, one in enumerate(signals) if n not in votes]
+            for (n, one), most in zip(codes, largest(), strict=True):
                 u = units(most.numpy(), one.how.route)
                 votes[n] = payload.packed_codes(one, u, self.step, self.rank)
         return [votes[n] for n in range(len(signals))]

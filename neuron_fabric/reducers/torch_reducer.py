@@ -27,7 +27,6 @@ from neuron_fabric.codec import LINE, Route, add_codes, count
 from neuron_fabric.codec.reduction import ordered_sum
 from neuron_fabric.reducers.interface import F32, U8, Counters, Outcome, Part
 
-OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
 AT_ONCE = 1 << 22
 """Bytes of all ranks together up to which each sends its own to every other at once: as many
 messages and bytes as gloo's ring has, but one round instead of W - 1. Eight ranks on two cores take
@@ -129,14 +128,9 @@ class OwnGroup:
         ratio, seconds = self.gather(torch.tensor([packed / max(full, 1e-9), packed]))[0].tolist()
         return ratio, seconds
 
-    def all_reduce(self, values: torch.Tensor, op: str = "sum") -> Callable[[], torch.Tensor]:
-        """Start an all-reduce in place; return a function that waits and returns ``values``.
-
-        ``op`` is "sum" or "max".
-        """
-        options = dist.AllreduceOptions()
-        options.reduceOp = OPS[op]
-        work = self._gloo.allreduce([values], options)
+    def all_reduce(self, values: torch.Tensor) -> Callable[[], torch.Tensor]:
+        """Start a sum in place; return a function that waits and returns ``values``."""
+        work = self._gloo.allreduce([values], dist.AllreduceOptions())
 
         def wait() -> torch.Tensor:
             work.wait()
