@@ -103,7 +103,7 @@ def judged(region: Region, impact: float) -> Region:
     steady = region.phases[STEADY]
     measured: Any = copy.deepcopy(region.measured)
     if math.isfinite(impact):
-        measured[STEADY][steady.route.value][steady.decode]["loss_impact"] = (impact, impact)
+        measured[STEADY][steady.route.value][steady.measured_as]["loss_impact"] = (impact, impact)
     region = replace(region, measured=measured)
     why = f"loss impact {impact:.1f} spreads > {MOST:g}"
     return in_fp32(region, why) if impact > MOST else region

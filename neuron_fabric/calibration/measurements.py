@@ -21,12 +21,19 @@ from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.output import write_text
 from neuron_fabric.profile.model_sketch import Parameter
-from neuron_fabric.profile.profile_types import STEADY, WARMUP, ValidFor
+from neuron_fabric.profile.profile_types import (
+    DECODES,
+    GRANULARITIES,
+    STEADY,
+    WARMUP,
+    ValidFor,
+    decode_name,
+)
 from neuron_fabric.profile.samples import MORE, SUMS, Samples, Way
 from neuron_fabric.typed import typed
 
 ABOUT, ROWS = "about.json", "rows.f64"
-DECODES = ("vote", "net")
+VOTE_DECODES = tuple(decode_name(d, g) for g in GRANULARITIES for d in DECODES)
 NAMES = (*SUMS, *MORE)
 """Statistics of a row, see `shadow_run`."""
 F64 = NDArray[np.float64]
@@ -54,11 +61,14 @@ class About:
 
     @property
     def ways(self) -> list[tuple[str, str]]:
-        """Return (route, decode) in the order of a row; integer codes have one decoding, "vote"."""
+        """Return (route, decode) in the order of a row; integer codes have one decoding, "vote".
+
+        A granularity follows the decode (see `decode_name`).
+        """
         return [
             (route, decode)
             for route in self.routes
-            for decode in (("vote",) if Route(route).codes else DECODES)
+            for decode in (("vote",) if Route(route).codes else VOTE_DECODES)
         ]
 
     @property

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.calibration.calibration_job import Job, Report, write_report
 from neuron_fabric.calibration.measurements import NAMES, About, RowWriter
 from neuron_fabric.codec import Route
+from neuron_fabric.codec.scale_groups import Granularity
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.attach_checks import check_model, warn
 from neuron_fabric.hook.bucket_hook import DTYPES, BucketRouter, bucket_hook
@@ -37,7 +39,12 @@ from neuron_fabric.monitor.signals import random_margin
 from neuron_fabric.profile import PhaseRoute, sketch
 from neuron_fabric.profile.model_sketch import head_of, last_weight
 from neuron_fabric.profile.portability import Conditions
-from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
+from neuron_fabric.profile.profile_types import (
+    GRANULARITIES,
+    LEAST_ELEMENTS,
+    Decode,
+    decode_name,
+)
 from neuron_fabric.reducers.interface import F32, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.wrapped import bare_model
@@ -275,7 +282,12 @@ class ShadowRouter(BucketRouter):
         super().__init__(model, {}, reducer)
         self._every = every
         # Votes follow from the counts, so only the counts are requested.
-        self._hows = [PhaseRoute(route, "net" if route.votes else "vote") for route in routes]
+        self._hows = [
+            PhaseRoute(route, "net" if route.votes else "vote", granularity=granularity)
+            for granularity in GRANULARITIES
+            for route in routes
+            if route.votes or granularity == "tensor"
+        ]
         self._looks = self.rank == 0
         self.found: Found = {}
 
@@ -291,7 +303,7 @@ class ShadowRouter(BucketRouter):
             votes = self._votes(bucket)
         if not votes:
             return super()._reduce(bucket)
-        own = _own(votes, self._hows)
+        own = _own(votes)
         side = payload.sidecar([vote.column for vote in votes])
         handle = self.reducer.submit(self.step, bucket.index(), payload.parts_of(votes), side)
         mean = super()._reduce(bucket)  # the buffer is overwritten from here on
@@ -311,14 +323,17 @@ class ShadowRouter(BucketRouter):
     def _votes(self, bucket: dist.GradBucket) -> list[payload.Vote]:
         """Return one packed contribution per measured route for each large parameter in the bucket.
 
-        Large means at least `LEAST_ELEMENTS` elements.
+        Large means at least `LEAST_ELEMENTS` elements. Rows and columns are left out where the
+        parameter has one scale anyway.
         """
         signals = [
-            signal_of(name, "", gradient.view(-1), how, None, shadow=True)
+            signal_of(name, "", gradient.view(-1), how, None, shadow=True, groups=groups)
             for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
             if parameter.numel() >= LEAST_ELEMENTS
             for name in [self.names[id(parameter)]]
             for how in self._hows
+            for groups in [self.groups(name, how)]
+            if groups is not None or how.granularity == "tensor"
         ]
         return self._packed(signals, self._start_maxima(signals))
 
@@ -334,6 +349,7 @@ class ShadowRouter(BucketRouter):
         for row in own:  # in the order of the workers
             total = total + row
         sums = total.reshape(len(votes), 3)
+        of_groups = payload.group_scales(votes, outcome)
         for n, (vote, part, first) in enumerate(payload.places(votes)):
             route, present = vote.how.route, outcome.present[n]
             s, net = payload.common_scale(outcome.scales[n], present, vote.how), None
@@ -346,27 +362,49 @@ class ShadowRouter(BucketRouter):
                 vote_of = np.sign(net)  # a tie is + in G_BINARY and 0 in G_TERNARY
                 if route == Route.G_BINARY:
                     vote_of[net == 0] = 1
-                # As `codec.unpack` and `codec.unpack_net` decode, in float32.
-                decoded = {"vote": s * vote_of, "net": s * net / present if present else net}
+                # As `payload.decode` does, in float32.
+                scales = of_groups[n]
+                longer = [vote_of.copy(), net.copy()]
+                for one in longer:
+                    if vote.groups is not None and scales is not None:
+                        vote.groups.multiply(one, scales)
+                    else:
+                        one *= s
+                decoded: dict[Decode, F32] = {
+                    "vote": longer[0],
+                    "net": longer[1] / present if present else net,
+                }
             else:
                 more = (vote.units, self.workers)
                 payload.decode(outcome.parts[part], route, False, first, out, s, present, *more)
                 decoded = {"vote": out}
             m = values_of(vote.view)
             for name, d in decoded.items():
-                key = (vote.name, route.value, name)
-                self.found[key] = shadow_sums(m, d, net, self.workers, sums[n])
+                sums_of = shadow_sums(m, d, net, self.workers, sums[n])
+                for granularity in self._decoded_by(vote):
+                    key = (vote.name, route.value, decode_name(name, granularity))
+                    self.found[key] = sums_of
+
+    def _decoded_by(self, vote: payload.Vote) -> list[Granularity]:
+        """Return the granularity of a vote, and those that are the same for its parameter."""
+        if vote.groups is not None or not vote.how.route.votes:
+            return [vote.how.granularity]
+        return [
+            one
+            for one in GRANULARITIES
+            if self.groups(vote.name, replace(vote.how, granularity=one)) is None
+        ]
 
 
-def _own(votes: Sequence[payload.Vote], hows: Sequence[PhaseRoute]) -> Any:
+def _own(votes: Sequence[payload.Vote]) -> Any:
     """Return squared norm, exact zeros and open gates of this worker, float64[votes * 3].
 
     Votes of one parameter are adjacent, so its norm is computed once.
     """
-    rows, norm = [], 0.0
-    for n, vote in enumerate(votes):
-        if n % len(hows) == 0:
+    rows, norm, last = [], 0.0, ""
+    for vote in votes:
+        if vote.name != last:
             values: F32 = values_of(vote.view)
-            norm = squared(values)
+            norm, last = squared(values), vote.name
         rows += [norm, float(vote.packed.zeros), float(vote.packed.open_gates)]
     return np.array(rows, np.float64)

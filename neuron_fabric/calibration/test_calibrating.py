@@ -9,6 +9,7 @@ import math
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -302,7 +303,7 @@ def test_a_cut_row_is_left_out(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
     _, steps, sums = read_rows(tmp_path)
     assert steps.tolist() == [0, 4]
-    assert sums.shape == (2, 4 + len(CODES), len(NAMES), 4)
+    assert sums.shape == (2, 12 + len(CODES), len(NAMES), 4)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CalibrationError, match="no sample was taken"):
         read_rows(tmp_path)
@@ -585,8 +586,10 @@ def test_what_is_not_finite_has_no_cosine() -> None:
 def test_means_of_a_region() -> None:
     """Check a region's statistics: ratios of sums over its tensors, then means over the samples."""
     sent = np.random.default_rng(2).standard_normal((2, 4, 2, 500)).astype(np.float32)
-    each = [[naive_statistics(x, "G_BINARY", "vote") for x in s.transpose(1, 0, 2)] for s in sent]
-    whole = [naive_statistics(s.reshape(4, 1000), "G_BINARY", "vote") for s in sent]
+    naive = partial(naive_statistics, route="G_BINARY", decode="vote")
+    ids = np.zeros(1000, np.intp)
+    each = [[naive(x, ids=ids[:500]) for x in s.transpose(1, 0, 2)] for s in sent]
+    whole = [naive(s.reshape(4, 1000), ids=ids) for s in sent]
     way = Way("steady", "G_BINARY", "vote")
     sums = {name: np.array([[one[name] for one in row] for row in each]) for name in NAMES}
     samples = Samples(4, ("a", "b"), (500, 500), {"steady": np.arange(2)}, {way: sums})

@@ -195,7 +195,7 @@ def spread(values: Sequence[float]) -> Spread:
 def cosine_of(region: Region) -> float:
     """Return the lowest cosine measured for the region's route in the steady phase."""
     steady = region.phases[STEADY]
-    return region.measured[STEADY][steady.route.value][steady.decode]["cosine"][0]
+    return region.measured[STEADY][steady.route.value][steady.measured_as]["cosine"][0]
 
 
 def weakest(profile: Profile) -> Region | None:

@@ -40,6 +40,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.capacity.network_times import NetworkTimes
 from neuron_fabric.codec import Route, maxima, units
+from neuron_fabric.codec.scale_groups import ScaleGroups, groups_of
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.capture_hook import DdpMean
 from neuron_fabric.hook.error_feedback import LocalSignal, Memory, signal_of, values_of
@@ -190,6 +191,7 @@ class BucketRouter(HookState):
         self.names = {id(p): name for name, p in named_parameters(model)}
         sizes = {name: p.numel() for name, p in named_parameters(model)}
         self.regions = {n: region for n, region in regions.items() if sizes[n] >= LEAST_ELEMENTS}
+        self._layouts = {n: (tuple(p.shape), p.stride()) for n, p in named_parameters(model)}
         totals = dict.fromkeys(self.regions.values(), 0)
         for name, region in self.regions.items():
             totals[region] += sizes[name]
@@ -404,7 +406,8 @@ class BucketRouter(HookState):
             shadow = self.shadows.get(region)
             if not sampled or shadow is None or shadow.route == Route.FP32:
                 return None
-            return signal_of(name, region, view, shadow, None, shadow=True)
+            groups = self.groups(name, shadow)
+            return signal_of(name, region, view, shadow, None, shadow=True, groups=groups)
         sample = index = None
         if sampled:
             index = sample_of(name, view.numel(), self.step)
@@ -412,7 +415,14 @@ class BucketRouter(HookState):
             sample = view.clone() if index is None else view[torch.from_numpy(index)]
             if self.fp32 == RING:
                 sample *= 1.0 / self.workers
-        return signal_of(name, region, view, how, self.memory, sample=sample, index=index)
+        groups = self.groups(name, how)
+        return signal_of(
+            name, region, view, how, self.memory, sample=sample, index=index, groups=groups
+        )
+
+    def groups(self, name: str, how: PhaseRoute) -> ScaleGroups | None:
+        """Return the groups of a parameter that share a scale; None for one scale."""
+        return groups_of(*self._layouts[name], how.route, how.granularity, how.block)
 
     def _start_maxima(self, signals: Sequence[LocalSignal]) -> Largest | None:
         """Start the reduction of the largest abs(x) that the codes of a bucket share.
@@ -459,10 +469,12 @@ class BucketRouter(HookState):
 
     def _decode(self, votes: Sequence[payload.Vote], outcome: Outcome) -> None:
         again = []
+        of_groups = payload.group_scales(votes, outcome)
         for n, (vote, part, first) in enumerate(payload.places(votes)):
             present = outcome.present[n]
             s = payload.common_scale(outcome.scales[n], present, vote.how)
-            lost = bool(np.isnan(s))
+            scales = of_groups[n]
+            lost = bool(np.isnan(s if scales is None else scales).any())
             self.measured.nonfinite += int(lost)
             if lost and self.nonfinite == FALLBACK and not vote.shadow:
                 again.append(vote)
@@ -470,12 +482,12 @@ class BucketRouter(HookState):
             direct = vote.view.dtype == torch.float32 and not vote.shadow
             d = vote.view.detach().numpy() if direct else np.empty(vote.view.numel(), np.float32)
             mean = self._mean_at(vote)
-            reduced, more = outcome.parts[part], (vote.units, self.workers)
+            reduced, more = outcome.parts[part], (vote.units, self.workers, vote.groups, scales)
             payload.decode(reduced, vote.how.route, vote.net, first, d, s, present, *more)
             if not direct and not vote.shadow:
                 vote.view.copy_(torch.from_numpy(d))
             if not lost:
-                self._measure(vote, mean, d, s, present)
+                self._measure(vote, mean, d, s, scales, present)
         if again and self.fp32 != WHOLE:
             self._once_more([vote.view for vote in again])
 
@@ -492,14 +504,25 @@ class BucketRouter(HookState):
         return mean.copy() if vote.index is None else mean[vote.index]
 
     def _measure(
-        self, vote: payload.Vote, mean: F32 | None, d: F32, s: np.float32, present: np.float32
+        self,
+        vote: payload.Vote,
+        mean: F32 | None,
+        d: F32,
+        s: np.float32,
+        scales: F32 | None,
+        present: np.float32,
     ) -> None:
         if not vote.shadow:
-            signs = vote.how.route == Route.G_BINARY and not vote.net
+            signs = vote.how.route == Route.G_BINARY and not vote.net and scales is None
             self.measured.decoded(vote.region, d, float(s) if signs else None)
             self.signs.see(vote.name, d, self._share[vote.name])
             if vote.net:
-                self.measured.margin(vote.region, d, float(s), int(present))
+                of_each, one = d, float(s)
+                if vote.groups is not None and scales is not None:
+                    of_each, one = d.copy(), 1.0
+                    inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
+                    vote.groups.multiply(of_each, inverse)
+                self.measured.margin(vote.region, of_each, one, int(present))
         if vote.column[1]:
             share = self._share[vote.name]
             self.agreements.see(vote.region, vote.packed, vote.how.route, d, share)
@@ -510,7 +533,9 @@ class BucketRouter(HookState):
             sent = np.zeros_like(vote.values)
             if vote.column[1]:
                 votes = payload.own_votes(vote.packed, vote.how.route, sent.size, vote.units)
-                np.multiply(votes, s, out=sent)
+                np.multiply(votes, s if scales is None else np.float32(1), out=sent)
+                if vote.groups is not None and scales is not None:
+                    vote.groups.multiply(sent, scales)
             self.memory.keep(vote.name, vote.values, sent)
 
     def _lost(self, votes: Sequence[payload.Vote], others: Sequence[torch.Tensor]) -> None:

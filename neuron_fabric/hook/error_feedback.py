@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from neuron_fabric.codec.scale_groups import ScaleGroups
 from neuron_fabric.hook.monitor_samples import Index
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import F32
@@ -79,6 +80,7 @@ class LocalSignal:
             it.
         sample: FP32 gradient at the sampled elements, later overwritten by its mean over the ranks.
         index: Which elements are sampled; None for all.
+        groups: Groups of elements that share a scale; None for one scale.
     """
 
     name: str
@@ -90,6 +92,7 @@ class LocalSignal:
     shadow: bool = False
     sample: torch.Tensor | None = None
     index: Index | None = None
+    groups: ScaleGroups | None = None
 
 
 def values_of(view: torch.Tensor) -> F32:

@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,9 +23,12 @@ from neuron_fabric.codec import (
     unpack_sums,
 )
 from neuron_fabric.codec.draws import Key
+from neuron_fabric.codec.scale_groups import ScaleGroups, pack_groups
 from neuron_fabric.hook.error_feedback import LocalSignal, values_of
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.reducers.interface import F32, U8, Part
+from neuron_fabric.reducers.interface import F32, U8, Outcome, Part
+
+Scale = TypeVar("Scale", np.float32, F32)
 
 # -- sidecar --------------------------------------------------------------------------------------
 # Two rows of float32, a column per tensor: the scale of the worker and 1.0, or 0.0 and 0.0 if it
@@ -68,6 +71,11 @@ def sidecar(columns: Sequence[tuple[float, float]]) -> F32:
 MEAN_ABS = "mean_abs"
 
 
+# Groups of elements with a scale each (`codec.scale_groups`) send their scales as one more part of
+# FP32 lines, added in the order of workers; the entry of the sidecar stays that of the tensor. With
+# s_g in place of s: s_g * v, and (s_g * float32(c)) / m.
+
+
 def own_scale(values: F32, packed: Packed, how: PhaseRoute) -> np.float32:
     """Return this worker's scale of a tensor for the sidecar, a_w; NaN if it is not finite.
 
@@ -81,11 +89,17 @@ def own_scale(values: F32, packed: Packed, how: PhaseRoute) -> np.float32:
     return np.float32(np.sqrt(np.dot(wide, wide) / max(1, values.size)))
 
 
-def common_scale(total: np.float32, present: np.float32, how: PhaseRoute) -> np.float32:
+def own_scales(values: F32, scales: F32, groups: ScaleGroups, how: PhaseRoute) -> F32:
+    """Return this worker's scales of the groups of a tensor: ``scales``, or root mean squares."""
+    rms = how.scale != MEAN_ABS and bool(np.isfinite(scales).all())
+    return groups.squares(values) if rms else scales
+
+
+def common_scale(total: Scale, present: np.float32, how: PhaseRoute) -> Scale:
     """Return the scale s for decoding, from the sums in the sidecar.
 
     Args:
-        total: Sum of the workers' scales.
+        total: Sum of the workers' scales, or float32[groups].
         present: Number of workers that have not abstained.
         how: Route, with a fixed scale or shrink.
 
@@ -93,11 +107,12 @@ def common_scale(total: np.float32, present: np.float32, how: PhaseRoute) -> np.
         s; 0 if all workers abstain, NaN if the total is not finite.
     """
     if present == 0:
-        return np.float32(0)
-    if not np.isfinite(total):
-        return np.float32(np.nan)
-    size = total / present if how.fixed is None else np.float32(how.fixed)
-    return np.float32(size * np.float32(how.shrink))
+        return total * np.float32(0)
+    if not np.isfinite(total).all():
+        return total * np.float32(np.nan)
+    size = total / present if how.fixed is None else total * 0 + np.float32(how.fixed)
+    scale: Scale = size * np.float32(how.shrink)
+    return scale
 
 
 def decode(
@@ -110,6 +125,8 @@ def decode(
     present: np.float32,
     u: F32 | None = None,
     workers: int = 0,
+    groups: ScaleGroups | None = None,
+    scales: F32 | None = None,
 ) -> None:
     """Decode one tensor of a part into ``out``; NaN if s is not finite, 0 if all workers abstain.
 
@@ -123,10 +140,14 @@ def decode(
         present: workers that have not abstained.
         u: units of integer codes.
         workers: workers that share the units.
+        groups: groups with a scale each.
+        scales: their common scales, float32[groups].
     """
-    if not np.isfinite(s) or present == 0:
+    if not np.isfinite(s if scales is None else scales).all() or present == 0:
         out[:] = np.nan if present else 0  # 0 where all abstain
         return
+    if groups is not None:
+        s = np.float32(present if net else 1)  # the counts or votes themselves
     lines = slice(first, first + lines_of(out.size, route))
     if u is not None:
         unpack_sums(reduced[:, lines], route, u, workers, int(present), out)
@@ -134,6 +155,10 @@ def decode(
         unpack_net(reduced[:, lines], route, out.size, int(present), scale=float(s), out=out)
     else:
         unpack(reduced[0, lines], route, out.size, scale=float(s), out=out)
+    if groups is not None and scales is not None:
+        groups.multiply(out, scales)
+        if net:
+            out /= present
 
 
 def own_votes(packed: Packed, route: Route, elements: int, u: F32 | None = None) -> F32:
@@ -160,11 +185,13 @@ class Vote(LocalSignal):
         packed: Packed lines.
         column: Entry of the sidecar.
         units: Units of the codes, the same on every rank; None for votes.
+        scales: Scales of this worker for each group, float32[groups]; None for one scale.
     """
 
     packed: Packed
     column: tuple[float, float]
     units: F32 | None = None
+    scales: F32 | None = None
 
     @property
     def net(self) -> bool:
@@ -174,6 +201,10 @@ class Vote(LocalSignal):
 
 def packed_vote(one: LocalSignal) -> Vote:
     """Pack the values of a parameter as votes."""
+    if one.groups is not None:
+        packed, scales = pack_groups(one.values, one.how.route, one.groups)
+        scales = own_scales(one.values, scales, one.groups, one.how)
+        return replace(_vote(one, packed), scales=scales)
     return _vote(one, pack(one.values, one.how.route, scale=one.how.scale == MEAN_ABS))
 
 
@@ -208,7 +239,10 @@ def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:
 
 
 def parts_of(votes: Sequence[Vote]) -> list[Part]:
-    """Return a bucket's parts to submit, see `places`; column n of the sidecar is of vote n."""
+    """Return a bucket's parts to submit, see `places`; column n of the sidecar is of vote n.
+
+    If there are groups, the last part has their scales as FP32 lines, each tensor on a new line.
+    """
     placed = list(enumerate(places(votes)))
     parts = []
     for part in range(1 + max((place[1] for _, place in placed), default=-1)):
@@ -217,7 +251,27 @@ def parts_of(votes: Sequence[Vote]) -> list[Part]:
         one = own[0][1]
         firsts, columns = tuple(first for _, _, first in own), tuple(n for n, _, _ in own)
         parts.append(Part(one.how.route, one.net, lines, firsts, columns))
+    scales = [pack(vote.scales, Route.FP32).lines for vote in votes if vote.scales is not None]
+    if scales:
+        parts.append(Part(Route.FP32, False, np.concatenate(scales)))
     return parts
+
+
+def group_scales(votes: Sequence[Vote], outcome: Outcome) -> list[F32 | None]:
+    """Return the common scales of the groups of each vote; None for a vote with one scale."""
+    found: list[F32 | None] = []
+    part = 1 + max((part for _, part, _ in places(votes)), default=-1)
+    first = 0
+    for n, vote in enumerate(votes):
+        if vote.scales is None:
+            found.append(None)
+            continue
+        size = lines_of(vote.scales.size, Route.FP32)
+        lines = np.ascontiguousarray(outcome.parts[part][0, first : first + size])
+        sums = lines.reshape(-1).view("<f4")[: vote.scales.size].astype(np.float32)
+        found.append(common_scale(sums, outcome.present[n], vote.how))
+        first += size
+    return found
 
 
 def fp32_part(gradients: Sequence[torch.Tensor]) -> Part:

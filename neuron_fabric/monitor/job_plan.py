@@ -136,5 +136,5 @@ def _measured(region: Region, name: str, end: int) -> float | None:
     """
     steady = steady_route(region)
     routes = region.measured.get(Phase.STEADY, {})
-    found = routes.get(steady.route, {}).get(steady.decode, {}).get(name)
+    found = routes.get(steady.route, {}).get(steady.measured_as, {}).get(name)
     return None if found is None else found[end]

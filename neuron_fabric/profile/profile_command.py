@@ -148,7 +148,7 @@ _COLUMNS = ("region", "kind", "elements", "steady", "recovery", "cosine", "why")
 def _row(region: Region) -> tuple[str, ...]:
     steady = region.phases[STEADY]
     recovery = region.phases.get(RECOVERY)
-    found = region.measured.get(STEADY, {}).get(steady.route, {}).get(steady.decode, {})
+    found = region.measured.get(STEADY, {}).get(steady.route, {}).get(steady.measured_as, {})
     cosine = found.get("cosine")
     return (
         region.name,
@@ -165,6 +165,8 @@ def _way(how: PhaseRoute) -> str:
     if how.route == Route.FP32:
         return "FP32"
     words = [how.route.value, how.decode if how.route.votes else f"rounded {how.rounding}"]
+    if how.granularity != "tensor":
+        words += [f"a scale per {how.block or ''} {how.granularity}".replace("  ", " ")]
     words += [] if how.scale == "mean_abs" else [how.scale]
     words += [] if how.shrink == 1 else [f"x {how.shrink:.4f}"]
     words += ["with feedback"] if how.feedback else []

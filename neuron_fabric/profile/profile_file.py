@@ -30,6 +30,7 @@ from neuron_fabric.profile.profile_types import (
     Calibration,
     Kind,
     Measured,
+    Measurement,
     ModelId,
     PhaseRoute,
     Phases,
@@ -65,7 +66,7 @@ class _RegionTable:
     recovery: PhaseRoute | None = None
     measured: Mapping[
         Literal["warmup", "steady", "recovery"],
-        Mapping[Route | Quantiser, Mapping[Literal["vote", "net"], Mapping[Statistic, Range]]],
+        Mapping[Route | Quantiser, Mapping[Measurement, Mapping[Statistic, Range]]],
     ] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -254,6 +255,8 @@ def _changed(how: PhaseRoute) -> dict[str, object]:
         names[1:] = ["decode", "scale", "shrink", "feedback", "why"]
     if how.route.codes:
         names[1:] = ["rounding", "feedback", "why"]
+    if how.granularity != "tensor":
+        names += ["granularity"] + ["block"] * (how.block > 0)
     if how.signal != "gradient":
         names += ["signal", "beta"]
     return {name: getattr(how, name) for name in names if getattr(how, name) != ""}

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Literal
 
 from neuron_fabric.codec.routes import Route
+from neuron_fabric.codec.scale_groups import Granularity
 from neuron_fabric.data import DataError
 
 FORMAT = "neuron-fabric-profile"
@@ -29,15 +30,25 @@ LEAST_WARMUP = 3
 LEAST_F32, MOST_F32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 """Range of the scale of a vote in float32: below it every vote decodes to 0, above it to NaN."""
 
+Decode = Literal["vote", "net"]
+DECODES: tuple[Decode, ...] = ("vote", "net")
+GRANULARITIES: tuple[Granularity, ...] = ("tensor", "row", "column")
 Range = tuple[float, float]
 Measured = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Range]]]]
 """[least, most] over the windows of a phase, by phase, route, decode and statistic. Routes
 include Q2 to Q8, the quantisers of the host."""
+Measurement = Literal["vote", "net", "vote_row", "net_row", "vote_column", "net_column"]
+"""Decode with the granularity of its scales, see `decode_name`."""
 Quantiser = Literal["Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8"]
 _Basic = Literal["cosine", "shrink", "error", "zeros", "gate", "margin", "saturation"]
 Statistic = Literal[
     _Basic, "norm_ratio", "snr", "agreement", "weighted_agreement", "moment4", "loss_impact"
 ]
+
+
+def decode_name(decode: Decode, granularity: Granularity) -> str:
+    """Return the name of a decode with scales of the tensor, or of rows: `vote`, `vote_row`."""
+    return decode if granularity == "tensor" else f"{decode}_{granularity}"
 
 
 class Kind(StrEnum):
@@ -79,10 +90,12 @@ class PhaseRoute:
         signal: Quantity that a worker votes with: its gradient, or its momentum.
         beta: Decay of the momentum.
         rounding: Rounding of integer codes: stochastic (unbiased) or to the nearest code.
+        granularity: Elements that share a scale: the tensor, or its rows or columns.
+        block: Rows or columns that share one; 0: as few as 5 % more lines have room for.
     """
 
     route: Route
-    decode: Literal["vote", "net"] = "vote"
+    decode: Decode = "vote"
     scale: str = "mean_abs"
     shrink: float = 1.0
     feedback: bool = False
@@ -90,6 +103,8 @@ class PhaseRoute:
     signal: Literal["gradient", "momentum"] = "gradient"
     beta: float = 0.9
     rounding: Literal["stochastic", "nearest"] = "stochastic"
+    granularity: Granularity = "tensor"
+    block: int = 0
 
     def __post_init__(self) -> None:
         """Check that the fields fit together. Raise DataError if they do not."""
@@ -116,6 +131,19 @@ class PhaseRoute:
             raise DataError(f"{what}: {self.route} has the scale of its codes; leave it out")
         if self.rounding != "stochastic" and not self.route.codes:
             raise DataError(f"rounding {self.rounding} is of integer codes, not of {self.route}")
+        self._check_granularity()
+
+    def _check_granularity(self) -> None:
+        if self.granularity != "tensor" and (not self.route.votes or self.fixed):
+            what = f"the fixed scale {self.scale}" if self.fixed else str(self.route)
+            raise DataError(f"granularity {self.granularity} is of scales of votes, not of {what}")
+        if self.block < 0 or (self.block and self.granularity == "tensor"):
+            raise DataError(f"block {self.block} is a number of rows or columns with one scale")
+
+    @property
+    def measured_as(self) -> str:
+        """Return the name of decode and granularity among the measurements of a profile."""
+        return decode_name(self.decode, self.granularity)
 
     @property
     def fixed(self) -> float | None:

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import filter as matching
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neuron_fabric.codec.integer_codes import sum_kind
 from neuron_fabric.codec.routes import Route
+from neuron_fabric.codec.scale_groups import MOST_SHARE
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.profile_types import (
     FULL,
@@ -42,7 +42,8 @@ Cost = Callable[[Way, int], float]
 def bits_both_ways(workers: int) -> Cost:
     """Return a cost function for an unknown network: bits sent and received by a worker.
 
-    Votes return as votes, or as count planes for net; integer codes return as sums.
+    Votes return as votes, or as count planes for net; integer codes return as sums. Scales of rows
+    or columns are counted as the most that they may add.
     """
 
     def cost(way: Way, elements: int) -> float:
@@ -50,8 +51,10 @@ def bits_both_ways(workers: int) -> Cost:
         if way.route in (Route.G_INT4, Route.G_INT8):
             sums, _ = sum_kind(Route(way.route), workers)
             return elements * (bits + bits * sums)
-        planes = workers.bit_length() if way.decode == "net" else 1
-        return elements * bits * (1 + planes)
+        decode, granularity = way.decodes
+        planes = workers.bit_length() if decode == "net" else 1
+        scales = 0 if granularity == "tensor" else 2 * MOST_SHARE
+        return elements * bits * (1 + planes + scales)
 
     return cost
 
@@ -90,7 +93,7 @@ def choose(
     measured: dict[str, dict[str, dict[str, Range]]] = {}
     admitted: list[tuple[Way, dict[str, Range]]] = []
     why = "nothing was measured" if members else f"no tensor of {LEAST_ELEMENTS:,} elements"
-    best = (-2.0, why)
+    best = (-2.0, True, why)
     for way in samples.ways(STEADY) if members and windows else ():
         found = samples.statistics(way, members, windows)
         measured.setdefault(way.route, {})[way.decode] = found
@@ -103,10 +106,16 @@ def choose(
             why = f"{region.kind} is protected; {way.route} {way.decode} would pass: {least:.3f}"
             if region.kind not in profile.rule.protect or not Route(way.route).votes:
                 admitted.append((way, found))
-        best = max(best, (least - floor, why))
-    phases = {WARMUP: FULL, STEADY: replace(FULL, why=best[1])}
+        best = max(best, (least - floor, way.decodes[1] == "tensor", why))
+    phases = {WARMUP: FULL, STEADY: replace(FULL, why=best[2])}
     if admitted:
-        cheap = min(admitted, key=lambda one: (cost(one[0], elements), -one[1]["cosine"][0]))
+        # Of the granularities of one route and decode, the one of most cosine per byte.
+        worth: dict[tuple[str, str], tuple[Way, dict[str, Range]]] = {}
+        for way, found in sorted(
+            admitted, key=lambda one: one[1]["cosine"][0] / max(1.0, cost(one[0], elements))
+        ):
+            worth[way.route, way.decodes[0]] = way, found
+        cheap = min(worth.values(), key=lambda one: (cost(one[0], elements), -one[1]["cosine"][0]))
         sure = max(admitted, key=lambda one: one[1]["cosine"][0])
         phases |= {STEADY: _route(profile, *cheap), RECOVERY: _route(profile, *sure)}
     return replace(region, phases=phases, measured={**region.measured, STEADY: measured})
@@ -114,14 +123,16 @@ def choose(
 
 def _route(profile: Profile, way: Way, found: Mapping[str, Range]) -> PhaseRoute:
     least, most = found["shrink"]
-    vote = Route(way.route).votes and way.decode == "vote"
+    decode, granularity = way.decodes
+    vote = Route(way.route).votes and decode == "vote"
     fitted = profile.rule.shrink == "fit" and vote and least + most > 0
     shrink = round((least + most) / 2, 4) if fitted else 1.0
     why = f"cosine {found['cosine'][0]:.3f} >= {profile.rule.floor.of(way.route):.2f}"
     if found["zeros"][1] > profile.rule.zeros:
         why += f" with {found['zeros'][1]:.0%} zeros"
-    decode: Literal["vote", "net"] = "net" if way.decode == "net" else "vote"
-    return PhaseRoute(Route(way.route), decode, shrink=max(shrink, 1e-4), why=why)
+    return PhaseRoute(
+        Route(way.route), decode, shrink=max(shrink, 1e-4), why=why, granularity=granularity
+    )
 
 
 def codes_that_pass(profile: Profile) -> list[str]:

@@ -21,10 +21,17 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from neuron_fabric.codec.scale_groups import Granularity
 from neuron_fabric.data import DataError, as_object, open_file, parse_json
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.output import write_bytes
-from neuron_fabric.profile.profile_types import Range
+from neuron_fabric.profile.profile_types import (
+    DECODES,
+    GRANULARITIES,
+    Decode,
+    Range,
+    decode_name,
+)
 
 F64 = NDArray[np.float64]
 FORMAT = "neuron-fabric-calibration"
@@ -41,6 +48,15 @@ class Way:
     phase: str
     route: str
     decode: str
+
+    @property
+    def decodes(self) -> tuple[Decode, Granularity]:
+        """Return decode and granularity of the scales, see `decode_name`."""
+        for granularity in GRANULARITIES:
+            for decode in DECODES:
+                if self.decode == decode_name(decode, granularity):
+                    return decode, granularity
+        raise ValueError(f"decode {self.decode!r} is not known here")
 
     def __str__(self) -> str:
         return f"{self.phase}/{self.route}/{self.decode}"

@@ -118,6 +118,22 @@ WRONG = {
     "floor": ("G_TERNARY = 0.55", "G_TERNARY = 1.55", "rule: G_TERNARY 1.55 is not from 0 to 1"),
     "world": ("[4, 16]", "[16, 4]", "valid_for: world_size [16, 4] is no range"),
     "elements": ("= 32256", "= -1", "region[1]: elements -1 is negative"),
+    "granularity": (
+        "shrink = 0.4210",
+        'granularity = "plane"',
+        "region[1].steady.granularity: 'plane' is not one of tensor, row, column",
+    ),
+    "block": (
+        "shrink = 0.4210",
+        'granularity = "row", block = -2',
+        "region[1].steady: block -2 is a number of rows or columns with one scale",
+    ),
+    "block of a tensor": ("shrink = 0.4210", "block = 2", "steady: block 2 is a number of rows"),
+    "fixed groups": (
+        "shrink = 0.4210",
+        'granularity = "row", scale = "fixed:1"',
+        "granularity row is of scales of votes, not of the fixed scale fixed:1",
+    ),
     "scale": ("shrink = 0.4210", 'scale = "max"', "scale 'max' is not one of mean_abs, rms, fixed"),
     "fixed 0": ("shrink = 0.4210", 'scale = "fixed:0"', "scale 'fixed:0' is not one of"),
     "more than float32": ("0.4210", "1e39", "region[1].steady: shrink 1e+39 is no float32"),
@@ -321,7 +337,7 @@ def test_small_numbers_keep_four_digits() -> None:
     [
         *("format", "newer", "unknown key", "deep key", "missing", "route", "decode", "kind"),
         *("phase", "phases", "measured phase", "measured route", "statistic", "no float", "shrink"),
-        *("warmup", "floor", "elements", "scale", "beta", "rounding"),
+        *("warmup", "floor", "elements", "scale", "beta", "rounding", "granularity", "block"),
     ],
 )
 def test_the_schema_refuses_what_the_reader_refuses(name: str) -> None:

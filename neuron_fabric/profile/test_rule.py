@@ -79,6 +79,26 @@ def sample(steps: int = 4) -> Samples:
 SAMPLES = sample()
 
 
+@pytest.mark.parametrize(("column", "granularity"), [(0.72, "tensor"), (0.80, "column")])
+def test_the_granularity_of_most_cosine_per_byte(column: float, granularity: str) -> None:
+    """Check that scales of columns are chosen where their cosine is worth 5 % more bytes."""
+    tensor, of_columns = (Way("steady", "G_BINARY", one) for one in ("vote", "vote_column"))
+    zeros = np.zeros((1, 3))
+    sums = {
+        way: {
+            "dot": np.full((1, 3), cosine),
+            "mean2": zeros + 1,
+            "decoded2": zeros + 1,
+            "zeros": zeros,
+        }
+        for way, cosine in ((tensor, 0.70), (of_columns, column))
+    }
+    samples = Samples(WORKERS, NAMES, SIZES, {"steady": np.zeros(1, np.int64)}, sums)
+    chosen = apply_rule(PROFILE, samples).regions[0].phases["steady"]
+    assert (chosen.route, chosen.decode, chosen.granularity) == ("G_BINARY", "vote", granularity)
+    assert chosen.why == f"cosine {column if granularity == 'column' else 0.70:.3f} >= 0.45"
+
+
 def test_codes_cost_their_sums_too() -> None:
     """Check the costs in bits sent and received: codes return as sums, of 16 bits above 16 workers.
 

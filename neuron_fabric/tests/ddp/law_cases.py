@@ -21,7 +21,14 @@ from neuron_fabric.codec.draws import Key, draws
 from neuron_fabric.hook import bucket_hook, error_feedback, payload
 from neuron_fabric.hook.bucket_hook import BucketRouter
 from neuron_fabric.hook.error_feedback import Memory, values_of
-from neuron_fabric.hook.payload import SEED, column, common_scale, decode, packed_vote
+from neuron_fabric.hook.payload import (
+    SEED,
+    column,
+    common_scale,
+    decode,
+    group_scales,
+    packed_vote,
+)
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import BucketLost, Outcome
@@ -36,6 +43,10 @@ BINARY_NET = PhaseRoute(Route.G_BINARY, "net", shrink=0.5)
 BINARY_FED = PhaseRoute(Route.G_BINARY, "net", feedback=True)
 TERNARY_NET = PhaseRoute(Route.G_TERNARY, "net")
 TERNARY_FED = PhaseRoute(Route.G_TERNARY, "net", feedback=True)
+ROWS = PhaseRoute(Route.G_BINARY, "vote", granularity="row", block=5, shrink=0.5)
+COLUMNS_NET = PhaseRoute(Route.G_BINARY, "net", granularity="column", block=7)
+COLUMNS_FED = replace(COLUMNS_NET, feedback=True)
+TERNARY_ROWS = PhaseRoute(Route.G_TERNARY, "net", "rms", granularity="row", block=3)
 MOMENTUM = PhaseRoute(Route.G_BINARY, "vote", signal="momentum", beta=0.9)
 INT4, INT8 = PhaseRoute(Route.G_INT4), PhaseRoute(Route.G_INT8)
 NEAREST = PhaseRoute(Route.G_INT4, rounding="nearest")
@@ -80,10 +91,18 @@ VOTES = RouteSet(
         TERNARY_NET,
         TERNARY_FED,
         BINARY_FED,
+        ROWS,
+        COLUMNS_FED,
+        TERNARY_ROWS,
         MOMENTUM,
         FULL,
     ),
     (TERNARY_FED, BINARY_FED),
+)
+OF_GROUPS = RouteSet(
+    {"a": ROWS, "b": COLUMNS_NET, "c": TERNARY_ROWS},
+    (ROWS,),
+    (COLUMNS_FED, replace(TERNARY_ROWS, scale="mean_abs", feedback=True)),
 )
 CODES = RouteSet(
     {"a": INT8, "b": INT4, "c": NEAREST},
@@ -384,6 +403,7 @@ def fallback(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool =
 
 @law("sent and kept is what came in", 3)
 @law("codes: sent and kept is what came in", 3, routes=CODES)
+@law("groups: sent and kept is what came in", 3, routes=OF_GROUPS)
 def conserved(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     """Check that decoded gradients and the mean residual add up to the mean gradients.
 
@@ -637,6 +657,53 @@ def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
             uniform[:] = 0.5
         wanted[0, name] = torch.from_numpy(naive_mean(x, how.route.bits, uniform))
     ranks.equal(got, wanted)
+
+
+@law("groups: each has its own scale", 3)
+def scales_of_groups(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """Check votes with scales of rows or columns against numpy, from every rank's gradient.
+
+    The twin gives every group the scale of the next one.
+    """
+
+    def shifted(*args: Any) -> Any:
+        return [None if one is None else np.roll(one, 1) for one in group_scales(*args)]
+
+    with patched(payload, "group_scales", shifted if wrong else group_scales):
+        job = Job(ranks, workers, OF_GROUPS.mixed, lr=0)
+        raw: dict[str, torch.Tensor] = {}
+        for name, parameter in job.model.module.named_parameters():
+            parameter.register_hook(partial(_note, raw, name))
+        job.backward(0)
+        got = job.gradients(*LOW)
+        job.close()
+    every = ranks.gather(workers, {name: raw[name].numpy() for name in LOW})
+    wanted = {}
+    for name, how in zip(LOW, OF_GROUPS.of_region.values(), strict=True):
+        x = np.stack([one[name] for one in every])
+        ids = np.indices(x.shape[1:])[int(how.granularity == "column")] // how.block
+        wanted[0, name] = torch.from_numpy(naive_groups(x, how, ids).reshape(-1))
+    for key, one in wanted.items():
+        near = torch.isclose(got[key].reshape(-1), one, rtol=1e-6, atol=0)
+        ranks.check(bool(near.all()), f"{key[1]}: {int((~near).sum())} elements differ")
+
+
+def naive_groups(x: Any, how: PhaseRoute, ids: Any) -> Any:
+    """Return the decoded votes of gradients [W, rows, columns], by the definition of each group."""
+    voices, scales = np.zeros(x.shape[1:]), np.zeros(x.shape[1:])
+    for own in x.astype(np.float64):
+        for inside in (ids == number for number in np.unique(ids)):
+            size = np.abs(own[inside])
+            gate = np.ones(size.size, bool)
+            if how.route == Route.G_TERNARY:
+                gate = size > np.float32(0.7) * np.float32(size.mean())
+            voices[inside] += np.where(own[inside] < 0, -1, 1) * gate
+            rms = how.scale == "rms"
+            scales[inside] += np.sqrt((size**2).mean()) if rms else size[gate].mean()
+    scales *= how.shrink / len(x)
+    if how.decode == "net":
+        return (scales * voices / len(x)).astype(np.float32)
+    return (scales * np.where(voices < 0, -1, 1)).astype(np.float32)
 
 
 def _note(raw: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> None:

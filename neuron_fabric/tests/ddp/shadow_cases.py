@@ -23,10 +23,12 @@ from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rul
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, read_report, write_job
 from neuron_fabric.calibration.measurements import NAMES, read_rows
 from neuron_fabric.calibration.shadow_run import ShadowRouter
+from neuron_fabric.codec import Route
 from neuron_fabric.codec.draws import Key, draws
+from neuron_fabric.codec.scale_groups import Granularity, groups_of
 from neuron_fabric.hook.payload import SEED
 from neuron_fabric.profile import read_profile, write_profile
-from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
+from neuron_fabric.profile.samples import Way, read_samples, samples_path, write_samples
 from neuron_fabric.tests.ddp.law_testbench import Ranks, Values, law, patched
 
 STEPS, EVERY, CLASSES = 7, 2, 20
@@ -43,7 +45,7 @@ class CaseNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.words = nn.Embedding(60, 24)
-        self.up, self.down = nn.Linear(24, 64), nn.Linear(64, 60)
+        self.up, self.down = nn.Linear(24, 448), nn.Linear(448, 60)  # large enough for groups
         self.norm = nn.LayerNorm(60)
         self.head = nn.Linear(60, CLASSES)
 
@@ -130,6 +132,7 @@ def statistics(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         return
     about, steps, sums = read_rows(place)
     ranks.check(steps.tolist() == list(range(0, STEPS, EVERY)), f"samples of steps {steps}")
+    shapes = [(name, tuple(one.shape)) for name, one in CaseNet().named_parameters()]
     routes = {route for route, _ in about.ways}
     ranks.check(routes == {"G_BINARY", "G_TERNARY", *BITS}, f"routes {routes} are measured")
     for k, parameter in enumerate(about.trained):
@@ -145,7 +148,10 @@ def statistics(ranks: Ranks, workers: int, wrong: bool = False) -> None:
                     uniform = np.stack([draws(key, sent.shape[1]) for key in keys])
                     wanted = naive_codes(sent, BITS[route], uniform)
                 else:
-                    wanted = naive_statistics(sent, route, decode)
+                    way, granularity = Way("", route, decode).decodes
+                    shape = dict(shapes)[parameter.name]
+                    ids = group_ids(shape, Route(route), granularity)
+                    wanted = naive_statistics(sent, route, way, ids)
                 for name, found in zip(NAMES, sums[row, n, :, k], strict=True):
                     place_of = f"parameter {parameter.name}, step {step}, {route} {decode}"
                     near = np.isclose(found, wanted[name], rtol=2e-4, atol=1e-9)
@@ -183,13 +189,24 @@ def one_seed(ranks: Ranks, workers: int) -> None:
 RATIO = np.float32(0.7)
 
 
-def naive_statistics(sent: NDArray[np.float32], route: str, decode: str) -> dict[str, float]:
+def group_ids(shape: tuple[int, ...], route: Route, granularity: Granularity) -> NDArray[np.intp]:
+    """Return the number of the group of each element of a contiguous matrix; 0 for all in one."""
+    rows, columns = np.indices(shape)
+    groups = groups_of(shape, (shape[1], 1), route, granularity)
+    block = max(shape) if groups is None else groups.block
+    return ((rows if granularity == "row" else columns) // block).reshape(-1)
+
+
+def naive_statistics(
+    sent: NDArray[np.float32], route: str, decode: str, ids: NDArray[np.intp]
+) -> dict[str, float]:
     """Return the statistics of votes by their definitions, without codec, reducer and hook.
 
     Args:
         sent: Gradients of a parameter, float32[workers, elements]; a worker with only 0s abstains.
         route: G_BINARY or G_TERNARY.
         decode: ``vote`` (sign of the sum) or ``net`` (the sum itself).
+        ids: Group of each element, by which elements share a scale.
 
     Returns:
         Values by the name of the statistic.
@@ -198,16 +215,19 @@ def naive_statistics(sent: NDArray[np.float32], route: str, decode: str) -> dict
     workers, size = wide.shape
     mean = wide.mean(axis=0)
     here = [w for w in range(workers) if sent[w].any()]
-    voices, scales, gates = np.zeros(size), [], 0
+    voices, scales, gates = np.zeros(size), np.zeros(size), 0
     for w in range(workers):
         gate = np.ones(size, bool)
-        if route == "G_TERNARY":
-            gate = np.abs(sent[w]) > RATIO * np.float32(np.abs(wide[w]).mean())
+        for inside in (ids == one for one in np.unique(ids)):
+            if route == "G_TERNARY":
+                mean_of = np.float32(np.abs(wide[w][inside]).mean())
+                gate[inside] = np.abs(sent[w][inside]) > RATIO * mean_of
+            if (counted := inside & gate).any():
+                scales[inside] += np.abs(wide[w][counted]).mean()
         gates += int(gate.sum())
         if w in here:
             voices += np.where(sent[w] < 0, -1.0, 1.0) * gate
-            scales.append(np.abs(wide[w][gate]).mean())
-    s = sum(scales) / len(here) if here else 0.0
+    s = scales / max(1, len(here))
     if decode == "net":
         got = s * voices / max(1, len(here))
     else:
