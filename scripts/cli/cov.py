@@ -29,7 +29,7 @@ from neuron_fabric.errors import say
 from scripts.common import folder_locks, paths
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
-from scripts.common.records import RunRecord
+from scripts.common.records import FIXED_SEED, RunRecord
 from scripts.common.terminal import TextTable, many
 from scripts.coverage import cobertura, code_coverage, code_waivers, functional_coverage, rank
 from scripts.coverage.code_coverage import CodeCoverage, Counted
@@ -135,8 +135,11 @@ def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:
 def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCoverage | None]:
     """Return functional coverage against the plan, counts of code coverage, and its figures."""
     waivers = functional_coverage.read_waivers()
+    fixed = [merged.functional(fixed=True)] * any(run.seed == FIXED_SEED for run in merged.runs)
     cover = (
-        functional_coverage.judge([merged.functional()], len(merged.runs), waivers=waivers)
+        functional_coverage.judge(
+            [merged.functional()], len(merged.runs), waivers=waivers, fixed=fixed
+        )
         if merged.bins
         else None
     )
@@ -156,7 +159,7 @@ def _needless(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
 def _totals(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
     """Return the totals of functional and code coverage as lines, and needless waivers."""
     totals = functional_coverage.lines(cover)[:1] + code_coverage.lines(code)[:1]
-    return totals + _needless(cover, code)
+    return totals + functional_coverage.warnings(cover) + _needless(cover, code)
 
 
 def _merge(args: argparse.Namespace) -> int:
@@ -275,7 +278,7 @@ def _goals(args: argparse.Namespace) -> int:
     cover, _, code = _judged(collect(args.inputs))
     table, bad = code_coverage.missed_goals(cover.share if cover else None, code)
     say(*table)
-    say(*(wrong := _needless(cover, code)))
+    say(*functional_coverage.warnings(cover), *(wrong := _needless(cover, code)))
     say(f"nf cov goals: {len(code_coverage.GOALS) - bad} passed, {bad + len(wrong)} failed")
     return 1 if bad or wrong else 0
 

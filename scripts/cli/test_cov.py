@@ -149,6 +149,19 @@ def test_holes_say_which_waiver_is_wrong(
     assert "waived but hit: memory / read" in capsys.readouterr().out
 
 
+def test_bins_of_drawn_seeds_alone_are_named(
+    folders: Path, record: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check that `nf cov goals` and `merge` name the bins that no run with seed 1 reaches."""
+    hits = {"memory": {"read": 20, "write full": 20}}
+    run(folders / "b" / "two", record(seed=77), [], hits)
+    assert nf("cov", "merge", folders / "b", "-o", folders / "b.cov") == 0
+    line = "warning: 1 bin reached by drawn seeds alone: memory / write full (0 of 10 by seed 1)"
+    assert line in capsys.readouterr().out.splitlines()
+    assert nf("cov", "goals", folders / "b.cov") == 1
+    assert line in capsys.readouterr().out.splitlines()
+
+
 def test_goals_are_red_below_one(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nf("cov", "goals", folders / "b") == 1
     out = capsys.readouterr().out

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated
 
 from scripts.common.data import at_least, load_list
 from scripts.common.paths import ROOT
-from scripts.common.records import RunRecord
+from scripts.common.records import FIXED_SEED, RunRecord
 from scripts.common.terminal import many
 from scripts.coverage.merged import hits_of
 from verif.coverage.cover_model import FUNCTIONAL, CoverModel, Hits
@@ -36,6 +37,7 @@ class Bin:
         waived: reason why it need not be hit, or None.
         test: test that is meant to hit it.
         at_least: required hits over the merged runs.
+        fixed: hits in the runs with `FIXED_SEED`; None if there is no such run.
     """
 
     point: str
@@ -45,6 +47,7 @@ class Bin:
     waived: str | None = None
     test: str = ""
     at_least: int = 1
+    fixed: int | None = None
 
     @property
     def reached(self) -> bool:
@@ -55,6 +58,15 @@ class Bin:
     def hole(self) -> bool:
         """Return whether the bin is neither hit often enough nor waived."""
         return not self.reached and self.waived is None
+
+    @property
+    def drawn_only(self) -> bool:
+        """Return whether the bin is hit often enough thanks to drawn seeds alone.
+
+        Other seeds, of another day, may miss it.
+        """
+        wanted = self.reached and self.waived is None
+        return wanted and self.fixed is not None and self.fixed < self.at_least
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,11 @@ class Functional:
     def holes(self) -> list[Bin]:
         """Return the bins that are neither hit often enough nor waived."""
         return [b for b in self.bins if b.hole]
+
+    @property
+    def drawn_only(self) -> list[Bin]:
+        """Return the bins that are hit often enough thanks to drawn seeds alone."""
+        return [b for b in self.bins if b.drawn_only]
 
     @property
     def waived(self) -> list[Bin]:
@@ -151,8 +168,9 @@ def merge(
 
     Red runs are left out: their hits come from a design, or a bench, that does not work.
     """
-    found = [hits_of(r) for r in records if r.passed and FUNCTIONAL in r.metrics]
-    return judge(found, len(found), model, waivers) if found else None
+    green = [r for r in records if r.passed and FUNCTIONAL in r.metrics]
+    found, fixed = map(hits_of, green), [hits_of(r) for r in green if r.seed == FIXED_SEED]
+    return judge(found, len(green), model, waivers, fixed) if green else None
 
 
 def judge(
@@ -160,11 +178,16 @@ def judge(
     runs: int,
     model: CoverModel | None = None,
     waivers: Iterable[Waiver] = (),
+    fixed: Collection[Hits] = (),
 ) -> Functional:
-    """Compare the hits of `runs` runs with the plan."""
+    """Compare the hits of `runs` runs with the plan; `fixed` are those of `FIXED_SEED` alone."""
     model = model or planned()
     for hits in found:
         model.add(hits)
+    certain: Counter[tuple[str, str]] = Counter()
+    for one in fixed:
+        for point_name, bins in one.items():
+            certain.update({(point_name, name): hits for name, hits in bins.items()})
     reasons = {(waiver.point, waiver.bin): waiver.reason for waiver in waivers}
     return Functional(
         runs,
@@ -177,6 +200,7 @@ def judge(
                 reasons.get((point.name, name)),
                 point.test,
                 point.at_least,
+                certain[point.name, name] if fixed else None,
             )
             for point in model.points.values()
             for name, hits in point.bins.items()
@@ -195,6 +219,14 @@ _SHOWN = 12  # holes of a point; some have hundreds, and the terminal shows a hu
 def _named(hole: Bin) -> str:
     """Return the name of a hole, with its hits if any."""
     return f"{hole.name} ({hole.hits} of {hole.at_least})" if hole.hits else hole.name
+
+
+def warnings(found: Functional | None) -> list[str]:
+    """Return one line that lists the bins which drawn seeds alone reach; [] if there are none."""
+    bins = found.drawn_only if found else []
+    names = [f"{b.point} / {b.name} ({b.fixed} of {b.at_least} by seed {FIXED_SEED})" for b in bins]
+    what = f"{many(len(bins), 'bin')} reached by drawn seeds alone"
+    return [f"warning: {what}: {', '.join(names)}"] if bins else []
 
 
 def others(whole: Functional, part: Functional) -> str:
@@ -233,4 +265,5 @@ def lines(found: Functional | None, ran: Collection[str] = ()) -> list[str]:
         for b in found.waived_but_hit
     ]
     out += [f"  hit but not planned: {point} / {name}" for point, name, _ in found.unplanned]
+    out += [f"  {line}" for line in warnings(found)]
     return [*out, f"  {rest} (`nf cov holes`)"] if rest else out

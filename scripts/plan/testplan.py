@@ -103,7 +103,7 @@ class Suite:
     Attributes:
         name: Name of the suite.
         tests: Globs of tests.
-        seeds: Number of seeds for each test; 1 is seed 1, more are drawn at random.
+        seeds: Number of seeds for each test: seed 1, and the others drawn at random.
         reason: Purpose of the suite.
         stages: Stages ("V1"..) that its tests must have; empty for all.
         group: Whether the tests of one module run in one simulator process.
