@@ -33,7 +33,7 @@ from scripts.cli import mutate_from, mutate_source
 from scripts.common import folder_locks, paths
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
-from scripts.common.records import FIXED_SEED, RunRecord
+from scripts.common.records import RunRecord
 from scripts.common.terminal import TextTable, many
 from scripts.coverage import (
     cobertura,
@@ -155,10 +155,9 @@ def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:
 def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCoverage | None]:
     """Return functional coverage against the plan, counts of code coverage, and its figures."""
     waivers = functional_coverage.read_waivers()
-    fixed = [merged.functional(fixed=True)] * any(run.seed == FIXED_SEED for run in merged.runs)
     cover = (
         functional_coverage.judge(
-            [merged.functional()], len(merged.runs), waivers=waivers, fixed=fixed
+            [merged.functional()], len(merged.runs), waivers=waivers, fixed=merged.fixed()
         )
         if merged.bins
         else None

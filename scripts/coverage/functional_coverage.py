@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +36,7 @@ class Bin:
         waived: reason why it need not be hit, or None.
         test: test that is meant to hit it.
         at_least: required hits over the merged runs.
-        fixed: hits in the runs with `FIXED_SEED`; None if there is no such run.
+        fixed: whether a run with `FIXED_SEED` hits it; None if there is no such run.
     """
 
     point: str
@@ -47,7 +46,7 @@ class Bin:
     waived: str | None = None
     test: str = ""
     at_least: int = 1
-    fixed: int | None = None
+    fixed: bool | None = None
 
     @property
     def reached(self) -> bool:
@@ -61,12 +60,8 @@ class Bin:
 
     @property
     def drawn_only(self) -> bool:
-        """Return whether the bin is hit often enough thanks to drawn seeds alone.
-
-        Other seeds, of another day, may miss it.
-        """
-        wanted = self.reached and self.waived is None
-        return wanted and self.fixed is not None and self.fixed < self.at_least
+        """Return whether drawn seeds alone reach the bin: those of another day may miss it."""
+        return self.reached and self.waived is None and self.fixed is False
 
 
 @dataclass(frozen=True)
@@ -89,7 +84,7 @@ class Functional:
 
     @property
     def drawn_only(self) -> list[Bin]:
-        """Return the bins that are hit often enough thanks to drawn seeds alone."""
+        """Return the bins that drawn seeds alone reach."""
         return [b for b in self.bins if b.drawn_only]
 
     @property
@@ -169,8 +164,10 @@ def merge(
     Red runs are left out: their hits come from a design, or a bench, that does not work.
     """
     green = [r for r in records if r.passed and FUNCTIONAL in r.metrics]
-    found, fixed = map(hits_of, green), [hits_of(r) for r in green if r.seed == FIXED_SEED]
-    return judge(found, len(green), model, waivers, fixed) if green else None
+    sure = [hits_of(r) for r in green if r.seed == FIXED_SEED]
+    fixed = {(point, name) for hits in sure for point, bins in hits.items() for name in bins}
+    found = map(hits_of, green)
+    return judge(found, len(green), model, waivers, fixed if sure else None) if green else None
 
 
 def judge(
@@ -178,16 +175,12 @@ def judge(
     runs: int,
     model: CoverModel | None = None,
     waivers: Iterable[Waiver] = (),
-    fixed: Collection[Hits] = (),
+    fixed: Collection[tuple[str, str]] | None = None,
 ) -> Functional:
-    """Compare the hits of `runs` runs with the plan; `fixed` are those of `FIXED_SEED` alone."""
+    """Compare the hits of `runs` runs with the plan; see `Merged.fixed` for ``fixed``."""
     model = model or planned()
     for hits in found:
         model.add(hits)
-    certain: Counter[tuple[str, str]] = Counter()
-    for one in fixed:
-        for point_name, bins in one.items():
-            certain.update({(point_name, name): hits for name, hits in bins.items()})
     reasons = {(waiver.point, waiver.bin): waiver.reason for waiver in waivers}
     return Functional(
         runs,
@@ -200,7 +193,7 @@ def judge(
                 reasons.get((point.name, name)),
                 point.test,
                 point.at_least,
-                certain[point.name, name] if fixed else None,
+                None if fixed is None else (point.name, name) in fixed,
             )
             for point in model.points.values()
             for name, hits in point.bins.items()
@@ -224,9 +217,9 @@ def _named(hole: Bin) -> str:
 def warnings(found: Functional | None) -> list[str]:
     """Return one line that lists the bins which drawn seeds alone reach; [] if there are none."""
     bins = found.drawn_only if found else []
-    names = [f"{b.point} / {b.name} ({b.fixed} of {b.at_least} by seed {FIXED_SEED})" for b in bins]
-    what = f"{many(len(bins), 'bin')} reached by drawn seeds alone"
-    return [f"warning: {what}: {', '.join(names)}"] if bins else []
+    names = ", ".join(f"{b.point} / {b.name}" for b in bins)
+    what = f"{many(len(bins), 'bin')} reached by drawn seeds alone, not by seed {FIXED_SEED}"
+    return [f"warning: {what}: {names}"] if bins else []
 
 
 def others(whole: Functional, part: Functional) -> str:

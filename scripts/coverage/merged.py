@@ -34,7 +34,7 @@ from scripts.coverage import run_counts
 from verif.coverage.cover_model import FUNCTIONAL
 
 SUFFIX = ".cov"
-_FORMAT, _VERSION = "nf merged coverage", 2
+_FORMAT, _VERSION = "nf merged coverage", 1
 _MAX_FILE = 1 << 30
 # What zipfile and the readers of its members raise for damaged files; NotImplementedError (a
 # version or compression that is none) and "encrypted" are RuntimeErrors.
@@ -92,7 +92,6 @@ class Merged:
         runs: The runs, in canonical order.
         bins: Functional bins.
         hits: Hits by bin, summed over the runs.
-        fixed: The part of `hits` in runs with `FIXED_SEED`.
         bin_rows: Packed bits of the bins that a run hit, one row for each run.
         code: Code coverage by key table.
     """
@@ -100,20 +99,23 @@ class Merged:
     runs: tuple[RunFacts, ...] = ()
     bins: tuple[Bin, ...] = ()
     hits: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
-    fixed: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
     bin_rows: Bits = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
     code: Mapping[str, Code] = field(default_factory=dict)
 
-    def functional(self, fixed: bool = False) -> dict[str, dict[str, int]]:
-        """Return the hits by coverage point and bin, in the form of `RunRecord.metrics`.
-
-        ``fixed`` restricts them to runs with `FIXED_SEED`.
-        """
+    def functional(self) -> dict[str, dict[str, int]]:
+        """Return the hits by coverage point and bin, in the form of `RunRecord.metrics`."""
         out: dict[str, dict[str, int]] = {}
-        counts = self.fixed if fixed else self.hits
-        for (point, name), hits in zip(self.bins, counts.tolist(), strict=True):
+        for (point, name), hits in zip(self.bins, self.hits.tolist(), strict=True):
             out.setdefault(point, {})[name] = hits
         return out
+
+    def fixed(self) -> frozenset[Bin] | None:
+        """Return the bins that runs with `FIXED_SEED` hit; None if there is no such run."""
+        rows = self.bin_rows[[run.seed == FIXED_SEED for run in self.runs]]
+        if not len(rows):
+            return None
+        hit = np.unpackbits(np.bitwise_or.reduce(rows, axis=0), count=len(self.bins))
+        return frozenset(name for name, one in zip(self.bins, hit, strict=True) if one)
 
 
 @dataclass
@@ -129,7 +131,6 @@ class Merger:
     def __init__(self) -> None:
         self._index: dict[Bin, int] = {}
         self._hits: list[int] = []
-        self._fixed: list[int] = []
         self._runs: list[_Run] = []
         self._keys: dict[str, bytes] = {}
         self._counts: dict[str, Counts] = {}
@@ -187,26 +188,25 @@ class Merger:
             table,
         )
         found = [
-            self._bin((point, name), times, times * (record.seed == FIXED_SEED))
+            self._bin((point, name), times)
             for point, bins in hits.items()
             for name, times in bins.items()
             if times
         ]
         self._runs.append(_Run(facts, np.array(found, np.intp), row))
 
-    def _bin(self, name: Bin, times: int, fixed: int) -> int:
+    def _bin(self, name: Bin, times: int) -> int:
         number = self._index.setdefault(name, len(self._index))
         if number == len(self._hits):
             self._hits.append(0)
-            self._fixed.append(0)
         self._hits[number] += times
-        self._fixed[number] += fixed
         return number
 
     def merged(self, other: Merged) -> None:
         """Add all runs of an earlier merge."""
-        counts = zip(other.bins, other.hits.tolist(), other.fixed.tolist(), strict=True)
-        numbers = np.array([self._bin(*one) for one in counts], np.intp)
+        numbers = np.array(
+            [self._bin(b, n) for b, n in zip(other.bins, other.hits.tolist(), strict=True)], np.intp
+        )
         for table, code in other.code.items():
             self._table(table, code.keys, code.counts)
         rows = {table: iter(code.rows) for table, code in other.code.items()}
@@ -221,8 +221,8 @@ class Merger:
         place = np.empty(len(bins), np.intp)
         for number, name in enumerate(bins):
             place[self._index[name]] = number
-        hits, fixed = np.zeros((2, len(bins)), np.int64)
-        hits[place], fixed[place] = self._hits, self._fixed
+        hits = np.zeros(len(bins), np.int64)
+        hits[place] = self._hits
         rows = []
         for run in self._runs:
             bits = np.zeros(len(bins), np.uint8)
@@ -241,7 +241,6 @@ class Merger:
             tuple(facts for facts, _, _ in rows),
             tuple(bins),
             hits,
-            fixed,
             _matrix([row for _, row, _ in rows], len(bins)),
             code,
         )
@@ -307,10 +306,7 @@ def write(merged: Merged, path: Path) -> None:
         "version": _VERSION,
         "runs": [list(astuple(run)) for run in merged.runs],
         "bins": [
-            [*name, *hits]
-            for name, *hits in zip(
-                merged.bins, merged.hits.tolist(), merged.fixed.tolist(), strict=True
-            )
+            [*name, hits] for name, hits in zip(merged.bins, merged.hits.tolist(), strict=True)
         ],
     }
     members = {"merged.json": json.dumps(head).encode(), "bins.rows": merged.bin_rows.tobytes()}
@@ -348,7 +344,7 @@ def _read(data: bytes) -> Merged:
         RunFacts(*row)
         for row in typed(list[tuple[str, str, str, int, float, int, str]], head.get("runs"), "runs")
     )
-    rows = typed(list[tuple[str, str, int, int]], head.get("bins"), "bins")
+    rows = typed(list[tuple[str, str, int]], head.get("bins"), "bins")
     code = {}
     for table in sorted({run.table for run in runs if run.table}):
         counts = np.frombuffer(members[f"{table}.counts"], "<i8").astype(np.int64)
@@ -360,9 +356,8 @@ def _read(data: bytes) -> Merged:
     width = (len(rows) + 7) // 8
     return Merged(
         runs,
-        tuple((point, name) for point, name, *_ in rows),
-        np.array([hits for _, _, hits, _ in rows], np.int64),
-        np.array([fixed for *_, fixed in rows], np.int64),
+        tuple((point, name) for point, name, _ in rows),
+        np.array([hits for _, _, hits in rows], np.int64),
         np.frombuffer(members["bins.rows"], np.uint8).reshape(len(runs), width),
         code,
     )
