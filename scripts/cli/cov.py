@@ -335,7 +335,7 @@ def _smoke(args: argparse.Namespace) -> int:
     return 0
 
 
-def _why(step: suite_choice.Step) -> str:
+def _why(step: suite_choice.SuiteChange) -> str:
     """Return the reason of a change of a suite."""
     if not step.kills:
         return ": the others kill its mutants, reach its bins and run its test"

@@ -23,7 +23,7 @@ _LEAST_S = 0.1  # of a place: a test of no measured time must not be infinitely 
 
 
 @dataclass(frozen=True)
-class Step:
+class SuiteChange:
     """A place that joins a suite, with the mutants that the suite did not kill; or one that leaves.
 
     Attributes:
@@ -37,7 +37,7 @@ class Step:
     kills: tuple[str, ...] = ()
 
 
-def leaving(suite: Mapping[Place, float], kills: Marks, bins: Marks) -> list[Step]:
+def leaving(suite: Mapping[Place, float], kills: Marks, bins: Marks) -> list[SuiteChange]:
     """Return the places that a suite can do without, the longest first.
 
     Args:
@@ -55,13 +55,13 @@ def leaving(suite: Mapping[Place, float], kills: Marks, bins: Marks) -> list[Ste
     for place in sorted(suite, key=lambda one: (-suite[one], one)):
         if place in bins and all(left[mark] > 1 for mark in worth[place]):
             left.subtract(worth[place])
-            out.append(Step(place, suite[place]))
+            out.append(SuiteChange(place, suite[place]))
     return out
 
 
 def joining(
     suite: Iterable[Place], others: Mapping[Place, float], kills: Mapping[Place, Collection[str]]
-) -> list[Step]:
+) -> list[SuiteChange]:
     """Return the places that add kills to a suite, the most new ones a second first.
 
     Args:
@@ -70,7 +70,7 @@ def joining(
         kills: Killed mutants by place.
     """
     have = {mutant for place in suite for mutant in kills.get(place, ())}
-    out: list[Step] = []
+    out: list[SuiteChange] = []
     while True:
         new = {place: {*kills.get(place, ())} - have for place in others}
         best = max(
@@ -81,7 +81,7 @@ def joining(
         if best is None:
             return out
         have |= new[best]
-        out.append(Step(best, others[best], tuple(sorted(new[best]))))
+        out.append(SuiteChange(best, others[best], tuple(sorted(new[best]))))
 
 
 def places(
