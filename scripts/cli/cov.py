@@ -6,6 +6,7 @@ examples:
   nf cov merge build/runs a.cov -o all.cov   merge run folders with a merged file
   nf cov holes                               print holes of the last command, with their tests
   nf cov rank all.cov                        print the gain of each run per second
+  nf cov smoke all.cov --rows rows.jsonl     choose the runs of smoke by bins, kills and seconds
   nf cov merge all.cov --lcov all.info       write lcov's format
   nf cov merge all.cov --cobertura all.xml   write Cobertura XML, for GitLab, Jenkins and Azure
   nf cov html all.cov                        write annotated source
@@ -24,20 +25,35 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
+
 from neuron_fabric import output
 from neuron_fabric.errors import say
+from scripts.cli import mutate_from, mutate_source
 from scripts.common import folder_locks, paths
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
 from scripts.common.terminal import TextTable, many
-from scripts.coverage import cobertura, code_coverage, code_waivers, functional_coverage, rank
+from scripts.coverage import (
+    cobertura,
+    code_coverage,
+    code_waivers,
+    functional_coverage,
+    rank,
+    suite_choice,
+)
 from scripts.coverage.code_coverage import CodeCoverage, Counted
 from scripts.coverage.functional_coverage import Functional
 from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
 from scripts.coverage.places import TOGGLE
 from scripts.coverage.run_counts import PACKED
+from scripts.coverage.suite_choice import Place
 from scripts.history.database import History
+from scripts.mutation.run_mutants import UNKNOWN_S
+from scripts.plan import listed_mutants, testplan
+from scripts.plan.discover import discover
+from scripts.plan.run_order import Memory
 from scripts.report import recorded, source_page
 
 MERGED = f"merged{SUFFIX}"
@@ -49,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "merge": (_merge, "merge runs into one file; their order does not matter"),
         "holes": (_holes, "print holes with the tests that should hit them"),
         "rank": (_rank, "print the gain of each run per second, and the smallest set"),
+        "smoke": (_smoke, "print which runs the smoke suite should add and leave out, and why"),
         "html": (_html, "write code coverage on the source as one offline page"),
         "goals": (_goals, "compare figures with the goals of the nightly suite"),
         "diff": (_diff, "print what only one of two inputs covers"),
@@ -69,6 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             one.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
             what = "write Cobertura XML too"
             one.add_argument("--cobertura", type=Path, metavar="FILE", help=what)
+        if name == "smoke":
+            what = "kills of `nf mutate --rows`, with those that verif/mutants lists"
+            one.add_argument("--rows", action="append", default=[], type=Path, help=what)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -136,7 +156,9 @@ def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCove
     """Return functional coverage against the plan, counts of code coverage, and its figures."""
     waivers = functional_coverage.read_waivers()
     cover = (
-        functional_coverage.judge([merged.functional()], len(merged.runs), waivers=waivers)
+        functional_coverage.judge(
+            [merged.functional()], len(merged.runs), waivers=waivers, fixed=merged.fixed()
+        )
         if merged.bins
         else None
     )
@@ -156,7 +178,7 @@ def _needless(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
 def _totals(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
     """Return the totals of functional and code coverage as lines, and needless waivers."""
     totals = functional_coverage.lines(cover)[:1] + code_coverage.lines(code)[:1]
-    return totals + _needless(cover, code)
+    return totals + functional_coverage.warnings(cover) + _needless(cover, code)
 
 
 def _merge(args: argparse.Namespace) -> int:
@@ -255,6 +277,71 @@ def _rank(args: argparse.Namespace) -> int:
     return 0
 
 
+def _smoke(args: argparse.Namespace) -> int:
+    """Print the places, a test on a build, that the smoke suite should leave out and add.
+
+    A mutant of verif/mutants counts as killed by each test that it lists, one of `--rows` by the
+    test that killed it; no run of smoke kills one that survived there. Builds that smoke does not
+    compile are not proposed.
+    """
+    plan, tests, memory = testplan.read(), discover(), Memory.read_if_any()
+    smoke, night = (suite_choice.places(plan, one, tests, memory) for one in ("smoke", "nightly"))
+    bins: dict[Place, set[int]] = {}
+    merged = collect(args.inputs)
+    for run, row in zip(merged.runs, merged.bin_rows, strict=True):
+        place = run.name.partition("/")[0], run.build
+        bins.setdefault(place, set()).update(np.flatnonzero(np.unpackbits(row)).tolist())
+    kills: dict[Place, set[str]] = {}
+    mutants = [m for m in listed_mutants.read() if not m.survives]
+    killers = [(m.id, f"{test} {m.build}") for m in mutants for test in m.tests]
+    rows = [row for path in args.rows for row in mutate_from.read_rows(path)]
+    killers += [(row.id, row.killed_by) for row in rows]
+    lived = {row.id for row in rows if row.result == "survived"}
+    for mutant, by in killers:
+        test, _, build = by.partition(" ")
+        if build:
+            place = test.partition("/")[0], build.rpartition(mutate_source.LATER)[2]
+            if place not in smoke or mutant not in lived:
+                kills.setdefault(place, set()).add(mutant)
+    known = {mutant for some in kills.values() for mutant in some}
+    ways = {(build, sim) for (_, build), sims in smoke.items() for sim in sims}
+    others = {
+        place: min((took for took in usable if took), default=UNKNOWN_S)
+        for place, sims in night.items()
+        if place not in smoke
+        and (usable := [took for sim, took in sims.items() if (place[1], sim) in ways])
+    }
+    now = {place: sum(took or 0.0 for took in sims.values()) for place, sims in smoke.items()}
+    out = suite_choice.leaving(now, kills, bins)
+    left = now.keys() - {one.place for one in out}
+    into = suite_choice.joining(left, others, kills)
+    have = {mutant for place in left for mutant in kills.get(place, ())}
+    steps = [(-1, "out", one) for one in out] + [(1, "in", one) for one in into]
+    times = accumulate(sign * one.seconds for sign, _, one in steps)
+    TextTable(
+        "{:3} {:>7.1f} {:>8.1f}  {}",
+        [
+            (word, one.seconds, so_far, f"{' '.join(one.place)}{_why(one)}")
+            for (_, word, one), so_far in zip(steps, times, strict=True)
+        ],
+        ("", "s", "in sum", "test and build, longest first; then by kills a second"),
+    ).show()
+    more = sum(len(one.kills) for one in into)
+    shares = ", ".join(f"{n} ({100 * n / len(known):.1f} %)" for n in (len(have), len(have) + more))
+    say(
+        f"nf cov smoke: {many(len(out), 'run')} out, {len(into)} in; of {len(known)} mutants that"
+        f" tests kill, smoke kills before and after: {shares}"
+    )
+    return 0
+
+
+def _why(step: suite_choice.SuiteChange) -> str:
+    """Return the reason of a change of a suite."""
+    if not step.kills:
+        return ": the others kill its mutants, reach its bins and run its test"
+    return f": kills {len(step.kills)} more: {', '.join(step.kills)}"
+
+
 def _html(args: argparse.Namespace) -> int:
     """Write code coverage on the source as one offline page."""
     out = args.out or paths.REPORT / source_page.NAME
@@ -275,7 +362,7 @@ def _goals(args: argparse.Namespace) -> int:
     cover, _, code = _judged(collect(args.inputs))
     table, bad = code_coverage.missed_goals(cover.share if cover else None, code)
     say(*table)
-    say(*(wrong := _needless(cover, code)))
+    say(*functional_coverage.warnings(cover), *(wrong := _needless(cover, code)))
     say(f"nf cov goals: {len(code_coverage.GOALS) - bad} passed, {bad + len(wrong)} failed")
     return 1 if bad or wrong else 0
 

@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from neuron_fabric import output
+from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from neuron_fabric.errors import say
+from neuron_fabric.typed import typed
 from scripts.build.filelist import FileList, read_filelist
 from scripts.cli import mutate_source
 from scripts.common.arguments import given
@@ -96,6 +98,14 @@ class Row:
     killed_by: str = ""
     runs: int = 0
     seconds: float = 0.0
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read a file that `--rows` has written; NfError in one line if it cannot be read."""
+    try:
+        return [typed(Row, as_object(parse_json(line))) for line in read_text(path).splitlines()]
+    except (OSError, DataError) as error:
+        raise NfError(f"{shown(path)}: no rows of `nf mutate --rows`: {error}.") from error
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -149,6 +150,19 @@ def test_holes_say_which_waiver_is_wrong(
     assert "waived but hit: memory / read" in capsys.readouterr().out
 
 
+def test_bins_of_drawn_seeds_alone_are_named(
+    folders: Path, record: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check that `nf cov goals` and `merge` name the bins that no run with seed 1 reaches."""
+    hits = {"memory": {"read": 20, "write full": 20}}
+    run(folders / "b" / "two", record(seed=77), [], hits)
+    assert nf("cov", "merge", folders / "b", "-o", folders / "b.cov") == 0
+    line = "warning: 1 bin reached by drawn seeds alone, not by seed 1: memory / write full"
+    assert line in capsys.readouterr().out.splitlines()
+    assert nf("cov", "goals", folders / "b.cov") == 1
+    assert line in capsys.readouterr().out.splitlines()
+
+
 def test_goals_are_red_below_one(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nf("cov", "goals", folders / "b") == 1
     out = capsys.readouterr().out
@@ -159,3 +173,30 @@ def test_goals_are_red_below_one(folders: Path, capsys: pytest.CaptureFixture[st
     assert lines["toggle"] == "MISSED"  # nobody measured it
     assert nf("cov", "goals", folders / "a") == 1
     assert "branch                0.00     >= 95 MISSED" in capsys.readouterr().out
+
+
+def test_smoke_is_chosen_by_bins_and_kills(
+    folders: Path, record: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check the runs that `nf cov smoke` adds and leaves out, and its rate of kills."""
+    test, rows = "test_regs::reset_values", folders / "rows.jsonl"
+    for build in ("default", "small"):
+        one = record(name=test, build_name=build)
+        run(folders / "c" / build, one, [], {"memory": {"read": 1}})
+    killer = "test_systematic::pairs/profile=idle nightly:edge_crowded"
+    found = [
+        {"id": "new", "result": "killed", "killed_by": killer},
+        {"id": "seen-not-forwarded", "result": "survived"},  # of smoke
+        {"id": "new", "result": "survived"},
+    ]
+    rows.write_text("".join(f"{json.dumps(row)}\n" for row in found), encoding="utf-8")
+    assert nf("cov", "smoke", folders / "c", "--rows", rows) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (out,) = [line for line in lines if line.startswith("out")]
+    assert test in out
+    (into,) = [line for line in lines if line.endswith("edge_crowded: kills 1 more: new")]
+    assert into.startswith("in ")
+    assert lines[-1].startswith("nf cov smoke: 1 run out, ")
+    rows.write_text("{}\n[", encoding="utf-8")
+    assert nf("cov", "smoke", folders / "c", "--rows", rows) == 2
+    assert "no rows of `nf mutate --rows`" in capsys.readouterr().err

@@ -111,6 +111,25 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
     assert testplan.problems(testplan.read(tmp_path / "p"), tests)[1:] == [
         "suite skips narrows what is not there: the other values take long"
     ]
+    one = "test_x::one"
+    by_sim = [testplan.Skip("it is slow", one, sim=sim) for sim in ("verilator", "icarus")]
+    lost = f"suite smoke: each simulator leaves {one} to the other"
+    for rules, found in (
+        (by_sim, [lost]),
+        (by_sim[:1], []),
+        ([*by_sim, testplan.Skip("it is slow", one)], []),
+        (
+            [replace(rule, but=(one,)) for rule in by_sim],
+            ["suite smoke leaves out what is not there: it is slow"] * 2,
+        ),
+        (
+            [testplan.Skip("it is slow", "*e", but=("test_x::no",))],
+            ["suite smoke names test_x::no, no test"],
+        ),
+    ):
+        changed = replace(plan.suite("skips"), name="smoke", skip=tuple(rules), narrow=())
+        now = replace(plan, suites={"smoke": changed})
+        assert testplan.problems(now, tests)[1:] == found
     chosen = testplan.of_suite(plan, plan.suite("smoke"), tests)
     assert [t.name for t in chosen] == ["one", "Three"]
     options = testplan.Options(("icarus", "verilator"), (1, 2))

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from scripts.common.data import at_least, load_list
 from scripts.common.paths import ROOT
-from scripts.common.records import RunRecord
+from scripts.common.records import FIXED_SEED, RunRecord
 from scripts.common.terminal import many
 from scripts.coverage.merged import hits_of
 from verif.coverage.cover_model import FUNCTIONAL, CoverModel, Hits
@@ -36,6 +36,7 @@ class Bin:
         waived: reason why it need not be hit, or None.
         test: test that is meant to hit it.
         at_least: required hits over the merged runs.
+        fixed: whether a run with `FIXED_SEED` hits it; None if there is no such run.
     """
 
     point: str
@@ -45,6 +46,7 @@ class Bin:
     waived: str | None = None
     test: str = ""
     at_least: int = 1
+    fixed: bool | None = None
 
     @property
     def reached(self) -> bool:
@@ -55,6 +57,11 @@ class Bin:
     def hole(self) -> bool:
         """Return whether the bin is neither hit often enough nor waived."""
         return not self.reached and self.waived is None
+
+    @property
+    def drawn_only(self) -> bool:
+        """Return whether drawn seeds alone reach the bin: those of another day may miss it."""
+        return self.reached and self.waived is None and self.fixed is False
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,11 @@ class Functional:
     def holes(self) -> list[Bin]:
         """Return the bins that are neither hit often enough nor waived."""
         return [b for b in self.bins if b.hole]
+
+    @property
+    def drawn_only(self) -> list[Bin]:
+        """Return the bins that drawn seeds alone reach."""
+        return [b for b in self.bins if b.drawn_only]
 
     @property
     def waived(self) -> list[Bin]:
@@ -151,8 +163,11 @@ def merge(
 
     Red runs are left out: their hits come from a design, or a bench, that does not work.
     """
-    found = [hits_of(r) for r in records if r.passed and FUNCTIONAL in r.metrics]
-    return judge(found, len(found), model, waivers) if found else None
+    green = [r for r in records if r.passed and FUNCTIONAL in r.metrics]
+    sure = [hits_of(r) for r in green if r.seed == FIXED_SEED]
+    fixed = {(point, name) for hits in sure for point, bins in hits.items() for name in bins}
+    found = map(hits_of, green)
+    return judge(found, len(green), model, waivers, fixed if sure else None) if green else None
 
 
 def judge(
@@ -160,8 +175,9 @@ def judge(
     runs: int,
     model: CoverModel | None = None,
     waivers: Iterable[Waiver] = (),
+    fixed: Collection[tuple[str, str]] | None = None,
 ) -> Functional:
-    """Compare the hits of `runs` runs with the plan."""
+    """Compare the hits of `runs` runs with the plan; see `Merged.fixed` for ``fixed``."""
     model = model or planned()
     for hits in found:
         model.add(hits)
@@ -177,6 +193,7 @@ def judge(
                 reasons.get((point.name, name)),
                 point.test,
                 point.at_least,
+                None if fixed is None else (point.name, name) in fixed,
             )
             for point in model.points.values()
             for name, hits in point.bins.items()
@@ -195,6 +212,14 @@ _SHOWN = 12  # holes of a point; some have hundreds, and the terminal shows a hu
 def _named(hole: Bin) -> str:
     """Return the name of a hole, with its hits if any."""
     return f"{hole.name} ({hole.hits} of {hole.at_least})" if hole.hits else hole.name
+
+
+def warnings(found: Functional | None) -> list[str]:
+    """Return one line that lists the bins which drawn seeds alone reach; [] if there are none."""
+    bins = found.drawn_only if found else []
+    names = ", ".join(f"{b.point} / {b.name}" for b in bins)
+    what = f"{many(len(bins), 'bin')} reached by drawn seeds alone, not by seed {FIXED_SEED}"
+    return [f"warning: {what}: {names}"] if bins else []
 
 
 def others(whole: Functional, part: Functional) -> str:
@@ -233,4 +258,5 @@ def lines(found: Functional | None, ran: Collection[str] = ()) -> list[str]:
         for b in found.waived_but_hit
     ]
     out += [f"  hit but not planned: {point} / {name}" for point, name, _ in found.unplanned]
+    out += [f"  {line}" for line in warnings(found)]
     return [*out, f"  {rest} (`nf cov holes`)"] if rest else out

@@ -29,7 +29,7 @@ from neuron_fabric.typed import typed
 from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
-from scripts.common.records import RunRecord
+from scripts.common.records import FIXED_SEED, RunRecord
 from scripts.coverage import run_counts
 from verif.coverage.cover_model import FUNCTIONAL
 
@@ -108,6 +108,14 @@ class Merged:
         for (point, name), hits in zip(self.bins, self.hits.tolist(), strict=True):
             out.setdefault(point, {})[name] = hits
         return out
+
+    def fixed(self) -> frozenset[Bin] | None:
+        """Return the bins that runs with `FIXED_SEED` hit; None if there is no such run."""
+        rows = self.bin_rows[[run.seed == FIXED_SEED for run in self.runs]]
+        if not len(rows):
+            return None
+        hit = np.unpackbits(np.bitwise_or.reduce(rows, axis=0), count=len(self.bins))
+        return frozenset(name for name, one in zip(self.bins, hit, strict=True) if one)
 
 
 @dataclass

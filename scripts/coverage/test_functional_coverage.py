@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scripts.common.errors import NfError
-from scripts.common.records import CaseResult, FailureKind, RunRecord
+from scripts.common.records import FIXED_SEED, CaseResult, FailureKind, RunRecord
 from scripts.coverage import functional_coverage
 from scripts.coverage.functional_coverage import Waiver
 from scripts.report import write_report
@@ -72,6 +73,23 @@ def test_a_bin_below_its_floor_is_a_hole(record: Make) -> None:
         "  holes in colour (every shade; test_x::paint): red (2 of 3)"
         in functional_coverage.lines(found)
     )
+
+
+def test_a_bin_that_drawn_seeds_alone_reach_is_a_warning(record: Make) -> None:
+    model = CoverModel()
+    model.point("colour", "every shade", ["red", "blue", "pink"], test="test_x::y", at_least=2)
+    waived = [Waiver("colour", "pink", REASON)]
+    runs = [_run(record, red=2), replace(_run(record, red=1, blue=2, pink=2), seed=77)]
+    assert [one.seed for one in runs] == [FIXED_SEED, 77]
+    line = "warning: 1 bin reached by drawn seeds alone, not by seed 1: colour / blue"
+    found = functional_coverage.merge(runs, model, waived)
+    assert found is not None
+    assert not found.holes
+    assert functional_coverage.warnings(found) == [line]
+    assert f"  {line}" in functional_coverage.lines(found)
+    red = replace(runs[0], passed=False, kind=FailureKind.MISMATCH)  # counts as no run
+    for none in ([replace(one, seed=77) for one in runs], [red, replace(runs[0], seed=77)]):
+        assert functional_coverage.warnings(functional_coverage.merge(none, model)) == []
 
 
 def test_the_test_of_a_point_must_exist() -> None:

@@ -94,6 +94,8 @@ def test_sums_and_rows(tmp_path: Path, record: Make) -> None:
     found = merge([third, red, plain, second, first, record()])
     assert [one.seed for one in found.runs] == [1, 2, 3, 4]
     assert found.functional() == {"p": {"x": 4, "y": 1}}
+    assert found.fixed() == frozenset([("p", "x")])
+    assert merge([second]).fixed() is None
     assert sorted(code.counts.tolist() for code in found.code.values()) == [[0, 7], [7, 1]]
     assert np.unpackbits(found.bin_rows[0], count=2).tolist() == [1, 0]
     whole = found.code[found.runs[0].table]

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.common.errors import NfError
-from scripts.common.records import Dut, RunSpec
+from scripts.common.records import FIXED_SEED, Dut, RunSpec
 from scripts.history.database import History, Key, keys_of
 from scripts.plan import depends, testplan
 from scripts.plan.discover import TestCase, discover, select
@@ -167,7 +167,7 @@ def _seeds(args: argparse.Namespace, suite: Suite | None, base: int) -> Sequence
 
     Args:
         args: Command line.
-        suite: Suite, with its number of seeds; None for none.
+        suite: Suite, with its number of seeds, of which one is `FIXED_SEED`; None for none.
         base: Base of the drawing; 0 counts from 1.
     """
     if isinstance(args.seed, int):
@@ -177,7 +177,9 @@ def _seeds(args: argparse.Namespace, suite: Suite | None, base: int) -> Sequence
         return range(1, number + 1)
     if number > testplan.MAX_RUNS:
         raise NfError(f"--seeds {number}: more than {testplan.MAX_RUNS:,} runs; take fewer seeds.")
-    drawn = random.Random(f"night {base}").sample(range(1, DRAWN), number)
+    drawn = random.Random(f"night {base}").sample(range(FIXED_SEED + 1, DRAWN), number)
+    if suite:
+        drawn[0] = FIXED_SEED  # reaches the same bins on every date
     some = ", ".join(map(str, drawn[:_SHOWN])) + (", .." if number > _SHOWN else "")
     say(f"nf run: seeds {some} (--seed-base {base} draws the same)")
     return drawn

@@ -63,12 +63,16 @@ class NamedBuild:
 
 @dataclass(frozen=True)
 class Skip:
-    """Rule of a suite that leaves out runs, by glob patterns of test id, build and simulator."""
+    """Rule of a suite that leaves out runs, by glob patterns of test id, build and simulator.
+
+    ``but`` are tests that it does not leave out.
+    """
 
     why: data.Why
     test: data.Text = "*"
     build: data.Text = "*"
     sim: data.Text = "*"
+    but: tuple[TestId, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise DataError for a rule that names no test, build or simulator."""
@@ -78,7 +82,8 @@ class Skip:
     def fits(self, test: str, build: str, sim: str) -> bool:
         """Return whether test id, build and simulator of a run match the three patterns."""
         pairs = ((test, self.test), (build, self.build), (sim, self.sim))
-        return all(fnmatchcase(name, pattern) for name, pattern in pairs)
+        fits = all(fnmatchcase(name, pattern) for name, pattern in pairs)
+        return fits and test not in self.but
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +108,7 @@ class Suite:
     Attributes:
         name: Name of the suite.
         tests: Globs of tests.
-        seeds: Number of seeds for each test; 1 is seed 1, more are drawn at random.
+        seeds: Number of seeds for each test: seed 1, and the others drawn at random.
         reason: Purpose of the suite.
         stages: Stages ("V1"..) that its tests must have; empty for all.
         group: Whether the tests of one module run in one simulator process.
@@ -248,8 +253,9 @@ def _add(known: dict[str, T], name: str, value: T) -> None:
 def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
     """Return an error line for each difference between the testplan and the existing tests.
 
-    These are a test without an entry, an entry without a test, and a rule (skip, narrow, kept seed)
-    that matches no run.
+    These are a test without an entry, an entry without a test, a rule (skip, narrow, kept seed)
+    that matches no run, and a test that rules leave out of a suite on one simulator each: the
+    reason of either says that the other simulator runs it.
     """
     existing = {test.id for test in tests}
     out = [f"{t.id} has no entry in the testplan" for t in tests if t.id not in plan.entries]
@@ -263,6 +269,9 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
         for skip in suite.skip:
             if not any(skip.fits(*one) for one in runs):
                 out.append(f"suite {suite.name} leaves out what is not there: {skip.why}")
+            out += [f"suite {suite.name} names {t}, no test" for t in skip.but if t not in existing]
+        lost = [entry.test for entry in plan.entries.values() if _lost(suite, entry)]
+        out += [f"suite {suite.name}: each simulator leaves {test} to the other" for test in lost]
         for narrow in suite.narrow:
             if not any(name in by_id and narrow.meant(by_id[name], *at) for name, *at in runs):
                 out.append(f"suite {suite.name} narrows what is not there: {narrow.why}")
@@ -270,6 +279,15 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
         if not any(one.fits(*at) for at in runs):
             out.append(f"no run fits the kept seed {one.seed} of {one.test}: {one.why}")
     return out
+
+
+def _lost(suite: Suite, entry: Entry) -> bool:
+    """Return whether only rules of single simulators leave out all runs of a test of a suite."""
+    if not any(fnmatchcase(entry.test, glob) for glob in suite.tests):
+        return False
+    places = [(entry.test, build, sim) for build in entry.builds for sim in entry.sims]
+    rules = [[rule for rule in suite.skip if rule.fits(*place)] for place in places]
+    return all(rules) and all(rule.sim != "*" for some in rules for rule in some)
 
 
 def of_suite(plan: Plan, suite: Suite, tests: Sequence[TestCase]) -> list[TestCase]:

@@ -197,7 +197,7 @@ bind nf_core nf_core_cover #(
   .init_several  (u_init.active_q && |u_init.pending_q),
   .init_skips    (u_init.probed_q && u_init.probe_marked),
   .evict_first   (u_engine.u_evict.late_q && u_engine.u_evict.first),
-  .fill_asks     (u_engine.u_fill.head_take),
+  .fill_asks     (u_engine.u_fill.head_valid),
   .fill_waits,
   .evict_asks    (u_engine.u_evict.unsent_q != '0),
   .evict_waits,

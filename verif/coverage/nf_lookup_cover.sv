@@ -40,6 +40,7 @@ module nf_lookup_cover
   input wire logic       stored_err,
   input wire logic       deferred_valid,
   input wire logic       take_deferred,
+  input wire logic       again,      // S0 decides on one that was deferred
   input wire logic       do_wait,
   input wire logic       gives_way,  // a new operation, to the deferred one
   input wire logic       victim_ok,
@@ -91,8 +92,8 @@ module nf_lookup_cover
   logic       deferred_on;
   logic [3:0] deferred_at;
   always_comb begin
-    deferred_on = deferred_valid;
-    if (take_deferred)       deferred_at = do_exec ? 4'd0 : do_wait ? 4'd1 : fetch ? 4'd2 : 4'd3;
+    deferred_on = again || (deferred_valid && !take_deferred);
+    if (again)               deferred_at = do_exec ? 4'd0 : do_wait ? 4'd1 : fetch ? 4'd2 : 4'd3;
     else if (gives_way)      deferred_at = 4'd4;
     else if (!victim_ok)     deferred_at = 4'd5;
     else if (!fill_room)     deferred_at = 4'd6;
@@ -111,6 +112,7 @@ bind nf_lookup nf_lookup_cover u_cover (
   .slot_kept    (u_table.kept_q[issue_slot]),
   .miss_early, .fill_early, .fill_landed, .lands, .stored_err,
   .deferred_valid, .take_deferred, .do_wait, .victim_ok, .fill_room, .deferred_room,
+  .again        (go && lk_again_q),
   .gives_way    (do_defer && impatient && op_fp && !behind),
   .evict_lacks  (victim_dirty && !evict_room)
 );

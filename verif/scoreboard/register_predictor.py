@@ -265,8 +265,9 @@ class Rules:
     def _stored(self, register: Register) -> Reading:
         predictor, name = self.predictor, register.name
         before = {predictor.values[name]} | predictor.others.get(name, set())
+        earlier = predictor.before.get(name, set()).copy()  # of a write that may end meanwhile
         data = yield
-        earlier = predictor.before.get(name, set())
+        earlier |= predictor.before.get(name, set())
         later = predictor.others.get(name, set())
         allowed = before | {predictor.values[name]} | earlier | later
         if data not in allowed:

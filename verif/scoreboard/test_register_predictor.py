@@ -5,6 +5,8 @@ reads.
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
@@ -196,12 +198,12 @@ def test_shadow_registers_of_all_regions() -> None:
 
 
 def test_a_read_around_a_write_may_be_old_or_new() -> None:
-    for value, right in ((0x40, True), (0x20, True), (0x30, False)):
+    for first, (value, right) in product((0, 1), ((0x40, True), (0x20, True), (0x30, False))):
         bus = Bus()
         address = bus.predictor.by_name["CAP_WINDOW"].address
         reading, writing = AxiLiteAccess(False, address), AxiLiteAccess(True, address, 0x20, 0xF)
-        bus.predictor.begin(reading)
-        bus.predictor.begin(writing)
+        for begins in ((reading, writing), (writing, reading))[first]:
+            bus.predictor.begin(begins)
         bus.predictor.end(writing)
         reading.data = value
         bus.predictor.end(reading)

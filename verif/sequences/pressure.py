@@ -166,8 +166,8 @@ class HammerSequence(NfSequence):
     """An endless stream of FP32 stores, then reads, that keeps every slot busy, and one vote.
 
     There are as many FP32 lines as slots, and memory takes longer than one pass over them, so each
-    slot always has an operation in progress. The vote is on another line and needs a slot;
-    AssertionError if it waits until the stream ends.
+    slot always has an operation in progress. The vote is on another line and needs a slot, in the
+    second stream a record, too; AssertionError if it waits until the stream ends.
     """
 
     racing: int = 4
@@ -181,6 +181,8 @@ class HammerSequence(NfSequence):
         latency = 6 * self.slots * 8
         self.mem.latency = (latency, latency)
         for reads in (False, True):
+            if reads:
+                await self.fill_lines(low, range(low.lines), 0)
             await self.fill_lines(fp32, range(self.slots), 0)
             for number in range(300):
                 if number == self.slots * self.racing:

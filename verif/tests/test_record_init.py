@@ -57,6 +57,10 @@ async def _commit_beside(run: NfSequence, first: bool) -> None:
     most = 2 * run.cfg.hw.slots + 8  # more than slots, so that some are evicted
     group = max(1, large.lines >> parameter("WRITTEN_LOG2"))  # lines that share a mark
     start = 3 * group // 4 if first else large.lines - most
+    if first:  # a line is evicted, and others of its group are fetched: they wait as well
+        await run.contribute(large, 0, start - 1)
+        await run.drain()
+        await run.read_lines(large, range(start - most, start - 1), wait=False)
     picked = range(start, start + most)
     traffic = cocotb.start_soon(_fill(run, large, picked))
     await run.env.clocks(3 * len(picked))
@@ -85,7 +89,8 @@ async def commit_during_init(test: NfBaseTest) -> None:
 async def commit_at_front(test: NfBaseTest) -> None:
     """Check that a commit of another region does not stop an initialiser that evictions wait for.
 
-    The lines that are evicted are of the group that is being overwritten, where groups are large.
+    The lines that are evicted and fetched are of the group that is being overwritten, where groups
+    are large.
     """
     await _commit_beside(NfSequence(test.env), first=True)
 
