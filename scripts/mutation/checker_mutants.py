@@ -28,7 +28,7 @@ CASES = {
     "verif": ("verif/scoreboard", "verif/coverage", "verif/mem", "scripts/run/test_verdict.py"),
     "cocotbext": ("cocotbext/cxl/wire", "cocotbext/cxl/link", "cocotbext/cxl/tests"),
 }
-"""Cases that judge the mutants of a package; those of its own folder run first."""
+"""Cases that judge the mutants of a package; those next to its source run first."""
 _NO_CHECKERS = ("test_", "conftest.py", "__init__.py", "setup.py", "/example/", "_bench.py", "stub")
 _REPORTS = ("error", "_error", "report", "_forbidden")
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {

@@ -6,6 +6,7 @@ reads.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
@@ -217,14 +218,19 @@ def test_a_read_around_a_write_may_be_old_or_new() -> None:
         assert (bus.scoreboard.errors == []) == right
 
 
+def _told(
+    seen: list[tuple[str, Mapping[str, int]]], name: str, _data: int, certain: Mapping[str, int]
+) -> None:
+    seen.append((name, certain))
+
+
 def test_commit_busy_must_show_and_must_not_stay() -> None:
     for busy in (0, 1):
         bus = committed()
         status = bus.predictor.by_name["STATUS"]
         seen: list[tuple[str, Mapping[str, int]]] = []
-        bus.scoreboard.observer.register_read = (  # type: ignore[method-assign]
-            lambda name, _data, certain, seen=seen: seen.append((name, certain))
-        )
+        told = partial(_told, seen)
+        bus.scoreboard.observer.register_read = told  # type: ignore[method-assign]
         epoch = bus.predictor.by_name["REGION[1].EPOCH"].address
         writing = AxiLiteAccess(True, epoch, 8, 0xF)
         bus.predictor.begin(writing)
@@ -278,7 +284,7 @@ def test_a_write_of_fallback_clears_the_flags_of_its_ones(bits: int) -> None:
     scoreboard, address = bus.scoreboard, bus.address("FALLBACK")
     ranges = [Span(1, 1), Span(1, 1), *[Span(0, 0)] * 6]
     for flag, raised in zip(scoreboard.fallback, ranges, strict=True):
-        flag.source = lambda raised=raised: raised
+        flag.source = partial(Span, *raised[:2])
     bus.exact("FALLBACK", 3, 1, 2, 0)
     assert set(scoreboard.devload.fallback_since) == {0, 1}
     clearing = AxiLiteAccess(True, address, bits, 0xF)
