@@ -123,8 +123,11 @@ def test_a_refusal_that_races_with_a_commit(
     same = mask == closed.ld_mask
     judge = bench.scoreboard.judge
     assert judge.unjudged == (not same)
-    assert judge.unknown == ({(0, 0)} if request_of is write and not same else set())
+    lost = request_of is write and not same
+    assert judge.unknown == ({(0, 0)} if lost else set())
     assert bench.scoreboard.counter_range("REFUSED") == ((1, 1) if same else (0, 1))
+    bench.do(read(closed.address(0, 0)))
+    assert judge.unjudged == (not same) + lost, "of the lost line no read is judged"
     assert bench.errors == []
 
 
