@@ -11,27 +11,13 @@ import pytest
 from scripts.benchmarks import bench_replay as bench
 from scripts.benchmarks.goals import SpeedGoal, table
 from scripts.cli.main import main
-from verif.mem.memory_config import MemConfig
-from verif.mem.memory_timing import LATENCIES, MemoryTiming
+from verif.mem.memory_timing import LATENCIES
 
 
 def test_a_goal_that_is_missed_says_so() -> None:
     _, missed, reached = table([SpeedGoal("a", value, 0.85, least=True) for value in (0.84, 0.85)])
     assert missed.split() == ["a", "0.84", ">=", "0.85", "MISSED"]
     assert reached.endswith("ok")
-
-
-def test_the_memory_that_is_printed_is_the_one_that_is_driven() -> None:
-    """Check that a MemoryTiming configures the signal-level memory model, and its printed text."""
-    timing, config = MemoryTiming(48, beat=2, stall=25), MemConfig()
-    timing.apply(config)
-    assert (config.latency, config.beat) == ((48, 48), 2)
-    assert config.aw_stall == config.w_stall == config.ar_stall == 0.25
-    assert str(timing) == "memory latency 48, 2 clocks a beat, 25 % stalled"
-    assert str(MemoryTiming()) == "memory latency 100"
-    for wrong in ({"latency": 0}, {"latency": 10_001}, {"beat": 0}, {"stall": 91}):
-        with pytest.raises(ValueError, match="memory"):
-            MemoryTiming(**wrong)
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ from scripts.mutation import package_run
 from scripts.mutation.source_mutant import Part, SourceMutant, numbered
 
 RUNS = BUILD / "mutants-checkers"
-TIMEOUT_S = 240.0  # see `scripts/common/cpu_time.py`; all cases together need 30
+TIMEOUT_S = 120.0  # see `scripts/common/cpu_time.py`; all cases together need 30
 CASES = {
-    "verif": ("verif/scoreboard", "verif/coverage", "verif/mem"),
+    "verif": ("verif/scoreboard", "verif/coverage", "verif/mem", "scripts/run/test_verdict.py"),
     "cocotbext": ("cocotbext/cxl/wire", "cocotbext/cxl/link", "cocotbext/cxl/tests"),
 }
-"""Folders of the cases that judge the mutants of a package; its own folder runs first."""
+"""Cases that judge the mutants of a package; those next to its source run first."""
 _NO_CHECKERS = ("test_", "conftest.py", "__init__.py", "setup.py", "/example/", "_bench.py", "stub")
 _REPORTS = ("error", "_error", "report", "_forbidden")
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -256,4 +256,4 @@ def cases(folder: str) -> list[str]:
     """Return the words for pytest: the cases of the package of a folder, its own first."""
     found = CASES[folder.partition("/")[0]]
     words = ["-x", "-k", "not verilator", "-m", "not nightly and not fuzz"]
-    return [*words, *sorted(found, key=lambda one: one != folder)]
+    return [*words, *sorted(found, key=lambda one: one not in (folder, f"{folder}/tests"))]

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from models.access_decode import Kind
 from models.register_map import REG_MAP
 from verif.coverage import register_points
 from verif.coverage.device_coverage import NfCoverage
@@ -34,6 +37,7 @@ def test_a_counter_that_never_counts_fails_the_test_that_shows_it() -> None:
     coverage.register_read(name, 0, certain)
     coverage.register(name, 7, write=True)
     coverage.register_read(name, 5, {})  # another value was possible, too
+    assert coverage.fields.shown(test) == ["EARLY_READ"]
     (line,) = coverage.fields.unseen(test)
     assert line == (
         "COVERAGE EARLY_READ was never read as not 0 where it had to be; "
@@ -72,6 +76,15 @@ def test_a_register_counts_in_the_activity_that_is_under_way() -> None:
     assert hits["flag of region"] == {bit("FALLBACK", 1, 1): 1, **done}
     assert "DONE" not in fields.missing()
     assert {"FALLBACK", "REGION.STATUS", "selector 1", "selector 6"} <= set(fields.missing())
+    for read, kind, selector, missing in (
+        (False, Kind.INFO, 1, True),
+        (True, Kind.RESULT, 1, True),
+        (True, Kind.INFO, 1, False),
+        (True, Kind.STATUS, 6, False),
+    ):
+        access = SimpleNamespace(kind=kind, selector=selector)
+        fields.view(SimpleNamespace(read=read, access=access))  # type: ignore[arg-type]
+        assert (f"selector {selector}" in fields.missing()) is missing
     lines = fields.unseen("test_status::sweep")
     assert "COVERAGE read meanwhile: move x FALLBACK was never compared" in lines
 

@@ -262,6 +262,12 @@ def data_header(flags: int) -> Step:
     return link(FlitKind.PROTOCOL, report={"data": 1, "header": flags, "placements": [(0, 4)]})
 
 
+def second_header(form: int, bit: int) -> Step:
+    """Return a step with a flit to the host in slot format H3 or H4, and one bit of it."""
+    report = {"header": form << 5, "placements": [(0, form)]}
+    return link(FlitKind.PROTOCOL, S2M, report, flit=1 << bit)
+
+
 def multi(headers: int = 2) -> list[Step]:
     """Return steps with two flits of the device, of which the first has data headers in H5."""
     report = {"data": headers, "header": 5 << 5, "placements": [(0, 5)]}
@@ -576,6 +582,9 @@ TWINS = [
     Twin("the edge of the window", [reg("CAP_WINDOW", 9), reg("CAP_THRESHOLD", 8)],
          [reg("CAP_WINDOW", 9), reg("CAP_THRESHOLD", 9)],
          "capacity limits: 3..255 x window - 1 > 3..255 x window"),
+    Twin("a threshold within the window", [reg("CAP_WINDOW", 9), reg("CAP_THRESHOLD", 1)],
+         [reg("CAP_WINDOW", 9), reg("CAP_THRESHOLD", 2)],
+         "capacity limits: 3..255 x 1 > 3..255 x below window"),
     Twin("a window beyond the history", [reg("CAP_WINDOW", 256), reg("CAP_THRESHOLD", 256)],
          [reg("CAP_WINDOW", 257), reg("CAP_THRESHOLD", 257)],
          "capacity limits: 256 x window > above 256 x above window | above 256 x window"),
@@ -629,6 +638,10 @@ TWINS = [
     Twin("a header in a slot", [link(FlitKind.PROTOCOL, report={"header": 5 << 5})],
          [link(FlitKind.PROTOCOL, report={"header": 5 << 5, "placements": [(0, 5)]})],
          "link slot: M2S 0 H5 Req, empty > M2S 0 H5 Req"),
+    Twin("a second header after a data header", [second_header(3, 60)], [second_header(3, 72)],
+         "link slot: S2M 0 H3 DRS > S2M 0 H3 DRS + NDR"),
+    Twin("a second completion", [second_header(4, 72)], [second_header(4, 60)],
+         "link slot: S2M 0 H4 1 NDR > S2M 0 H4 2 NDR"),
     Twin("data owed before a flit", [link(FlitKind.PROTOCOL, report={}, owed=1)],
          [link(FlitKind.PROTOCOL, report={}, owed=2)],
          "link rollover: 1 x none x no BE > 2 x none x no BE"),
@@ -642,6 +655,8 @@ TWINS = [
          "link multi header: > H5 x new", "link multi header fill: H3 x 0 > H5 x 0"),
     Twin("a replayed multi header", [*multi(), again(8)], [*multi(), again(7)],
          "link multi header: > H5 x replayed"),
+    Twin("a replayed flit of the device", [*multi()], [*multi(), again(7)],
+         "link retry phase: > S2M x replayed x protocol"),
     Twin("a run of all-data flits", [*run(1)], [*run(2)], "link all-data run: S2M 1 > S2M 2"),
     Twin("the last credit", [link(FlitKind.PROTOCOL, report={"plain": 1}, m2s={"plain": 2})],
          [link(FlitKind.PROTOCOL, report={"plain": 1}, m2s={"plain": 1})],

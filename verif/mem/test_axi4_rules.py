@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from itertools import count
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from verif.axi import AXI4
 from verif.mem.axi4_rules import AxiRules
-from verif.mem.memory_agent import MemMonitor
+from verif.mem.memory_agent import MemAgent, MemMonitor
 from verif.mem.memory_config import FULL_STROBE, Background
 from verif.mem.store import MemStore
 
@@ -141,13 +142,19 @@ CHANNELS = {
 }
 
 
-def _unknown(**levels: str) -> str:
-    """Return the findings about unknown levels in a cycle of the port; other levels are 0."""
+def _monitor(**levels: Any) -> MemMonitor:
+    """Return a monitor of a port with these levels; other levels are 0."""
     monitor = MemMonitor(f"monitor_{next(NUMBERS)}", None)
     monitor.build_phase()
     pins = {name: SimpleNamespace(value=levels.get(name, "0")) for name in AXI4.split()}
     monitor.pins, monitor.rules = SimpleNamespace(**pins), _rules()
     monitor.start_of_simulation_phase()
+    return monitor
+
+
+def _unknown(**levels: str) -> str:
+    """Return the findings about unknown levels in a cycle of the port."""
+    monitor = _monitor(**levels)
     monitor._step()
     return " ".join(error for error in monitor.rules.errors if "X or Z" in error)
 
@@ -162,3 +169,27 @@ def test_an_unknown_level_of_a_valid_transfer(channel: str, name: str, unknown: 
     assert told in _unknown(**{valid: "1", ready: "1", name: unknown})
     assert _unknown(**{name: unknown}) == "", "without VALID the level does not count"
     assert told in _unknown(**{valid: unknown})
+
+
+def test_the_monitor_looks_for_stuck_bursts_and_the_agent_for_unfinished_ones() -> None:
+    agent = MemAgent(f"agent_{next(NUMBERS)}", None)
+    agent.monitor = monitor = _monitor()
+    agent.rules = monitor.rules
+    assert agent.finish() == []
+    monitor.rules.ar(1, True, True, (1, 64 * 5, 0, 6, 1))
+    for _ in range(1023):
+        assert monitor._step(), "a burst is outstanding"
+    assert monitor.rules.errors == []
+    monitor._step()
+    (stuck,) = monitor.rules.errors
+    assert "cycle 1024: read of line 0x5 stuck" in stuck
+    assert "cycle 1024: 1 transaction(s) unfinished" in agent.finish()[1]
+
+
+def test_a_withdrawn_request_is_flagged() -> None:
+    monitor = _monitor(arvalid="1", arsize="6", arburst="1")
+    monitor._step()
+    monitor.pins.arvalid.value = "0"
+    monitor._step()
+    assert "cycle 2" in monitor.rules.errors[0]
+    assert "AR" in monitor.rules.errors[0]

@@ -19,6 +19,7 @@ from verif.axi import AXI4, Resp
 from verif.mem.axi4_rules import AxiRules
 from verif.mem.memory_agent import MemMonitor
 from verif.mem.memory_config import FULL_STROBE, Background, MemBeat, MemConfig
+from verif.mem.memory_timing import MemoryTiming
 from verif.mem.responder import MemResponder
 from verif.mem.store import MemStore
 
@@ -227,3 +228,20 @@ def test_backgrounds() -> None:
         assert MemStore(background, 1).read(3) == (want, False)
     garbage = {MemStore(Background.GARBAGE, seed).read(line) for seed in (1, 2) for line in (3, 4)}
     assert len(garbage) == 4
+
+
+def test_the_memory_that_is_printed_is_the_one_that_is_driven() -> None:
+    """Check that a MemoryTiming configures the signal-level memory model, and its printed text."""
+    timing, config = MemoryTiming(48, beat=2, stall=25), MemConfig()
+    timing.apply(config)
+    assert (config.latency, config.beat) == ((48, 48), 2)
+    assert config.aw_stall == config.w_stall == config.ar_stall == 0.25
+    assert str(timing) == "memory latency 48, 2 clocks a beat, 25 % stalled"
+    assert str(MemoryTiming()) == "memory latency 100"
+    assert str(timing.at(3)) == "memory latency 3, 2 clocks a beat, 25 % stalled"
+    for name, least, most in (("latency", 1, 10_000), ("beat", 1, 64), ("stall", 0, 90)):
+        for value in (least, most):
+            MemoryTiming(**{name: value})
+        for value in (least - 1, most + 1):
+            with pytest.raises(ValueError, match=f"memory {name} {value} is not {least} to {most}"):
+                MemoryTiming(**{name: value})

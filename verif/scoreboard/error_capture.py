@@ -160,18 +160,16 @@ class ErrorCapture:
         none = not first and self._known is None
         if valid is not None and not armed and (certain or none):
             self.certain.add("VALID")
-        if armed:
-            allowed = [*self._old, *first, *(self._known or ())]
+        if armed or (valid is None and not certain):
+            allowed = [*self._old, *first]
         elif valid is not None:
             if valid and none:
                 return "ERR_INFO.VALID is 1, no access was refused"
             if not valid and certain:
                 return f"ERR_INFO.VALID is 0, the model has {(self._known or first)[0]}"
             allowed = (self._known or first) if valid else self._old
-        elif certain:
-            allowed = self._known or first
         else:
-            allowed = [*self._old, *first]
+            allowed = self._known or first
         matching = [error for error in allowed if shown(error, register) == fields]
         if len(matching) == len(allowed):
             self.certain |= fields.keys()

@@ -394,9 +394,8 @@ class MemoryPort:
         users = OWNERS[beat.write]
         if beat.axi_id >= len(users) or place not in users[beat.axi_id]:
             if self._settled():
-                way = "writes" if beat.write else "reads"
-                text = f"AXI ID {beat.axi_id} {way} line {beat.line:#x}, {place}"
-                self._forbidden("AXI ID", text)
+                text = f"{'writes' if beat.write else 'reads'} line {beat.line:#x}, {place}"
+                self._forbidden("AXI ID", f"AXI ID {beat.axi_id} {text}")
             return
         if beat.write and beat.axi_id in (EVICTION_ID, INIT_ID) and beat.strobe != FULL_STROBE:
             self._forbidden("WSTRB", f"a record is written with WSTRB {beat.strobe:#x}")
@@ -419,9 +418,8 @@ class MemoryPort:
                 self.judge.evicted(record.region, record.index)
             # Planes that no worker has reached yet may stay where they are.
             if self._settled() and record.beat > record.planes:
-                moved = "written" if beat.write else "read"
-                text = f"a record of {record.planes} planes is {moved} up to plane {record.beat}"
-                self._forbidden("record length", text)
+                text = f"{'written' if beat.write else 'read'} up to plane {record.beat}"
+                self._forbidden("record length", f"a record of {record.planes} planes is {text}")
 
     def _initialised(self, beat: MemBeat, record: Record) -> None:
         """Check an answered write of the record initialiser: zeros, to a bookkeeping line that

@@ -61,6 +61,27 @@ def test_all_or_none_are_known(missed: bool) -> None:
     assert check.times(0, ()) == Span(4 * missed, 4 * missed)
 
 
+@pytest.mark.parametrize("missed", [False, True])
+def test_a_long_stretch_without_reads_is_open(missed: bool) -> None:
+    """Check that a read of SLOT_MISS settles what the check still holds, not what it has decided.
+
+    It decides the 1025 contributions since the restart, and keeps 256 of them.
+    """
+    check = CapacityCheck(1, 4, 1)
+    for number in range(1, 1501):
+        contribute(check)
+        if number == 100:
+            check.saw_misses(100 * missed)
+    check.saw_misses(1500 * missed)
+    first = [missed] * 100 + [None] * 925
+    made = [(first, end) for end in range(1, 1026)]
+    made += [([missed] * 1500, end) for end in range(1026, 1501)]
+    windows = [outcomes[max(0, end - 4) : end] for outcomes, end in made]
+    low = sum(one.count(True) > 1 for one in windows)
+    high = sum(len(one) - one.count(False) > 1 for one in windows)
+    assert check.times(0, ()) == Span(low, high)
+
+
 def change(check: CapacityCheck, window: int, threshold: int) -> None:
     """Write other limits with nothing in flight."""
     check.change(window, threshold, True)

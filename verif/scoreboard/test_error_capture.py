@@ -12,6 +12,7 @@ import pytest
 
 from cocotbext.cxl.wire.messages import M2SMessage
 from models.parameters import DeviceParams
+from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.predictor_bench import PredictorBench
 from verif.scoreboard.test_scoreboard import Bench, read, write
 
@@ -91,6 +92,20 @@ def test_arming_starts_again() -> None:
     bench.answer(second)
     assert not bench.reads("ERR_INFO", bench.info(first, valid=0))
     assert bench.reads("ERR_INFO", bench.info(second))
+
+
+def test_a_read_around_an_arming_write_may_show_the_old_capture_or_none() -> None:
+    values = {"the capture": {}, "its fields": {"valid": 0}, "another": {"LDID": 9}}
+    for name, change in values.items():
+        bench = CaptureBench()
+        first = bench.begin(read(FAR | 64))
+        bench.answer(first)
+        assert bench.reads("ERR_INFO", bench.info(first))
+        reading = AxiLiteAccess(False, bench.bus.address("ERR_INFO"), bench.info(first, **change))
+        bench.bus.predictor.begin(reading)
+        bench.bus.write("ERR_INFO", 1)
+        bench.bus.predictor.end(reading)
+        assert (bench.errors == []) == (name != "another")
 
 
 def test_in_flight_it_may_be_captured_or_not() -> None:

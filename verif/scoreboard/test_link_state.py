@@ -5,6 +5,7 @@ reported.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -16,7 +17,7 @@ from models.device import DeviceModel
 from models.parameters import DeviceParams
 from verif.scoreboard.link_state import LINK_COUNTERS, RETRY_COUNTERS, LinkState
 from verif.scoreboard.predictor_bench import PredictorBench
-from verif.scoreboard.ranges import SETTLE_CLOCKS
+from verif.scoreboard.ranges import SETTLE_CLOCKS, Span
 from verif.scoreboard.scoreboard import Scoreboard
 
 
@@ -85,3 +86,72 @@ def test_a_clear_of_the_counters() -> None:
     bench.flit(Direction.M2S)
     bench.write("CTRL", 1)
     bench.exact("RX_FLIT", 0, 1)
+
+
+@pytest.mark.parametrize("seed", range(18))
+def test_drawn_events_give_the_ranges_of_the_specification(seed: int) -> None:
+    """Check all ranges after drawn flits; seeds differ in whether they have losses and retrains."""
+    rng, bench, faults = random.Random(seed), LinkBench(), seed % 3
+    link, sums, up, asked = bench.link, Counter[str](), False, False
+    for _ in range(rng.randrange(1, 40)):
+        if rng.random() < 0.1:  # the tracker counts from 0 again, the events from the start
+            bench.predictor.reset()
+            bench.tracked.clear()
+            up = asked = False
+        damaged, to_device = faults > 0 and rng.random() < 0.3, rng.random() < 0.5
+        if faults == 2 and rng.random() < 0.1:
+            link.retrain()
+            sums["retrains"] += 1
+        kinds = (FlitKind.BAD_ID, FlitKind.BAD_CRC) if damaged else tuple(FlitKind)[:4]
+        kind = rng.choice(kinds)
+        event = FlitEvent(Direction.M2S if to_device else Direction.S2M, 0, 0, 0, kind)
+        if kind is FlitKind.CONTROL:
+            event.control = rng.choice((RetryAck(), RetryReq(1) if faults or to_device else None))
+        name, count = rng.choice(("CRC_ERROR", "PID_UNCORRECTABLE", "PROTOCOL_ERROR")), 0
+        if damaged:
+            bench.tracked[name] += (count := rng.randrange(1, 4))
+        ack, req = (isinstance(event.control, one) for one in (RetryAck, RetryReq))
+        link.flit(event)
+        sums["RX_FLIT" if to_device else "TX_FLIT"] += 1
+        sums["lost"] += damaged and to_device
+        sums["requests"] += req and not to_device
+        sums["RETRY_REMOTE"] += ack and not to_device
+        sums[name] += count
+        asked |= req and to_device
+        up |= not to_device and kind in (FlitKind.PROTOCOL, FlitKind.DATA)
+    bench.now += SETTLE_CLOCKS
+    retrains, requests = sums["retrains"], sums["requests"]
+    faulty = sums["lost"] + requests + retrains > 0
+    assert (link.up, link.asked, link.faulty) == (up, asked, faulty)
+    unknown = Span(retrains, 1 << 32 if faulty else 0)
+    found = {name: link.span(name) for name in (*LINK_COUNTERS, *RETRY_COUNTERS)}
+    assert found.pop("PHY_REINIT") == unknown
+    assert found.pop("RETRY_TIMEOUT") == Span(0, requests)
+    assert found.pop("RETRY_LOCAL") == Span(0, max(sums["lost"], requests) + retrains)
+    assert found.pop("RETRY_REMOTE") == Span(sums["RETRY_REMOTE"], sums["RETRY_REMOTE"] + faulty)
+    assert found.pop("TX_FLIT") == Span(sums["TX_FLIT"], sums["TX_FLIT"] + 2)
+    slack = 4 * retrains  # flits that a fall of phy_up may catch
+    assert found == {n: Span(max(0, sums[n] - slack), sums[n] + slack) for n in found}
+    errors = [found[name] for name in ("CRC_ERROR", "PID_UNCORRECTABLE", "PROTOCOL_ERROR")]
+    most = sum(one.high for one in errors) + (retrains > 0)
+    assert link.errors() == Span(sum(one.low for one in errors), most)
+
+
+@pytest.mark.parametrize(("valid", "kind", "right"), [(1, 1, True), (0, 0, True), (1, 0, False)])
+def test_a_captured_error_has_a_kind(valid: int, kind: int, right: bool) -> None:
+    bench = LinkBench()
+    bench.flit(Direction.M2S, FlitKind.BAD_CRC, "CRC_ERROR")
+    value = bench.predictor.by_name["LINK_ERR_INFO"].pack(VALID=valid, KIND=kind)
+    assert bench.read("LINK_ERR_INFO", value) is right
+
+
+@pytest.mark.parametrize("name", ["RX_FLIT", "CRC_ERROR"])
+def test_a_reset_restarts_the_counters(name: str) -> None:
+    bench = LinkBench()
+    bench.flit(Direction.M2S, FlitKind.BAD_CRC, "CRC_ERROR")
+    bench.exact(name, 1, 0)
+    bench.predictor.reset()
+    bench.tracked.clear()
+    bench.exact(name, 0, 1)
+    bench.flit(Direction.M2S, FlitKind.BAD_CRC, "CRC_ERROR")
+    bench.exact(name, 1, 0, 2)

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocotbext.cxl.wire.messages import M2SReq, ReqOp
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, ReqOp
+from models.access_decode import Kind
 from models.device import DeviceModel
 from models.parameters import DeviceParams
 from models.register_map import REG_MAP
-from verif.scoreboard.lenient import LenientScoreboard
+from verif.scoreboard.lenient import LenientScoreboard, owns_up
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED, RamFaults
 from verif.scoreboard.ranges import Span
 from verif.scoreboard.scoreboard import REGISTERS
@@ -22,6 +24,19 @@ from verif.scoreboard.scoreboard import REGISTERS
 RAMS = REG_MAP.enums["Ram"]
 PLACES = st.lists(st.tuples(st.sampled_from(sorted(set(RAMS.values()) - {RAMS["RETRY"]})),
                             st.integers(0, 255)), max_size=6)  # fmt: skip
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_what_marks_a_response_as_untrusted(marked: bool) -> None:
+    others = (~(1 << 137) % (1 << 512)).to_bytes(64, "little")
+    for kind, response, owns in (
+        (Kind.RESULT, S2MDRS(0, 0, poison=marked, data=bytes(64)), marked),
+        (Kind.INFO, S2MDRS(0, 0, data=(marked << 137).to_bytes(64, "little")), marked),
+        (Kind.INFO, S2MDRS(0, 0, poison=marked, data=others), False),
+        (Kind.RESULT, S2MNDR(0, 0), False),
+    ):
+        op: Any = SimpleNamespace(response=response, access=SimpleNamespace(kind=kind))
+        assert owns_up(op) is owns
 
 
 def faults(ecc: int, places: list[tuple[int, int]]) -> RamFaults:

@@ -6,9 +6,11 @@ it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 
+from cocotbext.cxl.wire.messages import M2SMessage
 from models.modes import Mode
 from verif.scoreboard.ranges import Span
 from verif.scoreboard.test_scoreboard import BINARY, FP32, Bench, read, write
@@ -67,6 +69,7 @@ def test_a_commit_leaves_old_and_new() -> None:
     assert 1 in values["epoch"]
     assert 9 in values["epoch"]
     assert 5 not in values["epoch"]
+    assert bench.scoreboard.status.times_done() == Span(0, 1), "a close would complete the round"
     bench.scoreboard.commit_end(0)
     assert 1 in bench.scoreboard.status.end(0, before)["epoch"]
     assert now(bench)["epoch"] == Span(9, 9)
@@ -103,19 +106,28 @@ def test_done_counts_once_a_round(times: int) -> None:
         bench.commit(0, ONE_LINE, number + 2)
 
 
+@pytest.mark.parametrize("request_of", [read, write])
 @pytest.mark.parametrize("mask", [0xFFFE, 0xFFFF])
-def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
-    """Check a refused write that races with a commit.
+def test_a_refusal_that_races_with_a_commit(
+    mask: int, request_of: Callable[[int], M2SMessage]
+) -> None:
+    """Check a refused request that races with a commit.
 
-    It is judged if the new descriptor refuses it as well, else the count of REFUSED stays open.
+    It is judged if the new descriptor refuses it as well, else the count of REFUSED stays open, and
+    the state of the line that a write may have reached is unknown.
     """
     closed = dataclasses.replace(BINARY, ld_mask=0xFFFE)
     bench = Bench(closed)
-    msg = bench.begin(write(closed.address(0, 0)))
+    msg = bench.begin(request_of(closed.address(0, 0)))
     bench.commit_during(msg, 0, dataclasses.replace(closed, ld_mask=mask))
     same = mask == closed.ld_mask
-    assert bench.scoreboard.judge.unjudged == (not same)
+    judge = bench.scoreboard.judge
+    assert judge.unjudged == (not same)
+    lost = request_of is write and not same
+    assert judge.unknown == ({(0, 0)} if lost else set())
     assert bench.scoreboard.counter_range("REFUSED") == ((1, 1) if same else (0, 1))
+    bench.do(read(closed.address(0, 0)))
+    assert judge.unjudged == (not same) + lost, "of the lost line no read is judged"
     assert bench.errors == []
 
 

@@ -5,6 +5,8 @@ reads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from itertools import product
 
 import pytest
@@ -18,6 +20,7 @@ from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.predictor_bench import PredictorBench
+from verif.scoreboard.ranges import Span
 from verif.scoreboard.register_predictor import COUNTERS
 from verif.scoreboard.scoreboard import Scoreboard
 
@@ -179,11 +182,17 @@ def test_every_bit_of_every_register_is_compared(name: str) -> None:
             assert bus.scoreboard.errors, f"bit {bit}"
 
 
-def test_wrong_answers_of_the_bus() -> None:
-    for address, write, resp in ((0x014, False, Resp.SLVERR), (0x3F0, True, Resp.OKAY)):
+def test_answers_of_the_bus() -> None:
+    for address, write, data, resp, right in (
+        (0x014, False, 0, Resp.SLVERR, False),
+        (0x3F0, True, 0, Resp.OKAY, False),
+        (0x3F0, True, 5, Resp.SLVERR, True),
+        (0x3F0, False, 0, Resp.SLVERR, True),
+        (0x3F0, False, 5, Resp.SLVERR, False),
+    ):
         bus = Bus()
-        bus.access(AxiLiteAccess(write, address, 0, 0xF if write else 0, resp))
-        assert "REGISTER" in bus.scoreboard.errors[0]
+        bus.access(AxiLiteAccess(write, address, data, 0xF if write else 0, resp))
+        assert ("REGISTER" not in bus.errors) is right
 
 
 def test_shadow_registers_of_all_regions() -> None:
@@ -210,10 +219,19 @@ def test_a_read_around_a_write_may_be_old_or_new() -> None:
         assert (bus.scoreboard.errors == []) == right
 
 
+def _told(
+    seen: list[tuple[str, Mapping[str, int]]], name: str, _data: int, certain: Mapping[str, int]
+) -> None:
+    seen.append((name, certain))
+
+
 def test_commit_busy_must_show_and_must_not_stay() -> None:
     for busy in (0, 1):
         bus = committed()
         status = bus.predictor.by_name["STATUS"]
+        seen: list[tuple[str, Mapping[str, int]]] = []
+        told = partial(_told, seen)
+        bus.scoreboard.observer.register_read = told  # type: ignore[method-assign]
         epoch = bus.predictor.by_name["REGION[1].EPOCH"].address
         writing = AxiLiteAccess(True, epoch, 8, 0xF)
         bus.predictor.begin(writing)
@@ -223,6 +241,7 @@ def test_commit_busy_must_show_and_must_not_stay() -> None:
         bus.scoreboard.now += 20
         bus.predictor.end(writing)
         assert bool(bus.scoreboard.errors) == (not busy)
+        assert seen.count(("STATUS", {"COMMIT_BUSY": -1})) == 2 * busy, "but for the first read"
         bus.scoreboard.errors.clear()
         bus.read("STATUS", status.pack(COMMIT_BUSY=1, INIT_BUSY=1))
         assert "COMMIT_BUSY is 1 without a commit" in bus.scoreboard.errors[0]
@@ -258,3 +277,30 @@ def test_init_busy_follows_the_memory_port() -> None:
 def test_find_refuses(name: str) -> None:
     with pytest.raises(KeyError, match="no register or field"):
         Bus().predictor.find(name)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3])
+def test_a_write_of_fallback_clears_the_flags_of_its_ones(bits: int) -> None:
+    bus = Bus()
+    scoreboard, address = bus.scoreboard, bus.address("FALLBACK")
+    ranges = [Span(1, 1), Span(1, 1), *[Span(0, 0)] * 6]
+    for flag, raised in zip(scoreboard.fallback, ranges, strict=True):
+        flag.source = partial(Span, *raised[:2])
+    bus.exact("FALLBACK", 3, 1, 2, 0)
+    assert set(scoreboard.devload.fallback_since) == {0, 1}
+    clearing = AxiLiteAccess(True, address, bits, 0xF)
+    bus.predictor.begin(clearing)
+    assert {0, 1} - set(scoreboard.devload.fallback_since) == {n for n in (0, 1) if bits >> n & 1}
+    for value in range(4):  # until the response, a flag that is being cleared may have either value
+        assert bus.read("FALLBACK", value) is (value | bits == 3)
+    bus.predictor.end(clearing)
+    bus.exact("FALLBACK", 3 & ~bits, 3)
+
+
+def test_an_injection_is_known_by_its_place() -> None:
+    bus = Bus()
+    inject = bus.predictor.by_name["RAS_INJECT"]
+    bus.write("RAS_INJECT", inject.pack(RAM=2, ROW=9))
+    assert bus.scoreboard.ram.flips == [], "without GO nothing flips"
+    bus.write("RAS_INJECT", inject.pack(RAM=2, ROW=9, GO=1))
+    assert bus.scoreboard.ram.flips == [(2, 9)]
