@@ -184,7 +184,7 @@ class NfEnv(uvm_env):
         self.host = Host(model.line_key)
 
     def connect_phase(self) -> None:
-        self.registers = Registers(self.axil.sequencer, self.predictor)
+        self.registers = Registers(self.axil.sequencer, self.predictor, self.cfg.seed)
         self.host.connect(self.cxl)
         self.cxl.request_port.connect(Sink("request_sink", self, self._request))
         self.cxl.response_port.connect(Sink("response_sink", self, self._response))
