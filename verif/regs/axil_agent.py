@@ -97,10 +97,11 @@ class AxiLiteMonitor(pyuvm.uvm_component):
     is answered; violations of the channel rules are added to `errors`.
 
     Rules: VALID is known, and stays with an unchanged payload until READY; a response answers an
-    accepted request; RVALID comes within `READ_WAIT` clocks.
+    accepted request; RVALID comes within `read_wait` clocks.
     """
 
     pins: SimpleNamespace
+    read_wait = READ_WAIT
 
     def build_phase(self) -> None:
         self.begin_port = pyuvm.uvm_analysis_port("begin_port", self)
@@ -151,9 +152,9 @@ class AxiLiteMonitor(pyuvm.uvm_component):
             else:
                 self.errors.append(f"AXI4-Lite: read data {r[1]:#x} answer no read")
         self._waited = self._waited + 1 if self._reads and not int(p.rvalid.value) else 0
-        if self._waited == READ_WAIT:
+        if self._waited == self.read_wait:
             address = self._reads[0].address
-            self.errors.append(f"AXI4-Lite: no data of {address:#x} after {READ_WAIT} clocks")
+            self.errors.append(f"AXI4-Lite: no data of {address:#x} after {self._waited} clocks")
         if aw:
             self._aw.append(aw[0])
         if w:
