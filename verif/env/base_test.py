@@ -175,9 +175,18 @@ class NfBaseTest(uvm_test):
         await self.env.clocks(20)
         while not self.env.mem.idle:
             await self.env.clocks(10)
+        await self._look_for_leaks()
         await self._read_views()
         await self.env.clocks(20)
         await self.env.registers.read_all()
+
+    async def _look_for_leaks(self) -> None:
+        """Send a lone request with a threshold of two for DevLoad, which must be LIGHT.
+
+        It is not if the device still counts a transaction that was answered.
+        """
+        await self.env.registers.write("DEVLOAD_THRESHOLD", 2)
+        await self.env.host.call(M2SReq(ReqOp.MEM_INV, 0, 0))
 
     async def _read_views(self) -> None:
         """Read STATUS and the lines of each worker through the window of every region, to compare

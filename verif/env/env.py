@@ -184,7 +184,7 @@ class NfEnv(uvm_env):
         self.host = Host(model.line_key)
 
     def connect_phase(self) -> None:
-        self.registers = Registers(self.axil.sequencer, self.predictor)
+        self.registers = Registers(self.axil.sequencer, self.predictor, self.cfg.seed)
         self.host.connect(self.cxl)
         self.cxl.request_port.connect(Sink("request_sink", self, self._request))
         self.cxl.response_port.connect(Sink("response_sink", self, self._response))
@@ -262,6 +262,7 @@ class NfEnv(uvm_env):
         scoreboard.finish()
         if self.cfg.check_counters and not scoreboard.errors:
             self.predictor.finish()
+            self._compare_credits()
         memory, link = self.mem.finish(), self.cxl.finish()
         return [
             *scoreboard.errors,
@@ -269,6 +270,21 @@ class NfEnv(uvm_env):
             *self.axil.finish(),
             *([] if "link" in scoreboard.off else link),
         ]
+
+    def _compare_credits(self) -> None:
+        """Report credits that a quiet device has not returned, or has returned twice (spec: link
+        spec §3).
+        """
+        link, hw = self.cxl.host.link, self.cfg.hw
+        if link.failed or not link.active:
+            return
+        for kind, have, granted in (
+            ("Req", link.credits.plain, hw.req_credits),
+            ("RwD", link.credits.data, hw.rwd_credits),
+        ):
+            if have != granted:
+                text = f"{kind} CREDITS: the host has {have} of {granted} at the end of the test"
+                self.scoreboard.error(text, f"link: {kind} credits at the end")
 
 
 PERIOD = 200

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from models.commit_check import CommitCode
 from models.regions import RegionConfig
+from models.register_types import FieldAccess, Register, byte_mask
 from verif.axi import Resp
-from verif.regs.axil import FULL_STROBE
+from verif.regs.axil import FULL_STROBE, STROBE_RUNS
 from verif.regs.axil_agent import AxiLiteAccess, AxiLiteSequence
 from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 
@@ -16,13 +18,14 @@ from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 class Registers:
     """Register accesses by name over AXI4-Lite, which the predictor checks."""
 
-    def __init__(self, sequencer: Any, predictor: RegisterPredictor) -> None:
+    def __init__(self, sequencer: Any, predictor: RegisterPredictor, seed: int) -> None:
         self.sequencer = sequencer
         self.predictor = predictor
+        self.rng = random.Random(seed)
 
     async def write(self, name: str, value: int) -> None:
         """Write a register, or a field such as "REGION[2].CONFIG.MODE" with the other fields as
-        last written.
+        last written. Half of the writes leave out bytes that change nothing.
 
         Raises:
             AssertionError: The device does not answer OKAY.
@@ -30,9 +33,24 @@ class Registers:
         register, field = self.predictor.find(name)
         if field is not None:
             value = field.insert(self.predictor.values[register.name], value)
-        access = AxiLiteAccess(True, register.address, value, FULL_STROBE)
+        access = AxiLiteAccess(True, register.address, value, self._strobe(register, value))
         await AxiLiteSequence(access).start(self.sequencer)
         assert access.resp is Resp.OKAY, f"write of {name} answered {access.resp.name}"
+
+    def _strobe(self, register: Register, value: int) -> int:
+        """Draw byte strobes for a write: a run of bytes that holds all that the word changes.
+
+        All bytes while the control window is open, where others may write the register first.
+        """
+        predictor = self.predictor
+        if predictor.scoreboard.model.control.base or self.rng.random() < 0.5:
+            return FULL_STROBE
+        old = predictor.values[register.name]
+        if register.name.endswith("].EPOCH"):
+            old = predictor.scoreboard.epochs.get(predictor.region_of(register.name), 0)
+        changed = (old ^ value) & register.mask(FieldAccess.RW, FieldAccess.COMMIT)
+        changed |= value & register.mask(FieldAccess.W1C, FieldAccess.PULSE)
+        return self.rng.choice([run for run in STROBE_RUNS if not changed & ~byte_mask(run)])
 
     async def read(self, name: str) -> int:
         """Read a register or a field by name, and return its value.

@@ -5,8 +5,8 @@ cocotbext-axi 0.1.28 under cocotb 2.1 works with these quirks, all kept in this 
   - it uses calls that cocotb 2 deprecates (Edge, setimmediatevalue, kill, Event.data): the
     warnings of exactly its modules are silenced;
   - it logs some 50 lines at construction and two a transfer: its loggers are set to WARNING;
-  - a partial write is a byte string at an unaligned address, so strobes must be contiguous,
-    and the disabled byte lanes carry zeros;
+  - a partial write is a byte string at an unaligned address, so strobes must be contiguous;
+    the disabled byte lanes would carry zeros, and get random values here;
   - it runs from its construction on and looks at edges of the reset only, not at its level: made
     before the reset it samples X, which raises. So it is made at the first access, after reset.
 """
@@ -14,6 +14,7 @@ cocotbext-axi 0.1.28 under cocotb 2.1 works with these quirks, all kept in this 
 from __future__ import annotations
 
 import logging
+import random
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -21,9 +22,11 @@ from typing import Any
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
+from models.register_types import byte_mask
 from verif.axi import Resp
 
 FULL_STROBE = 0xF
+STROBE_RUNS = (0b1, 0b10, 0b100, 0b1000, 0b11, 0b110, 0b1100, 0b111, 0b1110, FULL_STROBE)
 PREFIX = "s_axil"
 """Start of the names of the ports of the design."""
 
@@ -54,7 +57,19 @@ class AxiLitePort:
                 logging.getLogger(f"cocotb.{dut._name}.{PREFIX}").setLevel(logging.WARNING)
                 bus = AxiLiteBus.from_prefix(dut, PREFIX)
                 self._master = AxiLiteMaster(bus, dut.clk, dut.rst_n, reset_active_level=False)
+                self._fill_disabled_lanes(self._master.write_if.w_channel)
         return self._master
+
+    @staticmethod
+    def _fill_disabled_lanes(channel: Any) -> None:
+        """Let a W channel send random values in the byte lanes that the strobes disable."""
+        send = channel.send
+
+        async def send_filled(word: Any) -> None:
+            word.wdata |= random.getrandbits(32) & ~byte_mask(word.wstrb)
+            await send(word)
+
+        channel.send = send_filled
 
     async def read(self, address: int) -> tuple[int, Resp]:
         """Read the word at a byte address; return its value and the response code."""

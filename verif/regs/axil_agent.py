@@ -15,6 +15,11 @@ from cocotb.triggers import Event
 from verif.axi import AXI4_LITE, Handshakes, Resp, bind_port, clock_port
 from verif.regs.axil import PREFIX, AxiLitePort
 
+READ_WAIT = 32
+"""Clocks within which a read is answered: it waits for one write of the control window, 16 words at
+most, but for no commit (spec: registers, STATUS.COMMIT_BUSY).
+"""
+
 
 @dataclass(slots=True, eq=False)
 class AxiLiteAccess:
@@ -92,10 +97,11 @@ class AxiLiteMonitor(pyuvm.uvm_component):
     is answered; violations of the channel rules are added to `errors`.
 
     Rules: VALID is known, and stays with an unchanged payload until READY; a response answers an
-    accepted request.
+    accepted request; RVALID comes within `read_wait` clocks.
     """
 
     pins: SimpleNamespace
+    read_wait = READ_WAIT
 
     def build_phase(self) -> None:
         self.begin_port = pyuvm.uvm_analysis_port("begin_port", self)
@@ -112,6 +118,7 @@ class AxiLiteMonitor(pyuvm.uvm_component):
         self._w: deque[tuple[int, ...]] = deque()
         self._writes: deque[AxiLiteAccess] = deque()
         self._reads: deque[AxiLiteAccess] = deque()
+        self._waited = 0
 
     async def run_phase(self) -> None:
         await clock_port(self.pins, self._step, self._clear)
@@ -144,6 +151,10 @@ class AxiLiteMonitor(pyuvm.uvm_component):
                 self._end(self._reads.popleft(), Resp(r[0]))
             else:
                 self.errors.append(f"AXI4-Lite: read data {r[1]:#x} answer no read")
+        self._waited = self._waited + 1 if self._reads and not int(p.rvalid.value) else 0
+        if self._waited == self.read_wait:
+            address = self._reads[0].address
+            self.errors.append(f"AXI4-Lite: no data of {address:#x} after {self._waited} clocks")
         if aw:
             self._aw.append(aw[0])
         if w:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL
-from models.commit_check import CommitCode, check_commit
+from models.commit_check import CommitCode, check_commit, most_workers
 from models.line_packing import LINE_BYTES
 from models.modes import FIRST_EDITION, Mode
 from models.parameters import LINE_ADDRESS_BITS
@@ -144,7 +145,7 @@ class EdgeSequence(NfSequence):
 
     The model (`check_commit`) gives the expected code. After an accepted commit, and for all
     regions at the end, lines at the edges are read and written. `attempts` is the number of
-    commits.
+    commits with drawn descriptors; without `accesses` those of `boundaries` come first.
     """
 
     attempts: int = 60
@@ -156,20 +157,26 @@ class EdgeSequence(NfSequence):
         used = self.sample(range(regions), min(regions, 5))
         if regions - 1 not in used:
             used[-1] = regions - 1
+        if not self.accesses:
+            for region, config in self.boundaries(*self.sample(used, min(len(used), 2))):
+                await self.attempt(region, config)
         for _ in range(self.cfg.count(self.attempts)):
             region = self.choice(used)
-            config = self.draw(region)
-            others = [other for r, other in self.live.items() if r != region]
-            code = check_commit(self.hw, config, others)
-            await self.commit(region, config, expect=code)
-            if code is CommitCode.OK:
-                self.live[region] = config
-                await self.access(config)
-                await self.settle(region, config)
-            elif self.random() < 0.2:
-                await self.read_registers("EPOCH", region=region)
+            await self.attempt(region, self.draw(region))
         for config in self.live.values():
             await self.access(config)
+
+    async def attempt(self, region: int, config: RegionConfig) -> None:
+        """Commit a descriptor, expect the code of the model, and use the region if it is OK."""
+        others = [other for r, other in self.live.items() if r != region]
+        code = check_commit(self.hw, config, others)
+        await self.commit(region, config, expect=code)
+        if code is CommitCode.OK:
+            self.live[region] = config
+            await self.access(config)
+            await self.settle(region, config)
+        elif self.random() < 0.2:
+            await self.read_registers("EPOCH", region=region)
 
     async def settle(self, region: int, config: RegionConfig) -> None:
         """Stop the initialiser of a region of over `MOST_RECORDS` lines: commit one line."""
@@ -178,6 +185,54 @@ class EdgeSequence(NfSequence):
             await self.commit(region, self.live[region])
 
     # -- descriptors --------------------------------------------------------------------------
+    def boundaries(
+        self, region: int, other: int | None = None
+    ) -> Iterator[tuple[int, RegionConfig]]:
+        """Yield regions with descriptors that touch a boundary, and that cross it by one step.
+
+        Each mode, and FP32 with kept sums, meets the end of memory. With `other`, a region that is
+        committed first each time, it meets both ends of its state area and of its window, and
+        windows lie in each other both ways.
+        """
+        mem = self.hw.mem_lines
+        modes = [
+            mode for mode in Mode if not mode.reserved and (self.hw.tern5 or not mode.optional)
+        ]
+        shapes = self.shuffled([*((mode, False) for mode in modes), (Mode.FP32, True)])
+        for number, (mode, keep_sum) in enumerate(shapes):
+            config, area, step = self.shaped(mode, keep_sum, 2 * (number % 2))
+            config = replace(config, base=(SPACE - config.window_lines) * LINE_BYTES)
+            last = mem - area
+            if other is not None:
+                fixed, _, _ = self.shaped(*self.choice(shapes), 2 - 2 * (number % 2))
+                size, width = fixed.window_lines, config.window_lines
+                first = self.randrange(mem, SPACE // 2) // size * size
+                middle = mem // 2
+                end = middle + state_lines(fixed, self.hw.cnt_w)
+                above = end + -end % step
+                fixed = replace(fixed, base=first * LINE_BYTES, state_base=middle * LINE_BYTES)
+                yield other, fixed
+                for start in (above, above - step, middle - area, middle - area + step):
+                    yield region, replace(config, state_base=start * LINE_BYTES)
+                inside = first + self.choice((0, size - 1, self.randrange(size)))
+                near = (first + size + -(first + size) % width, first // width * width - width)
+                for base in (*near, inside // width * width):
+                    moved = replace(config, state_base=last * LINE_BYTES)
+                    yield region, replace(moved, base=base * LINE_BYTES)
+            for start in (last + step, last):
+                yield region, replace(config, state_base=start * LINE_BYTES)
+
+    def shaped(self, mode: Mode, keep_sum: bool, least: int) -> tuple[RegionConfig, int, int]:
+        """Draw a descriptor without places, of 2^least lines or twice as many.
+
+        Returns:
+            Descriptor, size of its state area, and alignment of that, in lines.
+        """
+        workers = self.randint(1, most_workers(mode, self.hw))
+        config = RegionConfig(0, 0, least + self.randrange(2), workers, mode, keep_sum=keep_sum)
+        step = record_lines(config.most, self.hw.cnt_w) if mode.low_bit else 1
+        return config, state_lines(config, self.hw.cnt_w), step
+
     def draw(self, region: int) -> RegionConfig:
         """Draw a descriptor close to an edge, in 30 % of the cases with the region's last shape."""
         old = self.live.get(region)

@@ -173,17 +173,19 @@ class CloseSequence(NfSequence):
 class HeldCloseSequence(NfSequence):
     """CLOSE after reads whose responses the host does not accept: it is answered after them.
 
-    A few responses wait inside the link, more also inside the core. A read that arrives later must
-    see the region closed, so that it is not early (checked by the scoreboard). `retrain`: the
-    physical layer is down when CLOSE is written.
+    A few responses wait inside the link, more (up to `most`) also inside the core. A read that
+    arrives later must see the region closed, so that it is not early (checked by the scoreboard).
+    `retrain`: the physical layer is down when CLOSE is written.
     """
 
     retrain: bool = False
+    most: int = 6
 
     async def body(self) -> None:
         config = self.layout.region(Mode.G_BINARY, 0, 3, strict=True)
         host = self.env.cxl.host
-        for reads in range(1, 6 + 1):
+        for round_ in range(6):
+            reads = round_ % self.most + 1
             await self.commit(0, config)
             await self.fill_lines(config, 0, 0)
             flying = await self.read_lines(config, 0, [0] * reads, wait=False)

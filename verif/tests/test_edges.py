@@ -22,6 +22,6 @@ def high_indices() -> None:
     """Check that every bit of a line's index counts, in the tag of a slot and in each address."""
 
 
-@nf_test(EdgeSequence, attempts=200, accesses=False)
+@nf_test(EdgeSequence, attempts=140, accesses=False)
 def commit_edges() -> None:
     """Check many descriptors near edges: each gets the code of the first rule that it breaks."""

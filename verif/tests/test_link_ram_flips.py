@@ -15,6 +15,7 @@ import cocotb
 
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc16, crc_ok
+from cocotbext.cxl.wire.flits import WireFlit
 from cocotbext.cxl.wire.messages import S2MDRS
 from models.register_map import REG_MAP
 from verif.env.ram_sizes import rams
@@ -53,20 +54,33 @@ class FlipBench(RetryTestbench):
         await self.clock()
         self.dut.ram_flip.value = 0
 
-    async def lose_a_flit(self) -> list[int]:
-        """Let the host lose a flit silently; return the rows of the replay due, [] for none."""
+    async def lose_a_flit(self, data: bool) -> list[int]:
+        """Let the host lose a flit silently, an all-data flit if `data`.
+
+        Returns:
+            The rows of the replay that is due, [] if no flit was lost.
+        """
         rng = self.rng
         for _ in range(rng.randrange(4, 16)):
             self.answer(random_drs(rng) if rng.random() < 0.7 else random_ndr(rng))
         await self.clocks(rng.randrange(2, 20))
-        self.muted, self.to_host = True, random_damage(rng, 1.0)
-        await self.clocks(1)
+        damage = random_damage(rng, 1.0)
+        self.muted = True
+        self.to_host = lambda wire: damage(wire) if (self.host.unpacker.owed > 3) == data else wire
+        for _ in range(20):
+            if self.host.retry.lrsm is not Lrsm.LLRREQ:
+                await self.clock()
         self.to_host = None
         await self.clocks(rng.randrange(5, 40))
         first, end = self.host.retry.eseq, self.write_pointer
         if self.host.retry.lrsm is not Lrsm.LLRREQ:
             return []
         return [(first + k) % RETRY_DEPTH for k in range((end - first) % RETRY_DEPTH)]
+
+    def lose_another(self, wire: WireFlit) -> WireFlit:
+        """Damage some flits after the host's RETRY.Req, so that the device wants a retry, too."""
+        late = self.host.retry.lrsm is Lrsm.LOCAL_IDLE and self.host.retry.timeout < 8
+        return random_damage(self.rng, 0.2)(wire) if late else wire
 
     @property
     def wrong(self) -> bool:
@@ -98,16 +112,19 @@ async def replays(dut: Any) -> None:
         bench = FlipBench(dut, rng.getrandbits(32))
         await bench.start()
         await bench.until(lambda b=bench: b.host.credits.plain and b.host.credits.data, 600)  # type: ignore[misc]
-        rows = await bench.lose_a_flit()
+        # Often the mark of an all-data flit that comes first: a damaged row must not count as one
+        # that strays, and nothing may come between RETRY.Ack and it.
+        mark = number % 2 == 0 and HW.ecc != NONE
+        rows = await bench.lose_a_flit(mark or rng.random() < 0.5)
         if not rows:
             continue
-        # First marks of all-data flits: a damaged row must not count as one that strays.
-        row, place = rng.choice(rows), place_in_row(rng) if number > 2 or HW.ecc == NONE else FLITS
+        row, place = (rows[0], FLITS) if mark else (rng.choice(rows), place_in_row(rng))
         await bench.flip(row, place)
         double = HW.ecc == SECDED and rng.random() < 0.3
         if double:
             await bench.flip(row, ROW.beside(place, rng))
         bench.muted = False
+        bench.to_device = bench.lose_another if mark else None
         for _ in range(20 * RETRY_TIMEOUT):
             if bench.complete or bench.wrong or bench.host.retry.lrsm is Lrsm.ABORT:
                 break

@@ -94,6 +94,18 @@ async def other_first_error(test: NfBaseTest) -> None:
     await test.env.registers.read("ERR_ADDR_LO")
 
 
+async def slow_reads(test: NfBaseTest) -> None:
+    """Allow a read of a register a single clock."""
+    test.env.axil.monitor.read_wait = 1
+    await test.env.registers.read("STATUS")
+
+
+async def lost_credit(test: NfBaseTest) -> None:
+    """Take a credit from the host that the device has granted."""
+    await PlainMemorySequence(test.env, transactions=10).run()
+    test.env.cxl.host.link.credits.data -= 1
+
+
 async def reset_inside(test: NfBaseTest) -> None:
     """Reset the device after a commit, which the checkers do not support."""
     await AggregateSequence(test.env, workers=3).run()
@@ -173,6 +185,9 @@ TWINS = {
     "SilentBus": Twin(
         "zero transactions", PlainMemorySequence, scoreboard=faulty.BlindScoreboard, transactions=20
     ),
+    # A read of a register is slow; a credit does not come back.
+    "SlowReads": Twin("AXI4-Lite: no data of", slow_reads),
+    "LostCredit": Twin("RwD CREDITS: the host has", lost_credit),
     "ResetInside": Twin("such a reset inside a test is not supported", reset_inside),
 }
 

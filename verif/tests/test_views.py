@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from models.commit_check import most_workers
 from models.info_status_lines import LineInfo
 from models.regions import INFO_SELECTOR
@@ -58,6 +58,16 @@ def held_close() -> None:
 @nf_test(round_views.HeldCloseSequence, configure=retrain, retrain=True)
 def close_in_retrain() -> None:
     """Check that CLOSE, written while the physical layer is down, waits for earlier reads."""
+
+
+def pauses(cfg: EnvConfig) -> None:
+    """Set a host that takes no flit for 40 to 90 clocks at a time."""
+    cfg.shape_link = lambda config: setattr(config, "ready", ReadyPattern(0.4, hold=(40, 90)))
+
+
+@nf_test(round_views.HeldCloseSequence, configure=pauses, most=2)
+def close_in_pauses() -> None:
+    """Check that CLOSE waits for the flits of earlier reads that the host does not take."""
 
 
 @nf_test(profiles=ALL)
