@@ -29,6 +29,7 @@ from verif.coverage.region_points import CapacityPoints, EpochPoints, RegionPoin
 from verif.coverage.register_points import RamPoints, RegisterPoints
 from verif.coverage.transaction_points import ControlPoints, MemoryPortPoints, TransactionPoints
 from verif.coverage.white_box import WhiteBoxPoints
+from verif.env.rtl_packages import parameter
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.observer import Observer
@@ -71,6 +72,9 @@ class NfCoverage(Observer):
         self.device, self.memory = scoreboard.model, scoreboard.memory
         self.model.on_illegal = scoreboard.error
         self.pair.slots = scoreboard.model.params.slots
+        self.pair.generations = (1 << scoreboard.model.params.gen_w) - 1
+        self.pair.marks_log2 = parameter("WRITTEN_LOG2")
+        self.pair.credits = self.link.credits_of_device
         self.fields.regions = len(scoreboard.configs)
 
     def finished(self, top: Any = None) -> CoverModel:
@@ -108,7 +112,7 @@ class NfCoverage(Observer):
 
     def answered(self, op: Op, config: RegionConfig | None) -> None:
         self.transaction.op(op, config)
-        self.pair.answered(op)
+        self.pair.answered(op, self.scoreboard.clock())
         if config is not None and config.mode.bits:
             self.int_codes.op(op, config)
         if op.access.cause is Cause.UNMAPPED:
