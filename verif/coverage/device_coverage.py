@@ -29,7 +29,6 @@ from verif.coverage.region_points import CapacityPoints, EpochPoints, RegionPoin
 from verif.coverage.register_points import RamPoints, RegisterPoints
 from verif.coverage.transaction_points import ControlPoints, MemoryPortPoints, TransactionPoints
 from verif.coverage.white_box import WhiteBoxPoints
-from verif.env.rtl_packages import parameter
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.observer import Observer
@@ -73,7 +72,6 @@ class NfCoverage(Observer):
         self.model.on_illegal = scoreboard.error
         self.pair.slots = scoreboard.model.params.slots
         self.pair.generations = (1 << scoreboard.model.params.gen_w) - 1
-        self.pair.marks_log2 = parameter("WRITTEN_LOG2")
         self.pair.credits = self.link.credits_of_device
         self.fields.regions = len(scoreboard.configs)
 

@@ -10,7 +10,7 @@ They tell for certain that
 - a line was evicted before if its record was written back in this epoch and is now fetched;
 - an operation is parked from the fetch of its record to its end, in entry 0 if it is alone;
 - a line that is new in this epoch has a mark if its record is fetched;
-- a response that takes the last credit leaves it to the next response of its class.
+- two responses of a class in turn that leave the device without a credit used the same credit.
 
 What they leave open is not counted. Each resource has one method, which hits its bins.
 """
@@ -90,7 +90,7 @@ class Arrival:
         key: Line of a request.
         left: Feature that had used the line; None if the epoch has not accessed it.
         alone: Whether nothing else was in flight with it.
-        beside: What was in flight at `start`.
+        others: What was in flight at `start`.
         resident: Whether the line was in a slot at `start`.
         written: Whether memory had its record at `start`.
         worker: Worker that contributes, or -1.
@@ -107,7 +107,7 @@ class Arrival:
     key: Key | None = None
     left: Left | None = None
     alone: bool = True
-    beside: tuple[Arrival, ...] = ()
+    others: tuple[Arrival, ...] = ()
     resident: bool = False
     written: bool = False
     worker: int = -1
@@ -217,18 +217,19 @@ class PairPoints(Points):
 
     def _arrival(self, by: Left, now: int, key: Key | None = None) -> Arrival:
         alone = not (self._flying or self._begun)
-        return Arrival(by, now, key, alone=alone, beside=tuple(self._flying.values()))
+        return Arrival(by, now, key, alone=alone, others=tuple(self._flying.values()))
 
     def answered(self, op: Op, now: int) -> None:
         """Receive the response to a request."""
         drs = not op.access.write
+        spent = not self.credits(drs)
         last, self._last[drs] = self._last.get(drs), None
         one = self._flying.pop(op, None)
         if one is None or one.key is None:
             return
-        if last is not None and one.start <= last[1] < now:
+        if last is not None and spent and one.start <= last[1] < now:
             self._hit("credits", last[0], one, "DRS" if drs else "NDR")
-        if not self.credits(drs):
+        if spent:
             self._last[drs] = one.by, now
         self._answered.append(one)
         line = self._lines.setdefault(one.key, Line(one.by))
@@ -370,14 +371,14 @@ class PairPoints(Points):
 
     def _pool(self, one: Arrival) -> None:
         """Pool of parked operations: B takes the entry of A, or comes while A is parked."""
-        beside, one.beside = one.beside, ()
-        lines = {other.key for other in beside if other.came >= one.start}
-        parked = next((a.by for a in beside if a.fetched and a.asked < one.start <= a.came), None)
+        others, one.others = one.others, ()
+        lines = {other.key for other in others if other.came >= one.start}
+        parked = next((a.by for a in others if a.fetched and a.asked < one.start <= a.came), None)
         if one.key in lines:
             self._hit("pool", parked, one, "same list")
         elif len(lines) == self.slots:
             self._hit("pool", parked, one, "deferred")
-        elif len(beside) == 1 and (one.fetched or one.key is None):
+        elif len(others) == 1 and (one.fetched or one.key is None):
             self._hit("pool", parked, one, "other list" if one.key else "held")
         if one.alone and one.fetched:
             self._hit("pool", self._entry, one, "entry left")

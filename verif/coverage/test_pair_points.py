@@ -187,8 +187,8 @@ def credits(device: Device, a: Place, b: Place, access: str, fault: bool) -> Non
     device.left = int(fault)
     own = device.start(*b, access == "DRS")
     device.end(*a[:2], op)
-    device.left = 1
     device.end(*b[:2], own)
+    device.left = 1
 
 
 @pytest.mark.parametrize("program", [marks, pool, record, credits], ids=lambda one: one.__name__)
