@@ -197,7 +197,7 @@ class PairPoints(Points):
     # -- events -------------------------------------------------------------------------------
     def requested(self, op: Op, config: RegionConfig | None, now: int) -> None:
         """Receive a request; `config`: descriptor of its region."""
-        self._settle()
+        self.settle()
         access = op.access
         if config is None or op.inert or access.kind is Kind.IDENTITY:
             return
@@ -255,7 +255,7 @@ class PairPoints(Points):
 
     def begun(self, region: int, closes: bool, now: int) -> None:
         """Receive the start of a commit, or of a close."""
-        self._settle()
+        self.settle()
         config = self._configs.get(region)
         if config is not None:
             left = Left("close" if closes else "commit", region, config.mode)
@@ -413,12 +413,12 @@ class PairPoints(Points):
         self._settled.append(one)
 
     def _ended(self, region: int, meets: bool) -> None:
-        self._settle()
+        self.settle()
         one = self._begun.pop(region, None)
         if one is not None and meets:
             self._meet(one)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Count the bins of answered requests."""
         for one in self._answered:
             self._meet(one)

@@ -43,7 +43,7 @@ class FeaturePairSequence(FlipSequence):
 
     Regions A, B and a third one have drawn numbers and modes; lines of the third one evict others.
     Requests come one at a time, and slots are taken in turn, so that the program chooses the line
-    that is evicted. Coverage says whether the bin was hit: a program that misses it fails.
+    that is evicted. Coverage says whether B has hit the bin: a program that misses it fails.
 
     Needs four or more slots, three regions, the mode G_TERN5, marks that two lines share, short
     generations, and a host that grants one credit of each class.
@@ -53,17 +53,20 @@ class FeaturePairSequence(FlipSequence):
 
     async def body(self) -> None:
         self.configs: dict[tuple[int, Mode], RegionConfig] = {}
-        point = self.env.coverage.model.points[POINT]
         missed = []
         for name in self.bins:
-            before = point.bins[name]
+            self.bin = name
             await self.begin(*name.split(BETWEEN))
-            if point.bins[name] == before:
+            if self.hits() == self.before:
                 missed.append(name)
+            await self.read_back()
+        if self.flips:  # STATUS counts lines that a damaged word has poisoned
+            for number in {number for number, _ in self.configs}:
+                await self.commit(number)
         assert not missed, f"programs of {len(missed)} bins do not hit them: {missed[:MOST_SHOWN]}"
 
     async def begin(self, found: str, leaving: str, arriving: str, relation: str) -> None:
-        """Start new rounds, run the program of a bin, and read all lines that it has used."""
+        """Start new rounds, and run the program of a bin."""
         resource, access = found.split(": ")
         modes = product(MODES.get(leaving, EVERY), MODES.get(arriving, EVERY))
         mode, other = self.choice(
@@ -104,7 +107,11 @@ class FeaturePairSequence(FlipSequence):
         }
         await programs[resource]((leaving, a, first), (arriving, b, second), access)
         await self.cycles(SETTLED)
-        await self.read_back()
+
+    def hits(self) -> int:
+        """Return the hits of the bin, with those of what has just been answered."""
+        self.env.coverage.pair.settle()
+        return self.env.coverage.model.points[POINT].bins[self.bin]
 
     async def read_back(self) -> None:
         """Contribute to each line, read the line that it evicts at once; then read other views.
@@ -288,7 +295,8 @@ class FeaturePairSequence(FlipSequence):
         await self.fill_slots(early)
 
     async def use(self, feature: str, number: int, line: int) -> None:
-        """Use a feature in a region, at a line if it is one of requests."""
+        """Use a feature in a region, at a line if it is one of requests; B comes last."""
+        self.before = self.hits()
         config = self.active[number]
         if feature == "close":
             await self.close(number)
