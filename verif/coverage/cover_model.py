@@ -147,9 +147,10 @@ class CoverModel:
         if any(BETWEEN in value for values in axes.values() for value in values):
             raise ValueError(f"cover cross {name}: {BETWEEN!r} stands between values, not in one")
         bins: dict[bool, list[str]] = {False: [], True: []}
+        order = list(axes)
+        rules = [[(order.index(axis), {*some}) for axis, some in one.items()] for one in never]
         for values in itertools.product(*axes.values()):
-            at = dict(zip(axes, values, strict=True))
-            ignored = any(all(at[axis] in some for axis, some in one.items()) for one in never)
+            ignored = any(all(values[at] in some for at, some in rule) for rule in rules)
             bins[ignored].append(BETWEEN.join(values))
         return self.point(
             name, reason, bins[False], test=test, at_least=at_least, ignored=bins[True]

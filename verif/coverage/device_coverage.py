@@ -71,6 +71,8 @@ class NfCoverage(Observer):
         self.device, self.memory = scoreboard.model, scoreboard.memory
         self.model.on_illegal = scoreboard.error
         self.pair.slots = scoreboard.model.params.slots
+        self.pair.generations = (1 << scoreboard.model.params.gen_w) - 1
+        self.pair.credits = self.link.credits_of_device
         self.fields.regions = len(scoreboard.configs)
 
     def finished(self, top: Any = None) -> CoverModel:
@@ -108,7 +110,7 @@ class NfCoverage(Observer):
 
     def answered(self, op: Op, config: RegionConfig | None) -> None:
         self.transaction.op(op, config)
-        self.pair.answered(op)
+        self.pair.answered(op, self.scoreboard.clock())
         if config is not None and config.mode.bits:
             self.int_codes.op(op, config)
         if op.access.cause is Cause.UNMAPPED:

@@ -72,6 +72,12 @@ class LinkPoints(Points):
         self.tracker, self._full = tracker, full
         self.reset()
 
+    def credits_of_device(self, drs: bool) -> int:
+        """Return the number of credits that the device has left for DRS, or for NDR."""
+        if self.tracker is None:
+            return 1
+        return self.tracker.s2m.data if drs else self.tracker.s2m.plain
+
     def reset(self) -> None:
         """Follow a reset of the link: forget flits, all-data runs and replays."""
         self._kinds: dict[Direction, dict[int, str]] = {M2S: {}, S2M: {}}

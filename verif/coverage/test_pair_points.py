@@ -5,6 +5,7 @@ twins, which lack one fact and hit no bin of it.
 
 from __future__ import annotations
 
+from itertools import count, product, repeat
 from typing import Any
 
 import pytest
@@ -15,25 +16,38 @@ from models.modes import Mode
 from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from verif.coverage.cover_model import BETWEEN, CoverModel
-from verif.coverage.pair_points import PairPoints, feature_of
+from verif.coverage.pair_points import Left, PairPoints, feature_of, relation
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.operations import Op
 
-MODES = (Mode.G_BINARY, Mode.G_BINARY, Mode.FP32)
+BINARY, FP32, TERN5 = Mode.G_BINARY, Mode.FP32, Mode.G_TERN5
+MODES = (BINARY, BINARY, FP32, FP32, TERN5, TERN5, Mode.G_TERNARY)
+ALLOWED = {
+    "vote": (BINARY, Mode.G_TERNARY),
+    "FP32 store": (FP32,),
+    "sum": (FP32,),
+    "TERN5": (TERN5,),
+}
 SLOTS = 2
-BOOK, MARKS = (
+GENERATIONS = 3
+BOOK, MARKS, PARKED = (
     REG_MAP.expand()["RAS_ERROR"].pack(VALID=1, RAM=REG_MAP.enums["Ram"][name])
-    for name in ("BOOK", "MARKS")
+    for name in ("BOOK", "MARKS", "PARKED")
 )
 
 
 class Device:
-    """Source of events for `PairPoints`, with one vote region more than FP32 regions."""
+    """Source of events for `PairPoints`, with two regions of each mode."""
 
-    def __init__(self) -> None:
-        self.model = CoverModel()
+    def __init__(self, model: CoverModel | None = None) -> None:
+        self.model = model or CoverModel()
         self.points = PairPoints(self.model)
         self.points.slots = SLOTS
+        self.points.marks_log2 = 3
+        self.points.generations = GENERATIONS
+        self.points.credits = lambda _drs: self.left
+        self.left = 1
+        """Credits of the device."""
         self.now = 0
         self.configs = [RegionConfig(1 << 40, 0, 4, 8, mode) for mode in MODES]
         for region in range(len(MODES)):
@@ -65,7 +79,11 @@ class Device:
             self.memory(args[:2], write=False)
         if evicts is not None:
             self.memory(evicts)
-        self.points.answered(op)
+        self.answer(op)
+
+    def answer(self, op: Op) -> None:
+        self.now += 1
+        self.points.answered(op, self.now)
 
     def memory(self, key: tuple[int, int], write: bool = True, begin: int = -1) -> None:
         """Move a record over the memory port, from cycle `begin` (the present one) on."""
@@ -83,8 +101,114 @@ class Device:
         found = {name for name, hits in bins.items() if hits}
         for name in bins:
             bins[name] = 0
-        own = resource + BETWEEN
+        own = resource + ": "
         return {name.removeprefix(own) for name in found if name.startswith(own)}
+
+    def start(self, feature: str, region: int, line: int, reads: bool = False) -> Op | None:
+        """Send a request that uses a feature, or begin a commit or close."""
+        if feature in ("close", "commit"):
+            self.now += 10
+            self.points.begun(region, feature == "close", self.now)
+            return None
+        worker = -1 if feature in ("sum", "RAM flip") or reads else 1
+        return self.request(region, line, worker, feature == "poison")
+
+    def end(self, feature: str, region: int, op: Op | None, ram: int = BOOK) -> None:
+        """Answer the request, or settle the commit or close."""
+        if op is not None:
+            self.answer(op)
+            if feature == "RAM flip":
+                self.points.register("RAS_ERROR", ram)
+        elif feature == "close":
+            self.points.closed(region, self.now)
+        else:
+            self.points.committed(region, self.configs[region], True)
+
+    def whole(self, place: Place, ram: int = BOOK, fetches: bool = False) -> None:
+        """Use a feature from its arrival to its end; its record may be fetched."""
+        op = self.start(*place)
+        if fetches:
+            self.memory(place[1:], write=False)
+        self.end(*place[:2], op, ram)
+
+
+Place = tuple[str, int, int]
+"""Feature, with the number of a region and a line."""
+
+
+def marks(device: Device, a: Place, b: Place, access: str, fault: bool) -> None:
+    """Fault: B fetches its record where there is no mark, or does not; A's line has not left."""
+    flips, leaves = a[0] == "RAM flip", access != "held" or not fault
+    device.use(*a[1:], 1)
+    if leaves and (flips or a[0] == "commit"):
+        device.memory(a[1:])
+    device.whole(a, MARKS if leaves else BOOK, flips)
+    if leaves and not (flips or a[0] == "commit"):
+        device.memory(a[1:])
+    fetches = access != "held" and fault != (access == "marked")
+    device.whole((*b[:2], a[1] == b[1]), MARKS, fetches)
+
+
+def pool(device: Device, a: Place, b: Place, access: str, fault: bool) -> None:
+    """Fault: B has no entry, or A's fetch begins after B's arrival."""
+    if access == "entry left":
+        device.whole(a, PARKED, fetches=True)
+        device.whole((*b[:2], 1), PARKED, fetches=not fault)
+        return
+    places = [a, ("vote", 6, 5)] if access == "deferred" else [a]
+    b = (*b[:2], 0 if access == "same list" else 1)
+    ops = [device.start(*one) for one in places]
+    asked = device.now
+    own = device.start(*b)
+    for one, op in zip(places, ops, strict=True):
+        device.memory(one[1:], write=False, begin=device.now if fault else asked)
+        device.end(*one[:2], op)
+    if access == "other list":
+        device.memory(b[1:], write=False)
+    device.end(*b[:2], own)
+
+
+def record(device: Device, a: Place, b: Place, access: str, fault: bool) -> None:
+    """Fault: A's line was written back, B fetches or does not, a generation is left."""
+    device.use(*a[1:], 1)
+    device.whole(a)
+    if access != "dropped" or fault:
+        device.memory(a[1:])
+    commits = GENERATIONS - fault if access == "wrapped" else 1
+    for _ in range(commits):
+        device.commit(a[1])
+    fetches = access == "wrapped" or (access == "unread" and fault)
+    device.whole(b, BOOK, fetches or (access == "older" and not fault))
+
+
+def credits(device: Device, a: Place, b: Place, access: str, fault: bool) -> None:
+    """Fault: the device has a second credit."""
+    op = device.start(*a, access == "DRS")
+    device.left = int(fault)
+    own = device.start(*b, access == "DRS")
+    device.end(*a[:2], op)
+    device.end(*b[:2], own)
+    device.left = 1
+
+
+@pytest.mark.parametrize("program", [marks, pool, record, credits], ids=lambda one: one.__name__)
+def test_each_bin_and_its_neighbour(program: Any) -> None:
+    """Check that the events of each bin of a resource hit it, and do not without one fact."""
+    model, own = Device().model, f"{program.__name__}: "
+    for name in (one for one in model.points["pair"].bins if one.startswith(own)):
+        access, leaving, arriving, with_ = name.removeprefix(own).split(BETWEEN)
+        region, other = next(
+            (one.region, two.region)
+            for one, two in product(map(Left, repeat(""), count(), MODES), repeat=2)
+            if relation(one, two) == with_
+            and one.mode in ALLOWED.get(leaving, MODES)
+            and two.mode in ALLOWED.get(arriving, MODES)
+        )
+        for fault in (False, True):
+            device = Device(model)
+            program(device, (leaving, region, 0), (arriving, other, 0), access, fault)
+            hit = name.removeprefix(own) in device.hits(program.__name__)
+            assert hit != fault, f"{name}, fault: {fault}"
 
 
 def bin_of(*values: str) -> set[str]:
@@ -108,11 +232,11 @@ def test_features() -> None:
 def test_a_miss_takes_the_slot_of_the_line_that_leaves(device: Device) -> None:
     device.use(0, 0, 1)
     device.use(2, 0, 1, evicts=(0, 0))
-    assert device.hits("slots") == bin_of("vote", "FP32 store", "other mode", "miss")
+    assert device.hits("slots") == bin_of("miss", "vote", "FP32 store", "other mode")
     device.use(1, 3, 1, evicts=(2, 0))
-    assert device.hits("slots") == bin_of("FP32 store", "vote", "other mode", "miss")
+    assert device.hits("slots") == bin_of("miss", "FP32 store", "vote", "other mode")
     device.use(0, 0, evicts=(1, 3), fetches=True)
-    assert device.hits("slots") == bin_of("vote", "vote", "same mode", "evicted before")
+    assert device.hits("slots") == bin_of("evicted before", "vote", "vote", "same mode")
 
 
 @pytest.mark.parametrize("fault", ["no eviction", "evicted earlier", "two", "racing", "fetched"])
@@ -131,8 +255,8 @@ def test_no_slot_is_taken(device: Device, fault: str) -> None:
         device.memory((0, 1))
     if fault == "fetched":
         device.memory((1, 0), write=False)
-    device.points.answered(op)
-    hit = bin_of("vote", "vote", "same mode", "miss")
+    device.answer(op)
+    hit = bin_of("miss", "vote", "vote", "same mode")
     # A fetch without a record of this epoch, asked for by a neighbour, is a miss all the same.
     assert device.hits("slots") == (hit if fault == "fetched" else set())
 
@@ -140,13 +264,13 @@ def test_no_slot_is_taken(device: Device, fault: str) -> None:
 def test_a_hit_is_in_the_slot_of_its_line(device: Device) -> None:
     device.use(2, 0, 1)
     device.use(2, 0)
-    assert device.hits("slots") == bin_of("FP32 store", "sum", "same region", "hit")
+    assert device.hits("slots") == bin_of("hit", "FP32 store", "sum", "same region")
     device.use(2, 0, 2, True)
-    assert device.hits("slots") == bin_of("sum", "poison", "same region", "hit")
+    assert device.hits("slots") == bin_of("hit", "sum", "poison", "same region")
     device.close(2)
-    assert device.hits("slots") == bin_of("poison", "close", "same region", "held")
+    assert device.hits("slots") == bin_of("held", "poison", "close", "same region")
     device.use(2, 0, 3)
-    assert device.hits("slots") == bin_of("close", "FP32 store", "same region", "hit")
+    assert device.hits("slots") == bin_of("hit", "close", "FP32 store", "same region")
     device.use(2, 1, 3)  # late: it leaves nothing that must be written back
     device.use(2, 1)
     assert device.hits("slots") == set()
@@ -174,18 +298,18 @@ def test_a_commit_frees_slots(device: Device, fault: str) -> None:
         device.use(1, 1)
     device.hits("slots")
     device.use(2, 7, 1)
-    hit = bin_of("commit", "FP32 store", "other mode", "miss")
+    hit = bin_of("miss", "commit", "FP32 store", "other mode")
     assert device.hits("slots") == (set() if fault else hit)
 
 
 def test_a_commit_arrives_at_slots_that_are_held(device: Device) -> None:
     device.use(2, 0, 1)
     device.commit(1)
-    assert device.hits("slots") == bin_of("FP32 store", "commit", "other mode", "held")
+    assert device.hits("slots") == bin_of("held", "FP32 store", "commit", "other mode")
     device.commit(1, accepted=False)
     assert device.hits("slots") == set()
     device.commit(2)
-    assert device.hits("slots") == bin_of("FP32 store", "commit", "same region", "held")
+    assert device.hits("slots") == bin_of("held", "FP32 store", "commit", "same region")
     device.commit(2)
     assert device.hits("slots") == set()
 
@@ -194,15 +318,15 @@ def test_a_flip_is_found_by_the_last_request(device: Device) -> None:
     device.use(0, 0, 1)
     device.use(0, 0)
     device.points.register("RAS_ERROR", BOOK)
-    assert device.hits("slots") == bin_of("vote", "RAM flip", "same region", "hit")
+    assert device.hits("slots") == bin_of("hit", "vote", "RAM flip", "same region")
     for register, value in (("RAS_ERROR", 0), ("RAM_PARITY", 1), ("RAS_ERROR", MARKS)):
         device.use(0, 0)
         device.points.register(register, value)
         found = device.hits("slots")
-        assert not any(BETWEEN + "RAM flip" + BETWEEN in one for one in found)
+        assert not any(one.split(BETWEEN)[2] == "RAM flip" for one in found)
     device.points.register("RAS_ERROR", BOOK)  # settled: no request of this state has found it
     device.use(0, 0)
-    assert device.hits("slots") == bin_of("vote", "vote", "same region", "hit")
+    assert device.hits("slots") == bin_of("hit", "vote", "vote", "same region")
 
 
 @pytest.mark.parametrize("when", ["before", "during", "after", "racing"])
@@ -216,12 +340,12 @@ def test_a_request_arrives_at_the_eviction_buffer(device: Device, when: str) -> 
     if when == "after":
         device.memory((0, 0))
     op = device.request(2, 0)
-    device.points.answered(op)
+    device.answer(op)
     if when in ("during", "racing"):
         device.memory((0, 0), begin=start)
     elif when == "before":
         device.memory((0, 0))
-    hit = bin_of("vote", "sum", "other mode", "hit")
+    hit = bin_of("hit", "vote", "sum", "other mode")
     assert device.hits("eviction buffer") == (hit if when == "during" else set())
 
 
@@ -231,7 +355,7 @@ def test_a_close_does_not_change_what_leaves(device: Device) -> None:
     device.close(2)
     device.memory((2, 0), begin=start)
     found = device.hits("eviction buffer")
-    assert found == bin_of("FP32 store", "close", "same region", "held")
+    assert found == bin_of("held", "FP32 store", "close", "same region")
     device.close(0)
     assert device.hits("eviction buffer") == set()
 
@@ -242,6 +366,6 @@ def test_a_line_is_wanted_while_it_leaves(device: Device) -> None:
     op = device.request(2, 0)
     device.memory((2, 0), begin=start)
     device.memory((2, 0), write=False)
-    device.points.answered(op)
+    device.answer(op)
     found = device.hits("eviction buffer")
-    assert found == bin_of("FP32 store", "sum", "same region", "evicted before")
+    assert found == bin_of("evicted before", "FP32 store", "sum", "same region")

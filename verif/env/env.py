@@ -28,6 +28,7 @@ from verif.env import message_log
 from verif.env.config import CLOCK_NS, EnvConfig, cxl_config
 from verif.env.region_layout import RegionLayout
 from verif.env.registers import Registers
+from verif.env.rtl_packages import parameter
 from verif.mem.memory_agent import MemAgent
 from verif.mem.memory_config import MemBeat
 from verif.regs.axil_agent import AxiLiteAccess, AxiLiteAgent
@@ -176,6 +177,7 @@ class NfEnv(uvm_env):
             lambda: not self.mem.idle,
         )
         self.coverage.watch(self.scoreboard)
+        self.coverage.pair.marks_log2 = parameter("WRITTEN_LOG2")
         self.messages = message_log.from_environment(self.scoreboard)
         self.link_state = LinkState(clock_now, lambda: self.cxl.monitor.tracker.counters)
         self.predictor = parts.predictor(self.scoreboard, cfg.hw, self.link_state)

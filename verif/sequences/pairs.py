@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from itertools import product
+from typing import Any
 
 import cocotb
 
 from models.commit_check import most_workers
+from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.regions import INFO_SELECTOR, RegionConfig
 from verif.coverage.cover_model import BETWEEN
@@ -25,6 +27,10 @@ MODES = {
     "TERN5": (Mode.G_TERN5,),
 }
 """Modes of a region with a feature; other features can be used in every mode."""
+RAMS = {"marks": "MARKS", "pool": "PARKED"}
+"""RAM whose word is damaged; that of the other resources is BOOK."""
+Use = tuple[str, int, int]
+"""Feature, with the number of a region and a line."""
 LINES_LOG2 = 4
 FIRST = 5
 MOST_SHOWN = 80
@@ -37,28 +43,31 @@ class FeaturePairSequence(FlipSequence):
 
     Regions A, B and a third one have drawn numbers and modes; lines of the third one evict others.
     Requests come one at a time, and slots are taken in turn, so that the program chooses the line
-    that is evicted. Coverage says whether the bin was hit: a program that misses it fails.
+    that is evicted. Coverage says whether B has hit the bin: a program that misses it fails.
 
-    Needs four or more slots, three regions, and the mode G_TERN5.
+    Needs four or more slots, three regions, the mode G_TERN5, marks that two lines share, short
+    generations, and a host that grants one credit of each class.
     """
 
     bins: Iterable[str] = ()
 
     async def body(self) -> None:
         self.configs: dict[tuple[int, Mode], RegionConfig] = {}
-        point = self.env.coverage.model.points[POINT]
         missed = []
         for name in self.bins:
-            before = point.bins[name]
+            self.bin = name
             await self.begin(*name.split(BETWEEN))
-            if point.bins[name] == before:
+            if self.hits() == self.before:
                 missed.append(name)
+            await self.read_back()
+        if self.flips:  # STATUS counts lines that a damaged word has poisoned
+            for number in {number for number, _ in self.configs}:
+                await self.commit(number)
         assert not missed, f"programs of {len(missed)} bins do not hit them: {missed[:MOST_SHOWN]}"
 
-    async def begin(
-        self, resource: str, leaving: str, arriving: str, relation: str, access: str
-    ) -> None:
-        """Start new rounds, run the program of a bin, and read all lines that it has used."""
+    async def begin(self, found: str, leaving: str, arriving: str, relation: str) -> None:
+        """Start new rounds, and run the program of a bin."""
+        resource, access = found.split(": ")
         modes = product(MODES.get(leaving, EVERY), MODES.get(arriving, EVERY))
         mode, other = self.choice(
             [m for m in modes if (m[0] is m[1]) != (relation == "other mode")]
@@ -86,9 +95,23 @@ class FeaturePairSequence(FlipSequence):
             b = a
         first, second = self.sample(range(1 << LINES_LOG2), 2)
         self.fillers = self.shuffled(range(1 << LINES_LOG2))
-        run = self.slot if resource == "slots" else self.buffer
-        await run((leaving, a, first), (arriving, b, second), access)
-        await self.read_back()
+        self.ram = RAMS.get(resource, "BOOK")
+        self.reads: bool | None = {"DRS": True, "NDR": False}.get(access)
+        programs = {
+            "slots": self.slot,
+            "eviction buffer": self.buffer,
+            "marks": self.mark,
+            "pool": self.entry,
+            "record": self.record,
+            "credits": self.credit,
+        }
+        await programs[resource]((leaving, a, first), (arriving, b, second), access)
+        await self.cycles(SETTLED)
+
+    def hits(self) -> int:
+        """Return the hits of the bin, with those of what has just been answered."""
+        self.env.coverage.pair.settle()
+        return self.env.coverage.model.points[POINT].bins[self.bin]
 
     async def read_back(self) -> None:
         """Contribute to each line, read the line that it evicts at once; then read other views.
@@ -121,9 +144,7 @@ class FeaturePairSequence(FlipSequence):
             assert doubtful or not lost, f"line {line} of region {number} is lost without damage"
 
     # -- resources ----------------------------------------------------------------------------
-    async def slot(
-        self, leaving: tuple[str, int, int], arriving: tuple[str, int, int], access: str
-    ) -> None:
+    async def slot(self, leaving: Use, arriving: Use, access: str) -> None:
         """Let B take the slot of A's line, hit that line, or arrive while it is in its slot."""
         if access == "evicted before":
             await self.contribute_some(*arriving[1:])
@@ -133,11 +154,8 @@ class FeaturePairSequence(FlipSequence):
         if access == "hit":
             arriving = (arriving[0], *leaving[1:])
         await self.use(*arriving)
-        await self.cycles(SETTLED)
 
-    async def buffer(
-        self, leaving: tuple[str, int, int], arriving: tuple[str, int, int], access: str
-    ) -> None:
+    async def buffer(self, leaving: Use, arriving: Use, access: str) -> None:
         """Let B arrive while memory does not answer the write-back of A's line."""
         again = access == "evicted before" and leaving[1] == arriving[1] and self.random() < 0.5
         if again:  # the line of A itself
@@ -152,10 +170,90 @@ class FeaturePairSequence(FlipSequence):
         async with self.stalled("b"):
             await self.fill_slots(1, reads=True)  # a store would wait for its answer
             await self.cycles(SETTLED)
-            task = cocotb.start_soon(self.use(*arriving))
-            await self.cycles(4 * SETTLED)
+            task = await self.begun(self.use(*arriving))
+            await self.cycles(3 * SETTLED)
         await task
+
+    async def mark(self, leaving: Use, arriving: Use, access: str) -> None:
+        """Let B need the mark that A's line has left, or a place where A has left none."""
+        feature, number, line = leaving
+        if FLIP in (feature, arriving[0]):
+            await self.contribute_some(number, line ^ 2)  # has a mark in the damaged row
+        if feature in (FLIP, "commit"):
+            await self.leave(number, line)
+            await self.use(*leaving)
+        else:
+            await self.leave(number, line, feature)
+        await self.use(*arriving[:2], line ^ 1 if arriving[1] == number else line)
+
+    async def entry(self, leaving: Use, arriving: Use, access: str) -> None:
+        """Let B take the entry of A in the pool, or come while A is parked."""
+        others = self.slots - 1 if access == "deferred" else 0
+        fillers = [(self.crowd, self.fillers.pop()) for _ in range(others)]
+        if access == "same list":
+            arriving = (*arriving[:2], leaving[2])
+        for place in (arriving[1:], *fillers):
+            await self.contribute_some(*place)
+        await self.leave(*leaving[1:])
+        if access == "entry left":
+            await self.use(*leaving)
+            await self.use(*arriving)
+            return
+        async with self.stalled("r"):
+            tasks = [await self.begun(self.use(*leaving))]
+            for place in fillers:
+                self.take(*place)
+                await self.read_lines(self.active[self.crowd], place[1], wait=False)
+            await self.cycles(SETTLED)
+            tasks.append(await self.begun(self.use(*arriving)))
+        for task in tasks:
+            await task
+
+    async def record(self, leaving: Use, arriving: Use, access: str) -> None:
+        """Let B be the first on A's line after a commit, or after all generations."""
+        feature, number, line = leaving
+        if access == "dropped":
+            await self.contribute_some(number, line)
+            await self.use(*leaving)
+        else:
+            await self.leave(number, line, feature)
+        for _ in range((1 << self.hw.gen_w) - 1 if access == "wrapped" else 1):
+            if feature == "close":  # the generation wraps at one of the commits
+                await self.close(number)
+            await self.commit(number)
+            self.next_slot = (self.next_slot + 1) % self.slots  # the victim is chosen anew
+        await self.initialised()
+        if access in ("older", "wrapped"):
+            await self.leave(number, line ^ 1)  # the mark that they share
+        await self.use(arriving[0], number, line)
+
+    async def credit(self, leaving: Use, arriving: Use, access: str) -> None:
+        """Let the responses to A and B, or that to A and a commit, wait for one credit."""
+        link = self.env.cxl.host.link
+        for use in (leaving, arriving):
+            await self.contribute_some(*use[1:])
         await self.cycles(SETTLED)
+        link.hold_credits(True)
+        await self.read(0)
+        await self.write(0, self.randbytes(LINE_BYTES))
+        await self.drain()
+        tasks = [await self.begun(self.use(*use)) for use in (leaving, arriving)]
+        link.hold_credits(False)
+        for task in tasks:
+            await task
+
+    async def begun(self, work: Coroutine[Any, Any, None]) -> Any:
+        """Start a coroutine, let it run for some cycles, and return its task."""
+        task = cocotb.start_soon(work)
+        await self.cycles(SETTLED)
+        return task
+
+    async def leave(self, number: int, line: int, feature: str = "") -> None:
+        """Contribute to a line, use a feature at it, and evict it."""
+        await self.contribute_some(number, line)
+        if feature:
+            await self.last_use((feature, number, line), self.slots - 1)
+        await self.fill_slots(1 if feature else self.slots)
 
     # -- operations ---------------------------------------------------------------------------
     def take(self, number: int, line: int) -> None:
@@ -185,7 +283,7 @@ class FeaturePairSequence(FlipSequence):
                 await self.contribute_some(self.crowd, line)
             await self.cycles(SETTLED)
 
-    async def last_use(self, leaving: tuple[str, int, int], others: int) -> None:
+    async def last_use(self, leaving: Use, others: int) -> None:
         """Use feature A, while `others` lines take slots; none of them uses A's line.
 
         The slot of a sum or store in progress is passed over when the next victim is chosen, with
@@ -197,7 +295,8 @@ class FeaturePairSequence(FlipSequence):
         await self.fill_slots(early)
 
     async def use(self, feature: str, number: int, line: int) -> None:
-        """Use a feature in a region, at a line if it is one of requests."""
+        """Use a feature in a region, at a line if it is one of requests; B comes last."""
+        self.before = self.hits()
         config = self.active[number]
         if feature == "close":
             await self.close(number)
@@ -210,15 +309,30 @@ class FeaturePairSequence(FlipSequence):
         self.take(number, line)
         if feature == "poison":
             self.doubtful.add((number, line))
+        reads = feature == "sum"
+        if feature in ("vote", "TERN5"):
+            reads = self.random() < 0.5 if self.reads is None else self.reads
         if feature == FLIP:
             self.doubtful |= holders
-            await self.flip("BOOK", damaged, self.draw_flips("BOOK", self.secded))
-        reads = feature in (FLIP, "sum")
-        if reads or (feature in ("vote", "TERN5") and self.random() < 0.5):
-            await self.read_lines(config, line, alone=True)
-        else:
-            worker = self.randrange(FIRST, config.workers)
-            await self.fill_lines(config, line, worker, alone=True, poison=feature == "poison")
-        if feature == FLIP:
+            bits = self.draw_flips(self.ram, self.secded)
+            if self.ram == "PARKED":  # its word is there when memory has not answered
+                self.doubtful.add((number, line))
+                async with self.stalled("r"):
+                    await self.fill_lines(config, line, self.late_worker(config), wait=False)
+                    await self.cycles(SETTLED)
+                    await self.flip(self.ram, 0, bits)
+            else:
+                row = damaged if self.ram == "BOOK" else self.row(number)
+                await self.flip(self.ram, row, bits)
+                await self.read_lines(config, line, alone=True)
             await self.cycles(SETTLED)
             assert any(await self.counted()), "the damaged word was not found"
+        elif reads:
+            await self.read_lines(config, line, alone=True)
+        else:
+            worker, poison = self.late_worker(config), feature == "poison"
+            await self.fill_lines(config, line, worker, alone=True, poison=poison)
+
+    def late_worker(self, config: RegionConfig) -> int:
+        """Draw a worker that `contribute_some` leaves out."""
+        return self.randrange(FIRST, config.workers)
