@@ -9,11 +9,15 @@ from typing import Any
 from cocotbext.cxl.wire.messages import S2MDRS
 from models.access_decode import Kind
 from verif.scoreboard.line_judge import LineJudge
+from verif.scoreboard.memory_port import COUNTED
 from verif.scoreboard.operations import Op
 from verif.scoreboard.ram_faults import NONE
 from verif.scoreboard.scoreboard import REGISTERS, Scoreboard
 
 INFO_POISONED = 1 << 137
+PORT_COUNTERS = ("EVICTION", "FILL", *COUNTED)
+"""Counters of what passes the memory port, which a flipped bit does not make wrong."""
+_KEYS = tuple(f"COUNTER {name}" for name in PORT_COUNTERS)
 
 
 def owns_up(op: Op) -> bool:
@@ -48,8 +52,8 @@ class LenientJudge(LineJudge):
 class LenientScoreboard(Scoreboard):
     """Scoreboard for a device with flipped RAM bits, which accepts responses marked as untrusted.
 
-    Wrong register values are not reported. A device without RAM protection may answer wrongly: such
-    findings are only counted, in `wrong`.
+    Wrong register values are not reported, but for those of PORT_COUNTERS. A device without RAM
+    protection may answer wrongly: such findings are only counted, in `wrong`.
     """
 
     judge_type = LenientJudge
@@ -75,7 +79,7 @@ class LenientScoreboard(Scoreboard):
         checker: str = "scoreboard",
         line: Hashable = None,
     ) -> None:
-        if checker == REGISTERS:
+        if checker == REGISTERS and (key not in _KEYS or self.ram.ecc == NONE):
             return  # what was poisoned inside is in other counters and interrupts
         if self.ram.ecc == NONE:
             self.wrong += 1

@@ -98,5 +98,7 @@ def test_what_a_flipped_bit_excuses(ecc: int) -> None:
             trusted * (ecc != NONE),
         ]
         assert board.take_losses() == ("poison" in changed)
-    board.error("COUNTER", checker=REGISTERS)
+    board.error("COUNTER", "COUNTER LATE", checker=REGISTERS)
     assert (board.wrong, len(board.errors)) == ((1, 0) if ecc == NONE else (0, 1))
+    board.error("COUNTER", "COUNTER EVICTION", checker=REGISTERS)
+    assert len(board.errors) == (0 if ecc == NONE else 2)

@@ -238,7 +238,8 @@ class IllegalLineSequence(NfSequence):
     """G_TERNARY lines with 256, 128 or one illegal code (01), some of them sent twice.
 
     They go to a drawn region while another one aggregates legal lines; ILLEGAL_CODE and the STATUS
-    of both regions are read after each. The illegal codes of a duplicate are not counted.
+    of both regions are read after each. The illegal codes of a duplicate are not counted. At last
+    lines of any bytes go to two regions in consecutive cycles, one of G_TERN5 if the device has it.
     """
 
     async def body(self) -> None:
@@ -263,6 +264,14 @@ class IllegalLineSequence(NfSequence):
             if round_ == 0:
                 await self.fill_lines(config, 0, 5)
                 await self.read_registers("STATUS", region=region)
+        both = [config, self.layout.region(Mode.G_TERN5, 1, 6) if self.hw.tern5 else legal]
+        for number, gated in zip((region, calm), both, strict=True):
+            await self.commit(number, gated)
+            await self.fill_lines(gated, None, 0)  # its lines are in slots now
+        for gated, worker, line in self.shuffled([*product(both, range(1, 6), (0, 1))]):
+            await self.contribute(gated, worker, line, self.randbytes(LINE_BYTES))
+        await self.drain()
+        await self.read_registers("ILLEGAL_CODE")
 
 
 class EmptyLineSequence(NfSequence):

@@ -9,6 +9,7 @@ from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.access_decode import Cause
+from models.commit_check import most_workers
 from models.control_window import CONTROL_LINES
 from models.line_packing import LINE_BYTES
 from models.modes import FIRST_EDITION, Mode
@@ -154,7 +155,8 @@ class CombinedCausesSequence(NfSequence):
     """Requests that break each possible set of rules, each alone after ERR_INFO was armed.
 
     The set is computed from the request alone; the model decides which of its rules is the cause,
-    and the register predictor compares ERR_INFO. No LD-ID may write in the control window.
+    and the register predictor compares ERR_INFO. No LD-ID may write in the control window. The
+    regions are one of FP32, one of IDENTITY and one of another mode.
     """
 
     async def body(self) -> None:
@@ -162,10 +164,12 @@ class CombinedCausesSequence(NfSequence):
         await self.set_registers(
             CTRL_WINDOW_HI=self.control >> 32, CTRL_WINDOW_LO=self.control & WORD_MASK
         )
-        modes = [self.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32, Mode.IDENTITY]
+        low_bit = [one for one in Mode if one.low_bit and (self.hw.tern5 or not one.optional)]
+        modes = (self.choice(low_bit), Mode.FP32, Mode.IDENTITY)
         kinds: dict[tuple[object, ...], M2SMessage] = {}
-        for region, mode in enumerate(modes[: self.hw.regions]):
-            mask, shift, workers = self.randint(1, 0xFFFE), self.randrange(3), self.randint(2, 14)
+        for region, mode in zip(self.sample(range(self.hw.regions), 3), modes, strict=True):
+            mask, shift = self.randint(1, 0xFFFE), self.randrange(3)
+            workers = self.randint(2, most_workers(mode, self.hw))
             config = await self.start_region(
                 region, mode, 1, workers, ld_mask=mask, bind=True, bind_shift=shift
             )
@@ -211,17 +215,18 @@ class CombinedCausesSequence(NfSequence):
         rare = self.choice(_NOT_WRITES)
         opcode = self.choice((RwdOp.MEM_WR, RwdOp.MEM_WR_PTL, RwdOp.MEM_WR_PTL, rare))
         be = self.choice((BE_ALL, self.getrandbits(64)))  # whole words, and parts of words
-        return M2SRwD(opcode, 0, addr, ldid=ldid, data=random_line(self.rng), be=be)
+        poison, data = self.random() < 0.3, random_line(self.rng)
+        return M2SRwD(opcode, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
 
     def broken(self, config: RegionConfig, message: M2SMessage, place: str) -> tuple[object, ...]:
         """Return a key of the rules that a request breaks: write, opcode, state of each rule.
 
-        Outside the window: the kind of place, write, opcode, and a mask of whole words.
+        Outside the window: the kind of place, write, opcode, whole words, and poison.
         """
         write = isinstance(message, M2SRwD)
         if place != "window":
-            whole = isinstance(message, M2SRwD) and message.be == BE_ALL
-            return place, write, int(message.opcode), whole
+            data = (message.be == BE_ALL, message.poison) if isinstance(message, M2SRwD) else ()
+            return place, write, int(message.opcode), *data
         selector = message.addr >> 6 + config.lines_log2 & 255
         workers = config.mode is not Mode.IDENTITY and write
         readable = (*self.read_selectors(config), *VIEW_SELECTORS)

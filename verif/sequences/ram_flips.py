@@ -14,7 +14,7 @@ from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, RegionCon
 from models.register_map import REG_MAP
 from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, Ram, rams
 from verif.env.rtl_packages import parameter
-from verif.scoreboard.lenient import LenientScoreboard
+from verif.scoreboard.lenient import PORT_COUNTERS, LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, SECDED
 from verif.sequences.base import ANY, NfSequence
 from verif.sequences.line_data import forged
@@ -106,9 +106,12 @@ class FlipSequence(NfSequence):
     async def counted(self) -> tuple[int, int]:
         """Return (RAM_PARITY, RAM_CORRECTED); clear them, re-arm RAS_ERROR and its interrupt.
 
+        The counters of the memory port are read before.
+
         Raises:
             AssertionError: RAS_ERROR or the interrupt disagrees with the counters.
         """
+        await self.read_registers(*PORT_COUNTERS)
         bad = await self.registers.read("RAM_PARITY")
         corrected = await self.registers.read("RAM_CORRECTED")
         place = REG_MAP.expand()["RAS_ERROR"].unpack(await self.registers.read("RAS_ERROR"))

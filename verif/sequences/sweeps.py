@@ -25,8 +25,10 @@ from models.regions import (
     VIEW_SELECTORS,
     WORKER_LINES_SELECTOR,
     RegionConfig,
+    record_lines,
     state_lines,
 )
+from models.register_types import WORD_MASK
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.int_codes import TERN5_SHAPES
 from verif.sequences.line_data import forged
@@ -61,6 +63,7 @@ class RegionPairSequence(NfSequence):
         for region in self.shuffled([*self.live]):
             await self.commit(region, self.live[region])
         await self.set_registers(**CAPACITY)
+        self.closing = {self.choice((low, low + half)) for low in range(half)}
         low_bit = [mode for mode in every if mode.low_bit]
         counting = [*low_bit, Mode.FP32]
         events = (
@@ -149,17 +152,31 @@ class RegionPairSequence(NfSequence):
         await self.commit(region)
 
     async def damage(self, region: int, config: RegionConfig) -> None:
-        """Let memory refuse the write-back of the region's records, then of its initialiser."""
-        record = [self.bookkeeping(config, line) for line in range(config.lines)]
+        """Let memory refuse the write-back of the region's records, then of its initialiser.
+
+        Half of the rounds whose records are not trusted end by CLOSE. Records that the initialiser
+        could not overwrite are forged, with each generation, and the next commit repeats it.
+        """
+        other = region ^ self.hw.regions // 2
         await self.fill_lines(config, 0, 0)
-        with self.failing(writes=record):
+        with self.failing(writes=self.books(config)):
             await self.evict(region)
-        await self.look(region, region ^ self.hw.regions // 2)
-        self.live[region] = config = self.reshaped(config, config.lines_log2)
-        with self.failing(writes=[self.bookkeeping(config, 0)]):
-            await self.commit(region, config, ready=True)
-        await self.look(region, region ^ self.hw.regions // 2)
+        if region in self.closing:
+            await self.close(region)
+        await self.look(region, other)
+        self.live[region] = wide = self.reshaped(config, 3)
+        await self.forge(wide)
+        with self.failing(writes=self.books(wide)):
+            await self.commit(region, wide, ready=True)
+        await self.look(region, other)
+        if other in self.closing:
+            await self.close(region)
         await self.commit(region)
+        await self.fill_lines(wide, (0, wide.lines - 1), 0)
+        await self.evict(region)  # marks the lines, so that their neighbours are fetched, too
+        await self.read_lines(wide)
+        self.live[region] = config
+        await self.commit(region, config)
 
     async def claim(self, region: int, config: RegionConfig) -> None:
         """Commit the region to forged records while its initialiser is busy, and that of the other.
@@ -170,10 +187,9 @@ class RegionPairSequence(NfSequence):
         for busy in (other, region):
             wide = self.reshaped(self.live[busy], 5, config.mode)
             small = self.reshaped(config, 3)
-            for line in range(small.lines):
-                record = forged(line, (1 << small.workers) - 1, kept=small.keeps_sums)
-                await self.write(self.bookkeeping(small, line) * LINE_BYTES, record)
-            await self.drain()
+            await self.forge(small)
+            if region in self.closing:
+                await self.close(region)
             with self.memory(w_stall=0.6):
                 await self.commit(busy, wide)
                 await self.commit(region, small)
@@ -183,6 +199,17 @@ class RegionPairSequence(NfSequence):
             if busy is other:
                 await self.commit(busy, self.live[busy])
         await self.commit(region, config)
+
+    def books(self, config: RegionConfig) -> list[int]:
+        """Return the lines of memory with the bookkeeping of the region's lines."""
+        return [self.bookkeeping(config, line) for line in range(config.lines)]
+
+    async def forge(self, config: RegionConfig) -> None:
+        """Write forged records of all lines to memory, one of them with each generation."""
+        for generation, line in enumerate(self.books(config)):
+            record = forged(generation, (1 << config.workers) - 1, kept=config.keeps_sums)
+            await self.write(line * LINE_BYTES, record)
+        await self.drain()
 
     def reshaped(
         self, config: RegionConfig, lines_log2: int, mode: Mode | None = None
@@ -253,23 +280,25 @@ class SelectorMaskSequence(NfSequence):
         await self.commit(self.region, replace(config, lines_log2=0))  # stops the initialiser
 
     def place(self, mode: Mode, lines_log2: int | None = None) -> RegionConfig:
-        """Return a descriptor in the upper half of the memory: of most lines with None.
+        """Return a descriptor with an area at the end of the memory: of most lines with None.
 
-        The regions of this sequence exist one at a time. Large regions have one worker.
+        The regions of this sequence exist one at a time. Large regions have one worker; the largest
+        area is the whole memory, in modes whose records have two lines.
         """
-        half = self.hw.mem_lines // 2
+        mem = self.hw.mem_lines
         log2 = LINE_ADDRESS_BITS if lines_log2 is None else lines_log2
         workers = self.randint(1, most_workers(mode, self.hw)) if log2 < 4 else 1
         while True:
-            config = RegionConfig(0, half * LINE_BYTES, log2, workers, mode)
-            if state_lines(config, self.hw.cnt_w) <= half:
+            config = RegionConfig(0, 0, log2, workers, mode)
+            area = state_lines(config, self.hw.cnt_w)
+            if area <= mem:
                 break
             log2 -= 1
         size = log2 + SELECTOR_BITS
         base = self.randint(
             1 << max(0, self.hw.mem_lines_log2 - size), (1 << LINE_ADDRESS_BITS - size) - 1
         )
-        return replace(config, base=base * LINE_BYTES << size)
+        return replace(config, base=base * LINE_BYTES << size, state_base=(mem - area) * LINE_BYTES)
 
     def lines(self, config: RegionConfig) -> list[int]:
         """Return the indices with no, one, all but one and all bits set, in random order."""
@@ -326,9 +355,10 @@ NEVER = {
 class CommitOrderSequence(NfSequence):
     """Commits of descriptors that break two rules of a commit, for each pair that can be broken.
 
-    Of the drawn descriptors whose first broken rule is one of a pair, and that break the other one,
-    one with the fewest further faults is used; most have none. The model says which rule a commit
-    reports. The first commits are of a region that has never been committed.
+    Windows overlap that of another region, then the control window alone. Of the drawn descriptors
+    whose first broken rule is one of a pair, and that break the other one, one with the fewest
+    further faults is used; most have none. The model says which rule a commit reports. The first
+    commits are of a region that has never been committed.
     """
 
     async def body(self) -> None:
@@ -337,24 +367,34 @@ class CommitOrderSequence(NfSequence):
         others = [self.layout.region(Mode.FP32, 2, 4), self.layout.region(Mode.G_INT4, 3, 9)]
         for number, config in zip(taken, others, strict=True):
             await self.commit(number, config)
-        draws = [self.pairs(good, others) for _ in range(self.cfg.count(4))]
+        self.control = self.layout.control_window()
+        await self.set_registers(
+            CTRL_WINDOW_HI=self.control >> 32, CTRL_WINDOW_LO=self.control & WORD_MASK
+        )
+        draws = [self.pairs(good, others, others) for _ in range(self.cfg.count(4))]
+        near = self.pairs(good, others, [replace(others[0], base=self.control)])
+        draws.append({two: near[two] for two in near if CommitCode.WINDOW_OVERLAP in two})
         found = self.shuffled([config for pairs in draws for config in pairs.values()])
         for number, bad in enumerate(found):
             if number == len(found) // 2:
                 await self.commit(region, good)
                 await self.fill_lines(good)
-            await self.commit(region, bad, check_commit(self.hw, bad, others))
+            code = check_commit(self.hw, bad, others, self.control >> 6)
+            await self.commit(region, bad, code)
         await self.read_lines(good, None, (0, INFO_SELECTOR))
         await self.registers.read_status()
 
     def pairs(
-        self, good: RegionConfig, others: list[RegionConfig]
+        self, good: RegionConfig, others: list[RegionConfig], near: list[RegionConfig]
     ) -> dict[frozenset[CommitCode], RegionConfig]:
-        """Return a descriptor for each pair of rules that can be broken, or fail."""
+        """Return a descriptor for each pair of rules that can be broken, or fail.
+
+        Windows and areas that overlap anything overlap those of `near`.
+        """
         found: dict[frozenset[CommitCode], tuple[int, RegionConfig]] = {}
         for _ in range(6000):
-            config = self.draw(good, self.choice(others))
-            rules = list(broken_rules(self.hw, config, others))
+            config = self.draw(good, self.choice(near))
+            rules = list(broken_rules(self.hw, config, others, self.control >> 6))
             for second in rules[1:]:
                 pair = frozenset((rules[0], second))
                 if pair not in found or len(rules) < found[pair][0]:
@@ -396,13 +436,45 @@ FORMS = tuple((mode, keep) for mode in Mode for keep in {False, mode is Mode.FP3
 """Modes, FP32 without and with KEEP_SUM."""
 
 
+class StateEdgeSequence(NfSequence):
+    """State areas of each mode and record size that touch an end of memory or another area.
+
+    Each area is committed, then one that reaches a record further, and one that is misaligned by
+    half a record. The initialiser writes all records of the first one, and its last line is used.
+    """
+
+    async def body(self) -> None:
+        region, taken = self.sample(range(self.hw.regions), 2)
+        other = self.layout.region(Mode.FP32, 1, 3)
+        ends = other.state_line, other.state_line + state_lines(other, self.hw.cnt_w)
+        await self.commit(taken, other)
+        for mode, keep in self.shuffled(FORMS):
+            if mode.optional and not self.hw.tern5:
+                continue
+            most = most_workers(mode, self.hw)
+            for workers in (1, self.randint(2, min(7, most)), most):
+                shape = self.layout.region(mode, self.randrange(3), workers, keep_sum=keep)
+                size = state_lines(shape, self.hw.cnt_w)
+                record = record_lines(shape.most, self.hw.cnt_w) if mode.low_bit else 1
+                first = (self.choice((self.hw.mem_lines, ends[0])) - size) // record * record
+                places = self.choice(((first, record), (-(-ends[1] // record) * record, -record)))
+                for line in (places[0], sum(places), places[0] + record // 2):
+                    config = replace(shape, state_base=line * LINE_BYTES)
+                    code = check_commit(self.hw, config, [other])
+                    await self.commit(region, config, code, ready=True)
+                    if code is CommitCode.OK:
+                        await self.fill_lines(config, config.lines - 1, (0, workers - 1))
+                        await self.read_lines(config, config.lines - 1, INFO_SELECTOR)
+
+
 class GenerationWrapSequence(NfSequence):
     """Epochs until each generation has come twice, with records that only an epoch of it wrote.
 
     In epoch e a line is read, contributed to and left in its slot, in memory or in the eviction
-    buffer; no other epoch of a cycle touches it. Lines that share marks with it are evicted first,
-    so that its record is fetched. An IDENTITY region lies next to the records, which are
-    initialised when generations begin again. Each mode is swept, FP32 with kept sums too.
+    buffer; no other epoch of a cycle touches it. Every other epoch ends by CLOSE. Lines that share
+    marks with it are evicted first, so that its record is fetched. An IDENTITY region lies next to
+    the records, which are initialised when generations begin again. Each mode is swept, FP32 with
+    kept sums too.
     """
 
     async def body(self) -> None:
@@ -430,6 +502,8 @@ class GenerationWrapSequence(NfSequence):
             await self.fill_lines(config, line, range(self.choice((1, config.workers))))
             result = INFO_SELECTOR if config.mode.bits else 0
             await self.read_lines(config, line, (result, result))
+            if epoch % 2:  # also of the two after which generations begin again
+                await self.close(self.region)
             await self.leave(ways[(epoch + epoch // generations) % 3])
             await self.read(backing)
 
@@ -461,8 +535,8 @@ class Tern5PressureSequence(Tern5Sequence):
         region, crowded = self.sample(range(self.hw.regions), 2)
         self.crowd = self.crowd_layout()
         await self.commit(crowded, self.crowd)
-        drawn = [self.workers() for _ in range(self.cfg.count(4))]
-        for workers in (self.most, *drawn):
+        drawn = [self.workers() for _ in range(self.cfg.count(4) - 1)]
+        for workers in (self.most, self.randint(4, 7), *drawn):  # 4 to 7: records of twice the size
             threshold = self.randint(1, workers)
             config = self.layout.region(Mode.G_TERN5, 3, workers, threshold=threshold)
             await self.commit(region, config)

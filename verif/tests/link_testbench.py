@@ -146,6 +146,7 @@ class RetryTestbench:
         self.out_drs: deque[S2MDRS] = deque()
         self.drs_taken = 0  # DRS that the device has accepted from the core
         self.tx_log: list[tuple[int, int]] = []  # (clock, flit) at the pins
+        self.last_sent: deque[tuple[object, int]] = deque(maxlen=6)  # (control flit, RRSM)
         self.arrived = 0  # place in tx_log of the flit that reaches the host next
         self.now = 0
         self.phy = True
@@ -404,10 +405,22 @@ class RetryTestbench:
             return None
         wire = int(self.dut.tx_protocol_id.value), flit
         self.tx_log.append((self.now, flit))
+        self._answered(flit & PAYLOAD_MASK)
         self.observer.sent(self.now, wire)
         if self.tracker and self.phy:
             self.tracker.observe(flits.Direction.S2M, *wire, self.now)
         return wire
+
+    def _answered(self, payload: int) -> None:
+        """Check that RRSM showed an answer when the first RETRY.Frame of its sequence left.
+
+        RETRY.Ack, the sixth flit of the sequence, was not yet sent then.
+        """
+        kind = control.decode_control(payload)[0] if flits.is_control(payload) else None
+        self.last_sent.append((kind, self.status()["rrsm"]))
+        before = [one for one, _ in self.last_sent][:-1]
+        if isinstance(kind, control.RetryAck) and before == link_messages.FRAMES:
+            assert self.last_sent[0][1], "RRSM is NORMAL while an answer is sent"
 
     def _deliver(self, head: WireFlit | None) -> None:
         """Pass the flit that arrives at the host to it, after damage, and store its messages."""

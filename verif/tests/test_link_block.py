@@ -180,7 +180,10 @@ async def latencies(bench: link_testbench.LinkTestbench) -> None:
 
 @link_test
 async def channels_are_independent(dut: Any) -> None:
-    """Check that NDRs and DRSs leave by credits of one class alone, granted singly or at once."""
+    """Check that NDRs and DRSs leave by credits of one class alone, granted singly or at once.
+
+    Then few of each wait in a device with multi-header slots, and credits cover some of each.
+    """
     bench = link_testbench.LinkTestbench(dut, grant=0)
     await bench.start()
     await bench.clocks(60)
@@ -204,6 +207,24 @@ async def channels_are_independent(dut: Any) -> None:
     bench.drive(control.Llcrd(0, 4, 0, flits.encode_credit(1)))
     given["data"] += 1
     await check()
+
+    async def grant(plain: int, data: int) -> None:
+        for bit in (1, 2, 4, 8, 16, 32):
+            if (plain | data) & bit:
+                bench.grant(plain & bit, data & bit)
+        given["plain"] += plain
+        given["data"] += data
+        await bench.clocks(2 * data)
+        await check()
+
+    await grant(len(bench.sent.ndr) - given["plain"], len(bench.sent.drs) - given["data"])
+    dut.multi_header.value = 1
+    for ndr, drs, *covered in bench.rng.sample([*product(range(1, 5), repeat=4)], 60):
+        bench.answer_random(ndr, drs)
+        await bench.clocks(8)
+        plain, data = min(ndr, covered[0]), min(drs, covered[1])
+        await grant(plain, data)
+        await grant(ndr - plain, drs - data)
 
 
 @link_testbench.link_up_test

@@ -120,8 +120,11 @@ async def window_busy(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL, shows="test_status::init_busy")
 async def init_busy(test: NfBaseTest) -> None:
-    """Check that STATUS.INIT_BUSY is 1 while records are initialised, 0 for an unchanged area."""
-    run = NfSequence(test.env)
+    """Check that STATUS.INIT_BUSY is 1 while records are initialised, 0 for an unchanged area.
+
+    It stays 1 while another region is committed or closed, and while the control window is moved.
+    """
+    run = ControlSequence(test.env)
     for modes in (LOW_BIT[:1], (Mode.FP32,), (*LOW_BIT, Mode.IDENTITY)):
         for region, mode in enumerate(modes[: test.cfg.hw.regions]):
             # Long enough that the initialiser is still busy after the commits that follow.
@@ -134,6 +137,17 @@ async def init_busy(test: NfBaseTest) -> None:
     await run.write(0, bytes(64))
     await run.read(0)
     await run.drain()
+    place = run.layout.control_window()
+    for change in (run.commit(1), run.close(1), run.move_to(place)):
+        await run.commit(0, run.layout.region(Mode.G_BINARY, 7, 3))
+        with run.memory(latency=(500, 500)):
+            await run.read(0)
+            await test.env.clocks(40)  # it is on its way to memory, and the change waits for it
+            waiting, seen = cocotb.start_soon(change), 0
+            while not waiting.done():
+                seen += await test.env.registers.read("STATUS.INIT_BUSY")
+        assert seen > 1, f"INIT_BUSY was seen {seen} times"
+        await run.initialised()
     await run.commit(0)  # the same area again: it is the region's own
     await test.env.clocks(40)
     assert not await test.env.registers.read("STATUS.INIT_BUSY")

@@ -35,3 +35,8 @@ def generation_wrap() -> None:
 @nf_test(sweeps.Tern5PressureSequence)
 def tern5_pressure() -> None:
     """Check G_TERN5 lines that are fetched after each number of contributions, under misses."""
+
+
+@nf_test(sweeps.StateEdgeSequence)
+def state_edges() -> None:
+    """Check state areas of each mode and record size that just fit, and those that just do not."""
