@@ -254,8 +254,8 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
     """Return an error line for each difference between the testplan and the existing tests.
 
     These are a test without an entry, an entry without a test, a rule (skip, narrow, kept seed)
-    that matches no run, and a test that rules leave out of a suite on one simulator each: the
-    reason of either says that the other simulator runs it.
+    that matches no run, and a test that rules leave out of a suite everywhere, of which no reason
+    says that the night runs it.
     """
     existing = {test.id for test in tests}
     out = [f"{t.id} has no entry in the testplan" for t in tests if t.id not in plan.entries]
@@ -270,24 +270,30 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
             if not any(skip.fits(*one) for one in runs):
                 out.append(f"suite {suite.name} leaves out what is not there: {skip.why}")
             out += [f"suite {suite.name} names {t}, no test" for t in skip.but if t not in existing]
-        lost = [entry.test for entry in plan.entries.values() if _lost(suite, entry)]
-        out += [f"suite {suite.name}: each simulator leaves {test} to the other" for test in lost]
         for narrow in suite.narrow:
             if not any(name in by_id and narrow.meant(by_id[name], *at) for name, *at in runs):
                 out.append(f"suite {suite.name} narrows what is not there: {narrow.why}")
+        out += _left_out_by_chance(suite, runs)
     for one in plan.kept:
         if not any(one.fits(*at) for at in runs):
             out.append(f"no run fits the kept seed {one.seed} of {one.test}: {one.why}")
     return out
 
 
-def _lost(suite: Suite, entry: Entry) -> bool:
-    """Return whether only rules of single simulators leave out all runs of a test of a suite."""
-    if not any(fnmatchcase(entry.test, glob) for glob in suite.tests):
-        return False
-    places = [(entry.test, build, sim) for build in entry.builds for sim in entry.sims]
-    rules = [[rule for rule in suite.skip if rule.fits(*place)] for place in places]
-    return all(rules) and all(rule.sim != "*" for some in rules for rule in some)
+def _left_out_by_chance(suite: Suite, runs: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return an error for each test of which a suite leaves out every run, if no reason says that
+    the night runs it: each simulator or build may be left out because another one runs it.
+    """
+    reasons: dict[str, dict[str, None]] = {}
+    for name, *at in runs:
+        why = next((skip.why for skip in suite.skip if skip.fits(name, *at)), "")
+        reasons.setdefault(name, {})[why] = None
+    texts = {name: "; ".join(whys) for name, whys in reasons.items() if "" not in whys}
+    return [
+        f"suite {suite.name} runs {name} nowhere, and no reason says nightly: {text}"
+        for name, text in texts.items()
+        if "night" not in text
+    ]
 
 
 def of_suite(plan: Plan, suite: Suite, tests: Sequence[TestCase]) -> list[TestCase]:

@@ -52,8 +52,9 @@ class ForgedSequence(NfSequence):
 class ReshapeSequence(ForgedSequence):
     """Commits that change one property of a region whose new records were forged through FP32 data.
 
-    `change` is "workers", "lines", "mode", or "place" (an area that was ordinary memory before).
-    The device must not take the forged records for state of the new epoch.
+    `change` is "workers", "lines", "mode", "place" (an area that was ordinary memory before), or
+    "sums" (kept from now on: the area grows into what was ordinary memory). The device must not
+    take the forged records for state of the new epoch.
     """
 
     change: str = "workers"
@@ -62,18 +63,20 @@ class ReshapeSequence(ForgedSequence):
         first, second = self.shapes()
         region = self.any_region()
         prepared = range(second.lines)
-        if self.change == "place":
-            for line in prepared:
+        end = state_lines(first, self.hw.cnt_w)
+        places = {line: self.bookkeeping(second, line) - first.state_line for line in prepared}
+        for line, offset in places.items():
+            if not 0 <= offset < end:
                 data = forged(2, self.bitmap(second))
                 await self.write(self.bookkeeping(second, line) * LINE_BYTES, data)
-            await self.drain()
+        await self.drain()
         await self.commit(region, first)
-        if self.change != "place":
-            for line in prepared:
-                offset = self.bookkeeping(second, line) - first.state_line
-                worker, index = divmod(offset, first.lines)
-                assert worker < first.workers, f"line {line}: no worker {worker} for the forgery"
+        for line, offset in places.items():
+            worker, index = divmod(offset, first.lines)
+            if 0 <= worker < first.workers:
                 await self.contribute(first, worker, index, forged(2, self.bitmap(second)))
+            else:
+                assert self.change in ("place", "sums"), f"line {line}: no worker {worker}"
         await self.drain()
         await self.initialised()
         await self.commit(region, second)
@@ -96,6 +99,9 @@ class ReshapeSequence(ForgedSequence):
             return first, replace(first, workers=self.randint(1, workers - 1))
         if self.change == "lines":
             return first, replace(first, lines_log2=self.randint(1, lines_log2 - 1))
+        if self.change == "sums":
+            second = self.layout.region(Mode.FP32, lines_log2, workers, keep_sum=True)
+            return replace(second, keep_sum=False), second
         second = self.layout.region(Mode.FP32, lines_log2, workers)
         return first, replace(second, base=first.base)
 
@@ -141,6 +147,27 @@ class RefusedFrontSequence(ForgedSequence):
                 await self.contribute(config, self.randrange(3), line, limit=1)
             await self.read_region(config, line, 0, limit=1)
         await self.drain()
+
+
+class RefusedMateSequence(ForgedSequence):
+    """Write-backs before the initialiser, which empty records of neighbours, and one refusal.
+
+    The forged record that stays must not be taken for state: all records of the region are unknown.
+    """
+
+    async def body(self) -> None:
+        config = self.layout.region(self.choice(LOW_BIT), 9, 3)
+        lines = range(config.lines - 2 * self.slots - 2, config.lines)
+        self.place(config, lines, 1)
+        self.mem.write_error_lines.add(self.bookkeeping(config, self.choice(lines)))
+        await self.commit(self.any_region(), config)
+        for line in self.shuffled(lines)[: self.slots + 1]:
+            await self.contribute(config, self.randrange(3), line, limit=1)
+        await self.drain()
+        while not await self.registers.read("MEM_WRITE_ERROR"):
+            busy = await self.registers.read("STATUS.INIT_BUSY")
+            assert busy, "no write-back came before the initialiser: the test shows nothing"
+        await self.look(config, self.shuffled(lines))
 
 
 class MovedSequence(ForgedSequence):

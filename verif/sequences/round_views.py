@@ -292,6 +292,9 @@ class StatusSequence(NfSequence):
         self.configs[0] = complete
         await self.fill_lines(complete)
         await self.look()
+        await self.set_registers(IRQ_STATUS=self.env.predictor.by_name["IRQ_STATUS"].mask())
+        await self.close(0)  # it is done already: no interrupt
+        await self.read_registers("IRQ_STATUS", "DONE")
         await self.last_word()
         if self.many:
             await self.many_lines()

@@ -20,7 +20,7 @@ def slow_memory(cfg: EnvConfig) -> None:
 @nf_test()
 async def reshape(test: NfBaseTest) -> None:
     """Check that records forged through another shape of an area are never taken for state."""
-    for change in ("workers", "lines", "mode", "place"):
+    for change in ("workers", "lines", "mode", "place", "sums"):
         await forged_records.ReshapeSequence(test.env, change=change).run()
 
 
@@ -34,6 +34,11 @@ def refused_twice() -> None:
 async def refused_front(test: NfBaseTest) -> None:
     """Check that after a refused initialisation no line is taken for empty, in any region."""
     await forged_records.RefusedFrontSequence(test.env, last=test.settings["last"]).run()
+
+
+@nf_test(forged_records.RefusedMateSequence)
+def refused_mate() -> None:
+    """Check that a record that a neighbour's write-back could not empty is no state."""
 
 
 @nf_test(forged_records.MovedSequence)
