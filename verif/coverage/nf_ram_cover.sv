@@ -18,7 +18,7 @@ module nf_ram_cover
   input wire logic                         rst_n,
   input wire logic [RAMS*RAM_FAULT_W-1:0] faults,
   input wire logic                         captured,  // RAS_ERROR holds an error
-  input wire logic                         commits,   // a commit waits until all is answered
+  input wire logic                         commits,   // a commit or a move waits for what is under way
   input wire logic                         victim2,   // S2: a line leaves its slot
   input wire logic                         stored2,   // S2: memory has answered a store
   input wire logic                         lost,      // EVICT: the line leaves as a lost one
@@ -59,7 +59,7 @@ bind nf_controller nf_ram_cover u_ram_cover (
   .clk, .rst_n,
   .faults   (ram_faults),
   .captured (u_regs.u_ras.valid_q),
-  .commits  (u_core.hold),
+  .commits  (u_core.u_regions.hold || u_core.u_regions.hold_all),
   .victim2  (u_core.u_engine.miss2_q),
   .stored2  (u_core.u_engine.is_stored2),
   .lost     (u_core.u_engine.u_evict.lost),

@@ -139,7 +139,7 @@ async def acknowledgements_saturate(bench: LinkTestbench) -> None:
 async def many_acknowledgements(bench: LinkTestbench) -> None:
     """Check that no acknowledgement is missing after up to 250 added up under back-pressure."""
     bench.muted = True
-    for count in (bench.rng.randrange(128, 192), bench.rng.randrange(192, 250)):
+    for count in (bench.rng.randrange(*ends) for ends in ((48, 112), (128, 192), (192, 250))):
         bench.ready_rate = 0.0
         bench.drive(*[Llcrd(0)] * count)
         await bench.clocks(count + 10)

@@ -195,12 +195,16 @@ async def wrap_values(dut: Any) -> None:
 async def full_at_any_place(dut: Any) -> None:
     """Check that a full retry buffer, or no credits, cut no run of data, whatever waits.
 
-    Neither acknowledgements nor credits arrive, and nothing leaves without a credit.
+    Neither acknowledgements nor credits arrive, and nothing leaves without a credit. In the last
+    rounds the host loses the first flits, and the device replays all, G6 among them.
     """
     rng = random.Random(cocotb.RANDOM_SEED)
-    for number in range(160 * count_scale()):
+    rounds, replayed = 160 * count_scale(), 3
+    for number in range(rounds + replayed):
         few = rng.randrange(2, 16)
+        lost = number >= rounds
         settings: dict[str, Any] = {"grant_plain": 200, "grant_data": rng.choice((200, 200, few))}
+        settings |= {"grant_data": 200} if lost else {}
         bench = RetryTestbench(dut, rng.getrandbits(32), 1, credits_in_headers=False, **settings)
         await bench.start()
         dut.multi_header.value = 1
@@ -210,15 +214,16 @@ async def full_at_any_place(dut: Any) -> None:
         bench.answer_random(drs=40)
         rate = rng.choice((0.25, 0.35, 0.5))  # of completions, which G6 needs with its reads
         # Three reads wait for two owed slots only where back-pressure gives them the time.
-        bench.ready_rate = rng.choice((1.0, 0.5, 0.5))
-        rate *= bench.ready_rate
-        for _ in range(2 * RETRY_DEPTH + 20):
+        bench.ready_rate = 0.5 if lost else rng.choice((1.0, 0.5, 0.5))
+        rate = 0.25 if lost else rate * bench.ready_rate
+        for clock in range(2 * RETRY_DEPTH + 20):
+            bench.to_host = random_damage(rng, 1.0) if lost and clock < 12 else None
             if rng.random() < rate:
                 bench.answer(random_ndr(rng))
             await bench.clock()
         assert bench.host.unpacker.owed <= 3, "a run was cut short"
         assert bench.free >= 2
-        if number % 8:
+        if number % 8 and not lost:
             continue
         bench.muted, bench.ready_rate = False, 1.0
         await bench.delivered(2000)
