@@ -275,6 +275,12 @@ def multi(headers: int = 2) -> list[Step]:
     return [first, link(FlitKind.PROTOCOL, S2M, number=8)]
 
 
+def group(slot: int, headers: int) -> list[Step]:
+    """Return a step with a flit of the device that has data headers in a slot of format G6."""
+    report = {"data": headers, "header": 4 << 5 | 6 << 5 + 3 * slot, "placements": [(slot, 6)]}
+    return [link(FlitKind.PROTOCOL, S2M, report, number=7)]
+
+
 def again(number: int) -> Step:
     return link(FlitKind.REPLAYED, S2M, number=number)
 
@@ -356,6 +362,8 @@ TWINS = [
          "bind shift: 1 x other > 1 x unshifted", configs=(SHIFTED,)),
     Twin("a single bit of the address", [get(1 << 50 | 1 << 49)], [get(BINARY.base | 1 << 45)],
          "window bit: > 45"),
+    Twin("the lowest bit that a window compares", [get(1 << 50 | 1 << 49)],
+         [get(LONE.base | 1 << 14)], "window bit: > 14", configs=(LONE,)),
     Twin("one byte of a line", [at(LOW, op=RwdOp.MEM_WR_PTL, be=3)],
          [at(LOW, op=RwdOp.MEM_WR_PTL, be=2)], "byte enables: MEMORY mixed > MEMORY one"),
     Twin("no byte of a line", [at(LOW, op=RwdOp.MEM_WR_PTL, be=BE_ALL)],
@@ -653,6 +661,8 @@ TWINS = [
     Twin("headers of the device",
          [*multi(1)], [*multi(2)],
          "link multi header: > H5 x new", "link multi header fill: H3 x 0 > H5 x 0"),
+    *(Twin(f"headers of the device in slot {slot}", group(slot, 1), group(slot, 2),
+           "link multi header: > G6 x new") for slot in (1, 2, 3)),
     Twin("a replayed multi header", [*multi(), again(8)], [*multi(), again(7)],
          "link multi header: > H5 x replayed"),
     Twin("a replayed flit of the device", [*multi()], [*multi(), again(7)],

@@ -23,7 +23,7 @@ from verif.coverage.coverage_plan import class_of, codes
 from verif.coverage.points import Points
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.memory_port import Record
-from verif.scoreboard.operations import Op
+from verif.scoreboard.operations import WINDOW_SHIFT, Op
 from verif.scoreboard.pending import Commit
 
 LOW_BIT = codes("LOW_BIT")
@@ -66,9 +66,6 @@ def threshold_class(threshold: int, workers: int) -> str:
     if threshold < workers:
         return "3..W-1"
     return "W+1..64" if threshold <= MAX_WORKERS else "65..254"
-
-
-WINDOW_SHIFT = 8 + 6
 
 
 def be_kind(be: int) -> str:

@@ -22,7 +22,7 @@ from cocotbext.cxl.wire.control import (
     encode_control,
 )
 from cocotbext.cxl.wire.crc import seal
-from cocotbext.cxl.wire.flits import Direction, ProtocolCode, WireFlit, is_control
+from cocotbext.cxl.wire.flits import Direction, FlitHeader, ProtocolCode, WireFlit, is_control
 from cocotbext.cxl.wire.messages import (
     BE_ALL,
     S2MDRS,
@@ -234,6 +234,31 @@ def test_frames_are_needed_before_a_request(frames: int, answered: bool) -> None
     receive(host, *[RetryFrame()] * frames, RetryReq(host.buffer.wr_ptr - 1, 1))
     flits = takewhile(bool, (host.next_flit() for _ in range(6)))
     assert [type(control_of(one)) for one in flits] == ([RetryFrame] * 5 + [RetryAck]) * answered
+
+
+def test_retry_flits_that_nobody_asked_for_are_counted() -> None:
+    for control, counter in (
+        (RetryAck(), "unexpected_retry_ack"),
+        (RetryReq(100, 1), "protocol_error"),  # a flit that was never sent
+    ):
+        host = LinkBench.make(retry=True).up().host
+        before = host.counters.copy()
+        receive(host, *[RetryFrame()] * 5, control)
+        counted = {name: n - before[name] for name, n in host.counters.items() if n != before[name]}
+        assert counted[counter] == 1
+        assert "retry_remote" not in counted
+        assert host.retry.lrsm is Lrsm.NORMAL
+
+
+def test_credits_of_the_cache_are_counted_and_give_none() -> None:
+    bench = LinkBench.make().up()
+    credits = bench.host.credits
+    before = credits.plain, credits.data
+    given = FlitHeader(rsp_crd=2, req_crd=3, data_crd=4).encode() & 0xFFF0_0000
+    empty = bench.device.packer.empty().payload & ~0xFFF0_0000
+    bench.host.receive(PID, seal(empty | given))
+    assert (credits.plain, credits.data) == before
+    assert bench.host.counters["cache_credit"] == 3
 
 
 def test_full_buffer_stops_the_sender() -> None:

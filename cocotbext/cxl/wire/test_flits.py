@@ -19,7 +19,7 @@ from cocotbext.cxl.wire.control import (
     is_retryable,
 )
 from cocotbext.cxl.wire.crc import seal
-from cocotbext.cxl.wire.describe import describe
+from cocotbext.cxl.wire.describe import describe, describe_message
 from cocotbext.cxl.wire.flits import (
     CREDIT_SIZES,
     Direction,
@@ -33,7 +33,7 @@ from cocotbext.cxl.wire.flits import (
     largest_credit,
     line_of_chunks,
 )
-from cocotbext.cxl.wire.messages import S2MNDR, NdrOp
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SRwD, NdrOp
 from cocotbext.cxl.wire.slots import LAYOUTS, SlotUse
 
 U3, U4, U5, U8 = (st.integers(0, (1 << bits) - 1) for bits in (3, 4, 5, 8))
@@ -73,6 +73,25 @@ def test_header_bit_numbers() -> None:
         FlitHeader(slots=(8, 0, 0, 0)).encode()
     with pytest.raises(ValueError, match="rsp_crd"):
         FlitHeader(rsp_crd=16).encode()
+
+
+@pytest.mark.parametrize("bit", range(128))
+def test_what_a_description_says_of_a_slot(bit: int) -> None:
+    """Check each bit of a slot G4 Req: a part for CXL.cache and bits that must be 0 are named."""
+    header = FlitHeader(slots=(5, 4, 0, 0), rsp_crd=2, req_crd=9, be=True)
+    text = describe(seal(header.encode() | 1 << 128 + bit), Direction.M2S).splitlines()
+    assert "formats 5,4,0,0 BE RspCrd=2 (cache) ReqCrd=1, CRC" in text[0]
+    live = LAYOUTS[Direction.M2S][1][4].fields[0].live >> bit & 1
+    assert ("! CXL.cache part is valid" in text[2]) == (bit == 88)
+    reserved = not live and not 88 <= bit < 112
+    assert (f"! reserved bits {1 << bit:#x}" in text[2]) == reserved
+    assert ("! reserved" in text[2]) == reserved
+
+
+@pytest.mark.parametrize("poison", [False, True])
+def test_what_a_description_says_of_poison(poison: bool) -> None:
+    for message in (M2SRwD(1, 0, 64, poison=poison), S2MDRS(0, 0, poison=poison)):
+        assert describe_message(message).endswith(" POISON") is poison
 
 
 def test_protocol_id() -> None:
