@@ -112,12 +112,12 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         "suite skips narrows what is not there: the other values take long"
     ]
     one = "test_x::one"
-    by_sim = testplan.Skip("it is slow", one, sim="icarus")
+    by_sim = testplan.Skip("it is slow; nightly", one, sim="icarus")
     for rules, found in (
         ([by_sim], []),
-        ([replace(by_sim, but=(one,))], ["suite smoke leaves out what is not there: it is slow"]),
+        ([replace(by_sim, but=(one,))], ["suite smoke leaves out what is not there: it is slow; nightly"]),
         (
-            [testplan.Skip("it is slow", "*e", but=("test_x::no",))],
+            [testplan.Skip("it is slow; nightly", "*e", but=("test_x::no",))],
             ["suite smoke names test_x::no, no test"],
         ),
     ):
