@@ -115,7 +115,10 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
     by_sim = testplan.Skip("it is slow; nightly", one, sim="icarus")
     for rules, found in (
         ([by_sim], []),
-        ([replace(by_sim, but=(one,))], ["suite smoke leaves out what is not there: it is slow; nightly"]),
+        (
+            [replace(by_sim, but=(one,))],
+            ["suite smoke leaves out what is not there: it is slow; nightly"],
+        ),
         (
             [testplan.Skip("it is slow; nightly", "*e", but=("test_x::no",))],
             ["suite smoke names test_x::no, no test"],
