@@ -111,6 +111,10 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
     assert testplan.problems(testplan.read(tmp_path / "p"), tests)[1:] == [
         "suite skips narrows what is not there: the other values take long"
     ]
+    write("p/plan.yaml", PLAN.replace("; nightly", ""))
+    assert testplan.problems(testplan.read(tmp_path / "p"), tests)[1:] == [
+        "suite skips runs test_x::Three nowhere, and no reason says nightly: it takes long"
+    ]
     chosen = testplan.of_suite(plan, plan.suite("smoke"), tests)
     assert [t.name for t in chosen] == ["one", "Three"]
     options = testplan.Options(("icarus", "verilator"), (1, 2))
@@ -155,7 +159,7 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         ),
         ("builds:\n", "builds: [\n", "not YAML"),
         ("seeds: 2", "seeds: 1000000000", "suites.smoke.seeds: 1000000000 is not from 1 to 10000"),
-        (", why: it takes long", "", r"skips\.skip\[1\]: field 'why' is missing"),
+        (", why: it takes long; nightly", "", r"skips\.skip\[1\]: field 'why' is missing"),
         (" values: n=1,", "", r"skips\.narrow\[0\]: field 'values' is missing"),
         ("seeds: 2", "seeds: .nan", "nan is no number"),
         ("seeds: 2", "seeds: " + "9" * 5000, "not YAML"),

@@ -266,10 +266,27 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
         for narrow in suite.narrow:
             if not any(name in by_id and narrow.meant(by_id[name], *at) for name, *at in runs):
                 out.append(f"suite {suite.name} narrows what is not there: {narrow.why}")
+        out += _left_out_by_chance(suite, runs)
     for one in plan.kept:
         if not any(one.fits(*at) for at in runs):
             out.append(f"no run fits the kept seed {one.seed} of {one.test}: {one.why}")
     return out
+
+
+def _left_out_by_chance(suite: Suite, runs: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return an error for each test of which a suite leaves out every run, if no reason says that
+    the night runs it: each simulator or build may be left out because another one runs it.
+    """
+    reasons: dict[str, dict[str, None]] = {}
+    for name, *at in runs:
+        why = next((skip.why for skip in suite.skip if skip.fits(name, *at)), "")
+        reasons.setdefault(name, {})[why] = None
+    texts = {name: "; ".join(whys) for name, whys in reasons.items() if "" not in whys}
+    return [
+        f"suite {suite.name} runs {name} nowhere, and no reason says nightly: {text}"
+        for name, text in texts.items()
+        if "night" not in text
+    ]
 
 
 def of_suite(plan: Plan, suite: Suite, tests: Sequence[TestCase]) -> list[TestCase]:
