@@ -222,6 +222,7 @@ class FeaturePairSequence(FlipSequence):
                 await self.close(number)
             await self.commit(number)
             self.next_slot = (self.next_slot + 1) % self.slots  # the victim is chosen anew
+        self.doubtful.discard((number, line))
         await self.initialised()
         if access in ("older", "wrapped"):
             await self.leave(number, line ^ 1)  # the mark that they share
