@@ -76,6 +76,8 @@ class Initialiser:
         self._clock = clock
         self._again: dict[int, int] = {}
         """Cycle until which lines evicted before the last commit may be overwritten, by region."""
+        self._later: dict[int, int] = {}
+        """Lines of regions of which that holds until the walk has passed the areas before."""
         self._to_pass = 0
         """Lines of finished areas that evictions may have overwritten."""
         self._passes_until = 0
@@ -114,6 +116,7 @@ class Initialiser:
         old, early = self._areas.pop(region, []), region in self._early
         self._early.discard(region)
         self._again.pop(region, None)
+        self._later.pop(region, None)
         if after.mode is Mode.IDENTITY:
             return
         # Where the place is the same it may do without, unless the region has lost its trust.
@@ -128,7 +131,9 @@ class Initialiser:
         elif trusted and before == after:
             # A commit forgets which groups evictions have overwritten: those may come again.
             areas = [area for area in old if not area.certain]
-            if self._clock() < self._passes_until:
+            if self._to_pass:
+                self._later[region] = after.lines
+            elif self._clock() < self._passes_until:
                 self._again[region] = self._clock() + PASS_CLOCKS * after.lines + PASS_SLACK
         else:
             areas = [_Area(after.lines, certain=moved and not early)]
@@ -163,7 +168,7 @@ class Initialiser:
             return None
         if committing:
             self._ahead.setdefault(region, set()).add(index)
-        if committing or self._clock() < self._again.get(region, 0):
+        if committing or region in self._later or self._clock() < self._again.get(region, 0):
             return None
         if not all(area.certain and index not in area.former for area in areas):
             return None
@@ -208,7 +213,10 @@ class Initialiser:
                 if not self._certain():
                     clocks = PASS_CLOCKS * (1 + self._to_pass)
                     self._passes_until = max(self._passes_until, self._clock() + clocks)
+                    for one, lines in self._later.items():
+                        self._again[one] = self._passes_until + PASS_CLOCKS * lines + PASS_SLACK
                     self._to_pass = 0
+                    self._later.clear()
                 return
 
     def busy(self) -> Span:

@@ -406,6 +406,27 @@ def test_lines_evicted_before_a_commit_may_be_overwritten_last() -> None:
         assert model.busy() == Span(0, int(clean))
 
 
+def test_lines_evicted_before_a_commit_wait_for_other_areas() -> None:
+    """Check that the initialiser may come late to an area of which evictions have written all.
+
+    It walks the area of another region first. Only then does the time run.
+    """
+    small = dataclasses.replace(BINARY, lines_log2=0)
+    for clocks, clean in ((0, True), (100_000, False)):
+        now = [0]
+        model = Initialiser(partial(now.__getitem__, 0))
+        model.committed(1, None, dataclasses.replace(BINARY, state_base=0x20000), 8)
+        model.committed(0, None, small, 8)
+        model.evicted(0, 0, empty=False, committing=False)
+        model.committed(0, small, small, 8, trusted=True)
+        now[0] += 100_000
+        for index in range(BINARY.lines):
+            assert model.write(1, index, False) is None
+        now[0] += clocks
+        assert (model.write(0, 0, False) is None) == clean
+        assert model.busy() == Span(0, int(clean))
+
+
 def test_a_repeated_commit_does_not_end_it() -> None:
     model = Initialiser()
     model.committed(0, None, BINARY, 8)
