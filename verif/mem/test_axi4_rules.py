@@ -99,6 +99,9 @@ def test_responses_without_request() -> None:
     rules.b(1, True, True, (0, 0))
     rules.r(1, True, True, (0, 0, 0, 1, 0))
     assert len(rules.errors) == 2
+    for cycle in range(2, 40):
+        rules.b(cycle, True, True, (0, 0))
+    assert len(rules.errors) == 20, "more are not kept"
 
 
 def test_unfinished_and_stuck() -> None:

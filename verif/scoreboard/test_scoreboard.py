@@ -523,3 +523,12 @@ def test_new_thresholds_and_old_ones() -> None:
     assert bench.errors == []
     bench.do(write(64))
     assert "DevLoad must be OPTIMAL" in bench.errors[0]
+
+
+def test_ten_findings_are_kept_and_all_are_told() -> None:
+    bench, told = Bench(), list[str]()
+    bench.scoreboard.on_error = told.append
+    for number in range(30):
+        bench.scoreboard.error(f"finding {number}")
+    assert bench.errors == told[:10] == [f"finding {number}" for number in range(10)]
+    assert len(told) == 30

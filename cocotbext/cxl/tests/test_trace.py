@@ -7,12 +7,21 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cocotbext.cxl.conftest import RunCocotb
+from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
 from cocotbext.cxl.trace import TraceError, TraceWriter, explain, from_environment, read
-from cocotbext.cxl.wire.control import InitParam, RetryIdle, encode_control
+from cocotbext.cxl.trace import _text as trace_text
+from cocotbext.cxl.wire.control import (
+    InitParam,
+    RetryFrame,
+    RetryIdle,
+    UnknownControl,
+    encode_control,
+)
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.describe import describe
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode
@@ -113,3 +122,28 @@ def test_slots_of_an_all_data_flit() -> None:
     text = describe(seal(sum((0xF1 + k) << 128 * k for k in range(4))), Direction.M2S, owed=4)
     slots = [line.split()[-1] for line in text.splitlines()[1:]]
     assert slots == [f"{0xF1 + k:02x}".ljust(32, "0") for k in range(4)]
+
+
+def test_text_of_flits_that_are_not_taken_as_they_come() -> None:
+    """Check the text of a discarded flit, of one that is no protocol flit, and of replays."""
+    flit, owed = seal(sum((0xA4 + k) << 128 * k for k in range(4))), dict[Any, int]()
+
+    def text(kind: FlitKind, pid: int = 0x5555, **fields: Any) -> list[str]:
+        event = FlitEvent(Direction.M2S, 7, pid, flit, kind, **fields)
+        return trace_text(event, owed).splitlines()
+
+    head, *slots = text(FlitKind.DISCARDED)
+    assert head == f"7 5555 M2S {FlitKind.DISCARDED.value}"
+    assert slots == [f"  slot {k}: {flit >> 128 * k & (1 << 128) - 1:032x}" for k in range(4)]
+    for kind in (FlitKind.NULL, FlitKind.UNEXPECTED, FlitKind.BAD_ID):
+        assert text(kind, ProtocolCode.NULL.word) == [f"7 9999 M2S {kind.value} (NULL)"]
+    assert text(FlitKind.BAD_ID, 0x1234) == [f"7 1234 M2S {FlitKind.BAD_ID.value}"]
+    replayed = text(FlitKind.REPLAYED)
+    assert "protocol flit" in replayed[0]
+    assert replayed[0].endswith(" (replayed)")
+    data = text(FlitKind.DATA, owed_before=4)
+    assert "all-data flit" in data[0]
+    assert text(FlitKind.REPLAYED) == [f"{data[0]} (replayed)", *data[1:]]
+    control = text(FlitKind.CONTROL, owed_before=4, control=RetryFrame())
+    assert "all-data" not in control[0]
+    assert text(FlitKind.CONTROL, owed_before=4, control=UnknownControl(1, 2)) == data
