@@ -88,7 +88,7 @@ class EnvConfig:
             self.mem.latency = (1, 12)
             self.mem.reorder = True
 
-    def count(self, transactions: int) -> int:
+    def count(self, transactions: float) -> int:
         """Return a number of transactions multiplied by `scale`, at least 1."""
         return max(1, round(transactions * self.scale))
 

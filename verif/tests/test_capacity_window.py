@@ -46,18 +46,20 @@ class SlidingWindowTest(NfBaseTest):
             window = rng.choice((1, 2, rng.randint(3, 9), rng.randint(3, 9), 256))
             window = window if number else 1  # what a contribution brings leaves with the next one
             threshold = 0 if window == 256 else rng.randrange(window)
-            if number == self.rounds - 1:
-                window, threshold = rng.choice(((0, 0), (window, 256), (window, window)))
-            await self.env.registers.write("CAP_WINDOW", window)
-            await self.env.registers.write("CAP_THRESHOLD", threshold)
-            share = (threshold + 1) / (window + 1)
-            for _ in range(self.cfg.count(self.steps)):
-                await self.step(run, configs, share)
-                if rng.random() < 0.03:
-                    await run.commit(rng.randrange(len(configs)))
-                if rng.random() < 0.03:
-                    window = max(window, 1) + rng.choice((1, 2))
-                    await self.env.registers.write("CAP_WINDOW", window)
+            limits = [(window, threshold)]
+            if number == self.rounds - 1:  # the check is off, in each way
+                limits = rng.sample(((0, 0), (window, 256), (window, window)), 3)
+            for window, threshold in limits:
+                await self.env.registers.write("CAP_WINDOW", window)
+                await self.env.registers.write("CAP_THRESHOLD", threshold)
+                share = (threshold + 1) / (window + 1)
+                for _ in range(self.cfg.count(self.steps / len(limits))):
+                    await self.step(run, configs, share)
+                    if rng.random() < 0.03:
+                        await run.commit(rng.randrange(len(configs)))
+                    if rng.random() < 0.03 and window:
+                        window += rng.choice((1, 2))
+                        await self.env.registers.write("CAP_WINDOW", window)
         for window in (256, rng.randint(4, 255)):
             await self.leave(run, configs, window)
         assert self.raised, "no FALLBACK: nothing was tested"

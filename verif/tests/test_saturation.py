@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from models.modes import Mode
+from models.regions import INFO_SELECTOR
 from verif.env.base_test import NfBaseTest
 from verif.sequences.aggregate import AggregateSequence
+from verif.sequences.base import NfSequence
 from verif.tests.decorator import ALL, nf_test
 
 
@@ -21,6 +23,13 @@ async def saturate(test: NfBaseTest) -> None:
                 test.env, mode=mode, workers=workers, lines_log2=0, epochs=2, early=0.1
             ).run()
             await test.env.registers.read_status()
+    run = NfSequence(test.env)
+    for mode in (Mode.G_BINARY, Mode.G_TERNARY):  # poison of the last worker comes after it
+        config = await run.start_region(0, mode, 0, 64)
+        await run.fill_lines(config, 0, range(63))
+        await run.contribute(config, 63, 0, poison=True)
+        await run.drain()
+        await run.read_lines(config, 0, (INFO_SELECTOR, 0))
     if top < 64:
         assert test.env.coverage.model.points["line events"].bins["SATURATED"], "nothing saturated"
 
