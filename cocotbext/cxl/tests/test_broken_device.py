@@ -187,6 +187,9 @@ def test_a_request_more_than_there_are_tags() -> None:
         requests.expect(M2SReq(ReqOp.MEM_RD, requests.new_tag(), 0), 0)
     with pytest.raises(CxlError, match="all 65,536 tags are in flight"):
         requests.new_tag()
+    requests.abort()
+    assert requests.new_tag() == 0, "a reset frees all tags"
+    assert requests.count == 0
 
 
 def test_the_data_comes_after_what_is_owed() -> None:
