@@ -4,7 +4,8 @@
 A host sends single requests: alone, then during each activity of another host. The bound of a wait
 depends on the latency of memory and on the rate of answers, not on the size of a region: three
 times the latency alone, and the time of 64 answers; for a line that may have left its slot, eight
-latencies of memory more. The other host has as many requests under way as its credits cover.
+latencies of memory more. FP32 sums of others that miss, more than 8 a slot, take turns at the slots
+before it. The other host has as many requests under way as its credits cover.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ LEAST_LATENCY = 32
 """A miss may take so many latencies of memory more; a latency is taken as this many clocks at
 least.
 """
+OF_A_SLOT = 8
+"""Requests a slot up to which the bound holds for sums that miss: more of them take turns."""
+TURN = 3
+"""Latencies of memory for which such a miss keeps a slot: write-back, record and sum."""
 PROBES = 5
 """Requests of each kind during an activity."""
 
@@ -51,6 +56,9 @@ class WaitsTest(NfBaseTest):
         self.own = run.layout.region(Mode.G_BINARY, run.slots.bit_length(), workers)
         self.areas = [run.layout.region(Mode.G_BINARY, lines_log2, workers) for _ in range(2)]
         self.sums = run.layout.region(Mode.FP32, min(lines_log2, run.slots.bit_length()), workers)
+        ahead = min(ANSWERS, build_parameters().get("REQ_CREDITS", ANSWERS))
+        crowded = self.sums.lines > run.slots and ahead > OF_A_SLOT * run.slots
+        self.turns = ahead // run.slots * crowded
         self.busy = False
         await run.commit(0, self.own, ready=True)
         for line in range(self.own.lines):
@@ -68,6 +76,8 @@ class WaitsTest(NfBaseTest):
             shares = {}
             for kind, clocks in (await self.during(activity)).items():
                 miss = 0 if "plain" in kind else LATENCIES * max(latency, LEAST_LATENCY)
+                if miss and activity == self.sums_of_others and self.turns:
+                    miss += self.turns * TURN * max(latency, LEAST_LATENCY)
                 bound = 3 * alone[kind] + answers + miss
                 shares[kind] = 100 * clocks / bound
                 text = f"{activity.__name__}: {kind} waits {clocks} clocks, alone {alone[kind]}"
