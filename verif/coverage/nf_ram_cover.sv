@@ -18,7 +18,7 @@ module nf_ram_cover
   input wire logic                         rst_n,
   input wire logic [RAMS*RAM_FAULT_W-1:0] faults,
   input wire logic                         captured,  // RAS_ERROR holds an error
-  input wire logic                         commits,   // a commit or a move waits for what is under way
+  input wire logic                         commits,   // a commit or a move waits for others
   input wire logic                         victim2,   // S2: a line leaves its slot
   input wire logic                         stored2,   // S2: memory has answered a store
   input wire logic                         lost,      // EVICT: the line leaves as a lost one
