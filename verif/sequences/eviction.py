@@ -70,17 +70,25 @@ class AgainAtOnceSequence(NfSequence):
     """Lines that are needed again 0 to 9 cycles after the miss that evicts them.
 
     One to three of them are evicted in consecutive cycles; their marks may share a row of the mark
-    table. Slots are evicted in the order in which they were filled.
+    table. Slots are evicted in the order in which they were filled. In half of the rounds all but
+    one of a few workers have contributed before, so that the counts have all their bits.
     """
 
     async def body(self) -> None:
-        lines = range(2 * self.slots)
-        config = self.layout.region(Mode.G_BINARY, (2 * self.slots - 1).bit_length(), MAX_WORKERS)
+        lines, lines_log2 = range(2 * self.slots), (2 * self.slots - 1).bit_length()
+        counted = (Mode.G_BINARY, Mode.G_TERNARY, *([Mode.G_TERN5] * 2 * self.hw.tern5))
         for gap in range(10 * 4):  # a new round has no marks
+            few = gap // 10 % 2 == 1
+            config = self.layout.region(
+                self.choice(counted) if few else Mode.G_BINARY,
+                lines_log2,
+                self.randint(3, 5) if few else MAX_WORKERS,
+            )
             await self.commit(0, config, ready=True)
             order = self.shuffled(lines)
             inside, outside = order[: self.slots], order[self.slots :]
-            await self.fill_lines(config, inside, ANY, limit=RACE_LIMIT)
+            before = range(config.workers - 1) if few else ANY
+            await self.fill_lines(config, inside, before, limit=RACE_LIMIT)
             count = self.randint(1, 3)
             for number in range(count):  # in consecutive cycles, or with one between
                 await self.fill_lines(config, outside[number], ANY, limit=RACE_LIMIT, wait=False)

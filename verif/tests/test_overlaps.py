@@ -30,6 +30,7 @@ CLOCKS = {
         "stores_that_miss": 300,
         "lone_sum": 68,
         "lone_kept_sum_after_info": 15,
+        "sums_of_eight_workers": 321,
     },
     64: {
         "hits_while_misses_are_deferred": 429,
@@ -41,6 +42,7 @@ CLOCKS = {
         "stores_that_miss": 1061,
         "lone_sum": 68,
         "lone_kept_sum_after_info": 15,
+        "sums_of_eight_workers": 321,
     },
 }
 """Baseline, by number of slots: clocks from the first request to the last answer."""
@@ -107,6 +109,14 @@ class OverlapsTest(NfBaseTest):
         await self.clocks(run.read_msg(sums.address(0, n)) for n in range(sums.lines))
         await self.clocks([run.read_msg(sums.address(1, 0))])
         measured["lone_kept_sum_after_info"] = await self.clocks([run.read_msg(sums.address(0, 0))])
+        # Two sums are gathered at a time: one alone asks for a line every other clock.
+        wide = await run.start_region(1, Mode.FP32, 2, 8, ready=True)
+        await self.clocks(
+            run.write_msg(wide.address(worker, n), data) for n in range(4) for worker in range(8)
+        )
+        measured["sums_of_eight_workers"] = await self.clocks(
+            run.read_msg(wide.address(0, n % 4)) for n in range(32)
+        )
         baseline = CLOCKS[run.slots]
         assert measured.keys() == baseline.keys()
         for name, clocks in measured.items():
