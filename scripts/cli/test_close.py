@@ -59,10 +59,10 @@ def test_minutes_bound_the_whole_command(
 
     monkeypatch.setattr(simulate, "run", builds)
     start = time.monotonic()
-    assert main(["close", *WORDS, "--minutes", "0.02"]) == 1
+    assert main(["close", *WORDS, "--minutes", "0.05"]) == 1
     assert time.monotonic() - start < 60
     out = capsys.readouterr().out
-    assert "nf close: 0.02 minutes are over; what was under way is ended" in out
+    assert "nf close: 0.05 minutes are over; what was under way is ended" in out
     assert "no green run measured" in out
 
 

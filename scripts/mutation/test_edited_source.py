@@ -83,7 +83,7 @@ def test_the_listed_mutants_share_a_build() -> None:
     """Check a part of `verif/mutants`: nearly all share a build, and each is its edit alone."""
     listed = [m for m in listed_mutants.read()[::9] if m.edits[0].file in FILES.sources]
     placed, sources = _placed(*(one.edits for one in listed))
-    assert len(placed.alone) < len(listed) / 20
+    assert len(placed.alone) < len(listed) / 10
     assert not placed.illegal
     for number, mutant in placed.mutants.items():
         text = mutant.mutated(sources[mutant.file])
