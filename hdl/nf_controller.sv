@@ -23,7 +23,7 @@ module nf_controller
   parameter int MEM_LINES_LOG2 = 20,    // 8..38: device memory has 2^MEM_LINES_LOG2 lines of 64 B
   parameter int RETRY_DEPTH    = 64,    // 22..255: flits of the retry buffer (wrap value + 1)
   parameter int RETRY_TIMEOUT  = 4096,  // 1..: sent flits until an unanswered RETRY.Req is repeated
-  parameter int REQ_CREDITS    = 64,    // 2..255: receive queue of Req, granted as credits
+  parameter int REQ_CREDITS    = 64,    // 2..255: queue of Req, as credits; 4 a slot bound waits
   parameter int RWD_CREDITS    = 32,    // 2..255: receive queue of RwD, granted as credits
   parameter int GEN_W          = 32,    // 1..32: generations of a region are GEN_W bits
   parameter int MISS_DEPTH     = 64,    // 2..256: fills, and evictions, under way

@@ -4,8 +4,8 @@
 A host sends single requests: alone, then during each activity of another host. The bound of a wait
 depends on the latency of memory and on the rate of answers, not on the size of a region: three
 times the latency alone, and the time of 64 answers; for a line that may have left its slot, eight
-latencies of memory more. FP32 sums of others that miss, more than 8 a slot, take turns at the slots
-before it. The other host has as many requests under way as its credits cover.
+latencies of memory more. The builds have at most 4 Req credits for each slot, as the bound needs.
+The other host has as many requests under way as its credits cover.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import count
 import cocotb
 
 from cocotbext.cxl.transactions import Transaction
-from cocotbext.cxl.wire.messages import M2SMessage
+from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
 from models.modes import Mode
 from models.regions import RegionConfig
 from verif.env.base_test import NfBaseTest
@@ -32,10 +32,6 @@ LEAST_LATENCY = 32
 """A miss may take so many latencies of memory more; a latency is taken as this many clocks at
 least.
 """
-OF_A_SLOT = 8
-"""Requests a slot up to which the bound holds for sums that miss: more of them take turns."""
-TURN = 3
-"""Latencies of memory for which such a miss keeps a slot: write-back, record and sum."""
 PROBES = 5
 """Requests of each kind during an activity."""
 
@@ -55,10 +51,7 @@ class WaitsTest(NfBaseTest):
         lines_log2 = min(marks_log2 + 1, run.hw.mem_lines_log2 - 6)
         self.own = run.layout.region(Mode.G_BINARY, run.slots.bit_length(), workers)
         self.areas = [run.layout.region(Mode.G_BINARY, lines_log2, workers) for _ in range(2)]
-        self.sums = run.layout.region(Mode.FP32, min(lines_log2, run.slots.bit_length()), workers)
-        ahead = min(ANSWERS, build_parameters().get("REQ_CREDITS", ANSWERS))
-        crowded = self.sums.lines > run.slots and ahead > OF_A_SLOT * run.slots
-        self.turns = ahead // run.slots * crowded
+        self.sums = run.layout.region(Mode.FP32, run.slots.bit_length(), workers)
         self.busy = False
         await run.commit(0, self.own, ready=True)
         for line in range(self.own.lines):
@@ -76,8 +69,6 @@ class WaitsTest(NfBaseTest):
             shares = {}
             for kind, clocks in (await self.during(activity)).items():
                 miss = 0 if "plain" in kind else LATENCIES * max(latency, LEAST_LATENCY)
-                if miss and activity == self.sums_of_others and self.turns:
-                    miss += self.turns * TURN * max(latency, LEAST_LATENCY)
                 bound = 3 * alone[kind] + answers + miss
                 shares[kind] = 100 * clocks / bound
                 text = f"{activity.__name__}: {kind} waits {clocks} clocks, alone {alone[kind]}"
@@ -143,22 +134,23 @@ class WaitsTest(NfBaseTest):
         return worst
 
     async def flood(self, make: Callable[[int], M2SMessage], most: int | None = None) -> None:
-        """Keep as many requests under way as the credits of the host cover.
+        """Keep as many requests under way as the credits of the host cover, but two of a class.
 
         Args:
             make: Returns the request of a number.
             most: Number of requests; None until the waits are measured.
         """
         hw = self.sequence.hw
-        share = min(hw.req_credits, hw.rwd_credits) - 2
         sent: list[Transaction] = []
         for number in range(most) if most else count():
+            message = make(number)
+            share = (hw.rwd_credits if isinstance(message, M2SRwD) else hw.req_credits) - 2
             while self.busy and len(sent) >= share:
                 await self.env.clocks(1)
                 sent = [one for one in sent if not one.done]
             if not self.busy:
                 break
-            sent.append(await self.sequence.issue(make(number), RACE_LIMIT))
+            sent.append(await self.sequence.issue(message, RACE_LIMIT))
         for one in sent:
             await one.wait()
 
