@@ -49,8 +49,8 @@ def voted(x: codec.F32, granularity: str) -> codec.F32:
 def test_a_fused_layer_gets_scales_of_columns() -> None:
     """Check that the rule gives the fused layers, and these alone, scales of columns by itself.
 
-    With one scale the vote has a cosine of 0.40 in the first layer, with columns at least 0.65, at
-    no more than 5 % more bytes. The second layer reaches 0.64.
+    With one scale the vote has a cosine of at most 0.40, with columns of at least 0.65, at no more
+    than 5 % more bytes.
     """
     capture = Capture.open(FUSED)
     gradients = capture.load(5)
@@ -82,7 +82,6 @@ def test_a_fused_layer_gets_scales_of_columns() -> None:
         for region in chosen
         for way, found in region.measured["steady"]["G_BINARY"].items()
     }
-    assert cosine["h.0.attn.c_attn", "vote"] < 0.41
-    assert cosine["h.0.attn.c_attn", "vote_column"] >= 0.65
-    assert cosine["h.1.attn.c_attn", "vote"] < 0.41
-    assert cosine["h.1.attn.c_attn", "vote_column"] >= 0.64
+    for layer in ("h.0.attn.c_attn", "h.1.attn.c_attn"):
+        assert cosine[layer, "vote"] < 0.41
+        assert cosine[layer, "vote_column"] >= 0.65

@@ -26,6 +26,9 @@ from neuron_fabric.codec.routes import Route, elements_of_line, lines_of
 Granularity = Literal["tensor", "row", "column"]
 MOST_SHARE = 0.05
 """Lines of scales that a tensor may add, as a share of its lines of votes."""
+PARTS = 6
+"""A group lies in one half and in one third of the rows or columns, if they are divisible by this:
+fused layers have two parts (gate, up) or three (query, key, value), whose sizes differ."""
 _AXES = {"row": 0, "column": 1}
 
 
@@ -97,8 +100,8 @@ def groups_of(
         strides: Its strides in elements, which give the order in memory.
         route: Its route; integer codes have units instead.
         granularity: Tensor, row or column.
-        block: Rows or columns of a group; 0: the least divisor of their number with which the
-            scales add at most `MOST_SHARE` to the lines of votes.
+        block: Rows or columns of a group; 0: the least divisor of their number, or of a sixth of it
+            (`PARTS`), with which the scales add at most `MOST_SHARE` to the lines of votes.
     """
     if granularity == "tensor" or not route.votes or len(shape) < 2:
         return None
@@ -108,7 +111,8 @@ def groups_of(
     if not block:
         lines = lines_of(prod(shape), route)
         most = int(MOST_SHARE * lines) * elements_of_line(Route.FP32)
-        block = next((n for n in range(1, size) if size % n == 0 and size // n <= most), size)
+        part = size if size % PARTS else size // PARTS
+        block = next((n for n in range(1, size) if part % n == 0 and size // n <= most), size)
     if block >= size:
         return None
     outer, inner = (prod(shape[dim] for dim in part) for part in (order[:at], order[at + 1 :]))
