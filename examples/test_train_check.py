@@ -20,7 +20,7 @@ from neuron_fabric.profile import read_profile, sketch, traced_head
 from neuron_fabric.profile.draft_profile import draft
 from scripts.cli import main as cli
 from scripts.cli import train_check
-from scripts.cli.train_check_goals import BINARY, BINARY_HEAD, CHECKS, FP32, GUIDED
+from scripts.cli.train_check_goals import AUTO, BINARY, BINARY_HEAD, CHECKS, FP32, GUIDED
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +28,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train_check, "FOLDER", tmp_path)
 
 
-ELEMENTS = {"pairs100": 53_224, "digits": 5_154}
-"""Values of the networks of the trial."""
+ELEMENTS = {"pairs100": 53_224, "digits": 5_154, "gpt": 1_367_040}
+"""Values of the networks of the trial, and of the GPT."""
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -48,7 +48,7 @@ def test_workloads(name: str) -> None:
     elements = sum(one.numel() for one in net.parameters())
     assert elements == ELEMENTS.get(name, elements)
     head = traced_head(net, x)
-    assert set(head) == {"head.weight", "head.bias"}
+    assert set(head) == ({"embedding.weight"} if name == "gpt" else {"head.weight", "head.bias"})
 
 
 def test_variants() -> None:
@@ -113,6 +113,20 @@ def test_sixty_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert {"G_BINARY", "G_TERNARY"} & trained["sent"].keys()
     page = next((tmp_path / "pairs100").glob("*.html")).read_text(encoding="utf-8")
     assert "<svg" in page
+
+
+def test_auto(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that "auto" is trained against FP32, admits regions, and is not judged by one seed."""
+    words = ["train", "check", "digits", "--steps", "60", "--seeds", "9", "--only", AUTO]
+    assert cli.main(words) == 0
+    out = capsys.readouterr().out
+    assert "auto near FP32: 5 to 10 seeds judge it" in out
+    assert "auto: 0 of 1 trainings are lost" in out
+    lines = (tmp_path / "digits" / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    full, auto = map(json.loads, lines)
+    assert set(full["sent"]) == {FP32}
+    assert auto["sent"]["G_INT4"] > 0
+    assert ["PROBE", "LOW"] in [one[2:4] for one in auto["decisions"]]
 
 
 @pytest.mark.nightly("20 s; sixty steps are calibrated and trained in every change")

@@ -36,7 +36,7 @@ from neuron_fabric.data import read_object
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path, write_samples
-from scripts.cli.train_check_goals import FP32
+from scripts.cli.train_check_goals import AUTO, FP32, GUIDED
 
 TAIL = 0.8  # of the steps: the rest is the steady state
 
@@ -88,12 +88,13 @@ class Check:
         self.spiked = plan["check"] == "spike"
 
     def run(self) -> None:
-        """Calibrate a profile, then train every variant with every seed.
+        """Calibrate a profile if one is needed, then train every variant with every seed.
 
         With a reducer server, every variant except FP32 is trained with the torch reducer too, so
         that both can be compared.
         """
-        guided = self.calibrated(int(self.plan["calibrated_with"]))
+        seed = int(self.plan["calibrated_with"])
+        guided = self.calibrated(seed) if GUIDED in self.plan["variants"] else None
         for seed in self.plan["seeds"]:
             for variant in self.plan["variants"]:
                 self.train(variant, seed, guided, self.plan["reducer"])
@@ -183,9 +184,9 @@ class Check:
         head = traced_head(net, self.data.batch(seed, 0, 0, 1, 1)[0])
         return profile_of(variant, sketch(net, head), guided)
 
-    def train(self, variant: str, seed: int, guided: Profile, reducer: str) -> None:
+    def train(self, variant: str, seed: int, guided: Profile | None, reducer: str) -> None:
         """Run one training, and append its line to results.jsonl (rank 0)."""
-        profile = self._profile(variant, seed, guided)
+        profile = AUTO if variant == AUTO else self._profile(variant, seed, guided)
         words_of = variant.replace(",", "").split()
         log = self.folder / "-".join([*words_of, str(seed), reducer.partition(":")[0]])
         words: dict[str, Any] = {"reducer": reducer, "env": {}, "monitor": log}
@@ -195,7 +196,7 @@ class Check:
         dist.all_gather_object(every, weights)
         if self.rank != 0:
             return
-        off: Any = profile.monitor.get("off", ())
+        off: Any = () if isinstance(profile, str) else profile.monitor.get("off", ())
         decisions = [
             [one.step, one.region, one.source, one.target, one.signal]
             for one in rt.controls.decisions
@@ -222,7 +223,7 @@ class Check:
         )
 
     def _train(
-        self, seed: int, profile: Profile | None, words: dict[str, Any], spiked: bool
+        self, seed: int, profile: Profile | str | None, words: dict[str, Any], spiked: bool
     ) -> tuple[float, Any, str, dict[str, Any]]:
         """Train the workload once.
 

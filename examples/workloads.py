@@ -12,6 +12,7 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pydoc_data.topics import topics as help_texts
 from typing import Any
 
@@ -20,6 +21,8 @@ import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional
+
+from neuron_fabric.capacity.gpt_model import Gpt
 
 TEST_SHARE = 5  # every fifth image is kept for testing
 GROUPS = 4  # of GroupNorm: a batch of a worker is too small for the statistics of BatchNorm
@@ -258,6 +261,15 @@ class Characters(Data):
     def net(cls) -> nn.Module:
         return SmallTransformer(len(cls.codes), len(cls.codes), 64, 4, causal=True)
 
+    @classmethod
+    def gpt(cls) -> nn.Module:
+        """Return a GPT of 1.4 M parameters, whose head is tied to the embedding."""
+        net = Gpt(layers=3, width=192, tokens=len(cls.codes), length=LENGTH)
+        with torch.no_grad():  # a standard deviation of 1 is too much for the tied head
+            for embedding in (net.embedding, net.position):
+                embedding.weight.mul_(0.02)
+        return net
+
 
 class Topics(Data):
     """Classification of the topic of a piece of 64 characters, tested on text that was trained on.
@@ -331,8 +343,8 @@ def _sgd(rate: float) -> Callable[[Any], torch.optim.Optimizer]:
     return lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=0.9)
 
 
-def _adam(parameters: Any) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(parameters, lr=3e-3)
+def _adam(parameters: Any, rate: float = 3e-3) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=rate)
 
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -341,6 +353,10 @@ WORKLOADS: Mapping[str, Workload] = {
     "digits": Workload(4, 16, 96, "accuracy", True, Digits, DigitsResNet, _sgd(0.1), decay=True),
     "charlm": Workload(8, 4, 250, "bits a character", False, Characters, Characters.net, _adam),
     "topics": Workload(8, 8, 700, "accuracy", True, Topics, Topics.net, _adam),
+    "gpt": Workload(
+        *(4, 2, 320, "bits a character", False, Characters, Characters.gpt),
+        partial(_adam, rate=1e-3),
+    ),
 }
 
 

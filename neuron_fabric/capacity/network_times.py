@@ -10,10 +10,11 @@ times of each size (`usual`) is fitted by a line over the bytes (`fit_line`).
 from __future__ import annotations
 
 import math
+import statistics
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,3 +120,87 @@ class NetworkTimes:
             took = {size: usual(one.times) for size, one in self._sizes.items() if one.step >= last}
         line = fit_line(sorted(took.items()))
         return {} if line is None else {"link_latency": line[0], "link_mib": line[1]}
+
+
+FREE = 0.10
+"""Share of a step that the host may work on low-bit gradients."""
+LAST = 21
+"""Steps of a median."""
+WORK = ("pack", "submit", "count", "decode")
+"""Parts of `Counters.seconds` that are the host's work; waiting for other ranks is none."""
+
+
+class MeasuredRate:
+    """Median over the last `LAST` steps of the seconds that a MiB took.
+
+    A median, since a preempted thread makes single times far too long or, if it is preempted before
+    its first reading of the clock, far too short.
+    """
+
+    def __init__(self) -> None:
+        self._rates: deque[float] = deque(maxlen=LAST)
+
+    def add(self, seconds: float, size: int) -> None:
+        """Add a step in which ``size`` bytes took ``seconds``; a step without bytes is skipped."""
+        if size > 0:
+            self._rates.append(seconds * (1 << 20) / size)
+
+    @property
+    def mib(self) -> float | None:
+        """Return the median in seconds per MiB; None before the first step."""
+        return statistics.median(self._rates) if self._rates else None
+
+
+class NetworkRate(NetworkTimes):
+    """Time of all all-reduces of a step over their bytes, latencies included, as one rate.
+
+    `NetworkTimes` would need buckets of several sizes to tell latency and bandwidth apart.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        super().__init__(clock)
+        self._rate, self._took, self._size = MeasuredRate(), 0.0, 0
+
+    def ended(self, step: int, size: int, start: float) -> None:
+        """Record an all-reduce as `NetworkTimes.ended`."""
+        with self._lock:
+            now = self._clock()
+            if step != self._step:
+                self._rate.add(self._took, self._size)
+                self._step, self._took, self._size = step, 0.0, 0
+            self._took += now - max(start, self._last)
+            self._size += size
+            self._last = now
+
+    def seconds(self) -> dict[str, float]:
+        """Return `link_latency` (0) and `link_mib` as `NetworkTimes.seconds`."""
+        with self._lock:
+            mib = self._rate.mib
+        return {} if mib is None else {"link_latency": 0.0, "link_mib": mib}
+
+
+class HostRate:
+    """Time that the host's work on low-bit gradients adds to a step, per MiB of FP32 gradients.
+
+    Work of up to `FREE` of a step counts as none.
+
+    Args:
+        size: Bytes of all gradients in FP32.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size, self._work, self._step = size, MeasuredRate(), MeasuredRate()
+
+    def step(self, seconds: float) -> None:
+        """Add the time from one step to the next."""
+        self._step.add(seconds, self._size)
+
+    def work(self, took: Mapping[str, float], size: int) -> None:
+        """Add the seconds ``took`` by part in a step that packed ``size`` bytes of gradients."""
+        self._work.add(sum(took.get(part, 0.0) for part in WORK), size)
+
+    def seconds(self) -> dict[str, float]:
+        """Return `host_mib`, for a `StepReport`; {} before the first low-bit gradients."""
+        if self._work.mib is None:
+            return {}
+        return {"host_mib": max(0.0, self._work.mib - FREE * (self._step.mib or 0.0))}

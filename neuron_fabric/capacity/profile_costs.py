@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from neuron_fabric.capacity.cost_model import Coefficients, low_seconds, place, refusals
 from neuron_fabric.capacity.substrate import Substrate
+from neuron_fabric.codec.integer_codes import sum_kind
 from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.profile.profile_types import FULL, Phase, Profile, steady_route
 
@@ -29,11 +30,12 @@ class Cost:
         low_bytes: Packed bytes on the network that FP32 uses, counted for a ring, in two
             collectives a bucket; 0 for a reducer with a separate link, for which ``seconds`` is
             all.
-        buckets: Buckets that hold the region.
+        buckets: Buckets that hold the region; 0 if ``mib`` of `network` includes the latencies.
         latencies: Latency of both collectives in units of an all-reduce's latency. It may be less
             than 2: an exchange has fewer rounds than a ring (`OwnGroup.latencies`).
         wait: Measured time of both collectives in seconds, a lower bound: the line fit through
             all-reduces underestimates small ones.
+        measured: Whether the host's work is measured during the training, see ``host`` of `low`.
     """
 
     seconds: float
@@ -42,6 +44,7 @@ class Cost:
     buckets: int = 1
     latencies: float = 2.0
     wait: float = 0.0
+    measured: bool = False
 
     def network(self, latency: float, mib: float) -> float:
         """Return T_fp32, the time of the region's FP32 all-reduces, in seconds.
@@ -52,17 +55,24 @@ class Cost:
         """
         return self.buckets * latency + mib * self.fp32_bytes / (1 << 20)
 
-    def low(self, latency: float, mib: float) -> float:
-        """Return T_low, the time of the low-bit path, in seconds; arguments as of `network`."""
-        if not self.low_bytes:
-            return self.seconds
-        waits = self.buckets * max(self.latencies * latency, self.wait)
-        return self.seconds + waits + mib * self.low_bytes / (1 << 20)
+    def low(self, latency: float, mib: float, host: float = 0.0) -> float:
+        """Return T_low, the time of the low-bit path, in seconds.
 
-    def ratio(self, latency: float, mib: float) -> float:
-        """Return T_low / T_fp32, or 1e9 if the latter is 0; arguments as of `network`."""
+        Args:
+            latency: As of `network`.
+            mib: As of `network`.
+            host: Measured time of the host's work for a MiB of FP32 gradients, in seconds.
+        """
+        seconds = self.seconds + host * self.fp32_bytes / (1 << 20)
+        if not self.low_bytes:
+            return seconds
+        waits = self.buckets * max(self.latencies * latency, self.wait)
+        return seconds + waits + mib * self.low_bytes / (1 << 20)
+
+    def ratio(self, latency: float, mib: float, host: float = 0.0) -> float:
+        """Return T_low / T_fp32, or 1e9 if the latter is 0; arguments as of `low`."""
         network = self.network(latency, mib)
-        return self.low(latency, mib) / network if network > 0 else 1e9
+        return self.low(latency, mib, host) / network if network > 0 else 1e9
 
 
 def costs_of(
@@ -104,6 +114,25 @@ def costs_of(
             lines = LINE * lines_of(region.elements, route)
             seconds, low_bytes = low.pack + low.unpack, lines * (1 + (planes or 1)) // 2
         costs[region.name] = Cost(seconds, 4 * region.elements, low_bytes, count, *waits)
+    return costs
+
+
+def measured_costs(profile: Profile, workers: int) -> dict[str, Cost]:
+    """Return the costs of regions with integer codes by times of the training, by name of region.
+
+    Bytes alone count, at one rate: the latencies of the low-bit collectives run in parallel with
+    the all-reduce of the FP32 parameters (spec: runtime section 2.5).
+
+    Args:
+        profile: Operating profile.
+        workers: Number of workers.
+    """
+    costs = {}
+    for region in profile.regions:
+        if (route := steady_route(region).route).codes:
+            lines, _ = sum_kind(route, workers)
+            low_bytes = LINE * lines_of(region.elements, route) * (1 + lines) // 2
+            costs[region.name] = Cost(0.0, 4 * region.elements, low_bytes, buckets=0, measured=True)
     return costs
 
 

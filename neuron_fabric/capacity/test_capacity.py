@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from neuron_fabric.capacity import capacity_command, cost_model
 from neuron_fabric.capacity.cost_model import Coefficients, Device, Traffic
-from neuron_fabric.capacity.network_times import fit_line
+from neuron_fabric.capacity.network_times import FREE, LAST, HostRate, NetworkRate, fit_line
 from neuron_fabric.capacity.substrate import (
     Substrate,
     SubstrateError,
@@ -296,3 +296,30 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ):
         with pytest.raises(SystemExit):
             parser.parse_args(bad)
+
+
+def test_the_rate_of_the_network_is_a_median() -> None:
+    """Check that a step's all-reduces count as one, one after the other, and outliers do not."""
+    now = 0.0
+    rate = NetworkRate(lambda: now)
+    assert rate.seconds() == {}
+    for step in range(2 * LAST):
+        start = now
+        for _ in range(2):  # in flight together: the second one takes as long as it adds
+            now += 1e-3 if step % 5 else 1.0
+            rate.ended(step, 1 << 19, start)
+    assert rate.seconds() == {"link_latency": 0.0, "link_mib": pytest.approx(2e-3)}
+
+
+def test_a_tenth_of_a_step_is_free() -> None:
+    host = HostRate(4 << 20)
+    host.work({"pack": 1.0}, 0)  # no gradients were packed
+    assert host.seconds() == {}
+    host.work({"pack": 0.02, "submit": 0.01, "count": 0.01, "decode": 0.02, "agree": 9.0}, 2 << 20)
+    assert host.seconds() == {"host_mib": pytest.approx(0.03)}
+    for seconds in (0.4, 0.4, 90.0):
+        host.step(seconds)
+    assert host.seconds() == {"host_mib": pytest.approx(0.03 - FREE * 0.1)}
+    host.step(90.0)
+    host.step(90.0)
+    assert host.seconds() == {"host_mib": 0.0}

@@ -21,7 +21,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.calibration.calibration_job import CALIBRATE, job_of
 from neuron_fabric.calibration.shadow_run import shadowed, told
-from neuron_fabric.capacity.profile_costs import Vetted, vet
+from neuron_fabric.capacity.network_times import NetworkRate
+from neuron_fabric.capacity.profile_costs import Vetted, measured_costs, vet
 from neuron_fabric.capacity.substrate import Substrate, read_substrate
 from neuron_fabric.codec import Route, lines_of
 from neuron_fabric.errors import AttachError, LineError
@@ -44,6 +45,7 @@ from neuron_fabric.hook.training_session import TrainingSession, all_reducer
 from neuron_fabric.monitor import Controller
 from neuron_fabric.monitor.job_plan import WARMUP, check_monitor, plan_of
 from neuron_fabric.profile import Profile, fingerprint, read_profile
+from neuron_fabric.profile.auto_profile import AUTO, auto_profile
 from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import Phase, steady_route, warmup_of
 from neuron_fabric.rank_agreement import other_rank, silent_rank, together
@@ -129,7 +131,8 @@ def attach(
 
     Args:
         model: DistributedDataParallel model.
-        profile: profile or its file (NF_PROFILE).
+        profile: profile or its file (NF_PROFILE). "auto": a profile drafted from the model, whose
+            regions are admitted by measured cosines and times (spec: runtime section 2.5).
         name: name of the model in the capture (its class).
         reduce: hook that reduces, for a script with a communication hook; not with a profile.
         reduce_state: state of that hook.
@@ -213,13 +216,17 @@ def attach(
 
 @dataclass(frozen=True)
 class _Asked:
-    """Checked arguments of `attach` on one rank; ``digest`` must be equal on all ranks."""
+    """Checked arguments of `attach` on one rank; ``digest`` must be equal on all ranks.
+
+    ``auto``: the profile was drafted, so that times of the training decide whether it pays.
+    """
 
     profile: Profile
     fit: Fit
     here: Conditions
     options: Options
     digest: str
+    auto: bool
 
 
 def _asked(
@@ -229,7 +236,10 @@ def _asked(
     here: Conditions,
     optimizer: Any,
 ) -> _Asked:
-    read = profile if isinstance(profile, Profile) else read_profile(Path(profile))
+    if auto := profile == AUTO:
+        read = auto_profile(model)
+    else:
+        read = profile if isinstance(profile, Profile) else read_profile(Path(profile))
     check_monitor(read, f"profile {read.name!r}")
     check_model(model)
     world = dist.get_world_size(model.process_group)
@@ -241,7 +251,7 @@ def _asked(
     check_momentum(read, optimizer)
     shape = fingerprint(found.binding.parameters)
     digest = hashlib.sha256(repr((VERSION, read, shape, options, here)).encode()).hexdigest()
-    return _Asked(read, found, here, options, digest)
+    return _Asked(read, found, here, options, digest, auto)
 
 
 def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reducer:
@@ -302,14 +312,18 @@ def _attached(
     unverified = asked.fit.unverified
     device = options.reducer != TORCH
     asks = options.substrate is not None and not device and world > 1
-    vetted = vet(
-        profile,
-        options.substrate,
-        world,
-        device=device,
-        waits=reducer.first_group.latencies() if asks else (2.0, 0.0),
-        buckets=buckets_by_region(named_parameters(model), model.bucket_bytes_cap, router.regions),
-    )
+    if asked.auto and options.substrate is None and not device:
+        vetted, router.link = Vetted(measured_costs(profile, world)), NetworkRate()
+    else:
+        named, cap = named_parameters(model), model.bucket_bytes_cap
+        vetted = vet(
+            profile,
+            options.substrate,
+            world,
+            device=device,
+            waits=reducer.first_group.latencies() if asks else (2.0, 0.0),
+            buckets=buckets_by_region(named, cap, router.regions),
+        )
     share = profile.phases.warmup.steps
     plan = plan_of(
         profile,

@@ -204,6 +204,8 @@ class BucketRouter(HookState):
         self.shadows, self.link = dict(shadows or {}), NetworkTimes()
         self.measured, self.signs, self.step = Measured(), Signs(), -1
         self.agreements = Agreements(self.workers)
+        self.gradient_bytes, self.packed_bytes = 4 * sum(sizes.values()), 0
+        """Bytes of FP32 that this rank has packed so far, of shadows too."""
         self.release()
         self.peers: Peers | None = None
         self.telling = threading.Lock()
@@ -382,6 +384,7 @@ class BucketRouter(HookState):
         start = time.perf_counter()
         votes = self._packed(signals, largest)
         self.reducer.counters.seconds["pack"] += time.perf_counter() - start
+        self.packed_bytes += sum(4 * one.values.size for one in signals)
         return votes
 
     def _timed(self, flat: torch.Tensor, future: Any) -> Any:
@@ -437,16 +440,21 @@ class BucketRouter(HookState):
         if not own:
             return None
         flat = torch.cat(own)
-        work = dist.all_reduce(flat, dist.ReduceOp.MAX, group=self.group, async_op=True)
-        self._count_ring(flat)
+        # An exchange has one round, which counts for so few numbers; an all-reduce is two rings.
+        sent = flat.repeat(self.workers)
+        every = torch.empty_like(sent)
+        work = dist.all_to_all_single(every, sent, group=self.group, async_op=True)
+        foreign = sent.nbytes - flat.nbytes
+        self.reducer.counters.moved(Route.FP32, foreign, foreign)
 
-        def wait() -> Sequence[torch.Tensor]:
+        def wait(_: torch.Tensor = sent) -> Sequence[torch.Tensor]:  # kept until it has gone
             start, seconds = time.perf_counter(), self.reducer.counters.seconds
             work.wait()
             waited = time.perf_counter() - start
             seconds["agree"] += waited
             seconds["pack"] -= waited
-            return flat.split([one.numel() for one in own])
+            most = every.view(self.workers, -1).amax(0)
+            return most.split([one.numel() for one in own])
 
         return wait
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from neuron_fabric.calibration.calibration_job import checked_metrics
+from neuron_fabric.capacity.network_times import HostRate
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import AttachError
 from neuron_fabric.hook.attach_checks import warn
@@ -80,7 +81,8 @@ class TrainingSession:
         self._router, self.controls, self._scaler = router, controls, scaler
         self._loss: float | None = None
         self._scale = self._loss_scale()
-        self._before = _totals(router)
+        self._before, self._packed = _totals(router), 0
+        self._host = HostRate(router.gradient_bytes)
         self._start = time.perf_counter()
         self.strange_losses = 0
         """Losses that were NaN or infinite."""
@@ -209,7 +211,9 @@ class TrainingSession:
             self._scale = scale
         self._router.routes = self.controls.routes()
         self._router.samples = self.controls.samples()
-        self._start = time.perf_counter()
+        before, self._start = self._start, time.perf_counter()
+        if self._router.step:
+            self._host.step(self._start - before)
 
     def _last(self) -> None:
         """Queue the report of a step after its last bucket.
@@ -224,6 +228,8 @@ class TrainingSession:
             measured, totals = router.measured, _totals(router)
             sent, received, seconds, events = map(_difference, totals, self._before)
             self._before = totals
+            self._host.work(seconds, router.packed_bytes - self._packed)
+            self._packed = router.packed_bytes
             self.controls.step_end(
                 StepReport(
                     step,
@@ -238,6 +244,7 @@ class TrainingSession:
                     seconds={
                         **seconds,
                         **router.link.seconds(),
+                        **self._host.seconds(),
                         "reduce": time.perf_counter() - self._start,
                     },
                     agreements=router.agreements.step(),

@@ -53,6 +53,8 @@ JOB_FIELDS: Mapping[str, int] = {
     "link_mib": _SECONDS,
 }
 """Fields of the job and their fraction bits."""
+MEASURED_FIELDS: Mapping[str, int] = {"host_mib": _SECONDS}
+"""Further fields of the job if its plan needs measured times."""
 REGION_FIELDS = ("cosine", "norm", "reference", "margin", "saturation")
 """Fields of each region, with 24 fraction bits. Ten regions make 59 numbers."""
 LEAST_FIELDS = ("agreement",)
@@ -70,9 +72,14 @@ def reduced(every: Vector, sums: int) -> Vector:
     return np.concatenate([every[:, :sums].sum(axis=0), every[:, sums:].max(axis=0)])
 
 
+def job_fields(plan: Plan) -> Mapping[str, int]:
+    """Return the fields of the job in a step's vector, in order, and their fraction bits."""
+    return {**JOB_FIELDS, **MEASURED_FIELDS} if plan.measured else JOB_FIELDS
+
+
 def field_names(plan: Plan) -> list[str]:
     """Return the names of the numbers in a step's vector, in order: sums, then minima."""
-    sums = [*JOB_FIELDS, *(f"{r.name}.{one}" for r in plan.regions for one in REGION_FIELDS)]
+    sums = [*job_fields(plan), *(f"{r.name}.{one}" for r in plan.regions for one in REGION_FIELDS)]
     return sums + [f"{r.name}.{one}" for r in plan.regions for one in LEAST_FIELDS]
 
 
@@ -97,7 +104,7 @@ class Codec:
     @property
     def length(self) -> int:
         """Return the number of sums in a vector."""
-        return len(JOB_FIELDS) + len(REGION_FIELDS) * len(self.plan.regions)
+        return len(job_fields(self.plan)) + len(REGION_FIELDS) * len(self.plan.regions)
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -141,8 +148,9 @@ class Codec:
             "mismatch": reducer.mismatch,
             "link_latency": seconds.get("link_latency") if first else None,
             "link_mib": seconds.get("link_mib") if first else None,
+            "host_mib": seconds.get("host_mib") if first else None,
         }
-        values = [self._number(job[name], bits) for name, bits in JOB_FIELDS.items()]
+        values = [self._number(job[name], bits) for name, bits in job_fields(self.plan).items()]
         for region in self.plan.regions:
             one = region_reading(report, region.name, self.world)
             values += [self._number(getattr(one, name), _SHARE) for name in REGION_FIELDS]
@@ -167,16 +175,16 @@ class Codec:
         """
         if len(summed) not in self.lengths:
             raise ValueError(f"{len(summed)} numbers of a step, {self.lengths[1]} are expected")
-        numbers = [int(one) for one in summed]
+        numbers, known = [int(one) for one in summed], job_fields(self.plan)
         job: dict[str, Any] = {
             name: value
-            for (name, bits), number in zip(JOB_FIELDS.items(), numbers, strict=False)
+            for (name, bits), number in zip(known.items(), numbers, strict=False)
             if (value := _mean(number, bits)) is not None
         }
         size = len(REGION_FIELDS)
         least = numbers[self.length :] or [-_NOBODY] * len(self.plan.regions)
         regions = []
-        for at, key in zip(range(len(JOB_FIELDS), self.length, size), least, strict=True):
+        for at, key in zip(range(len(known), self.length, size), least, strict=True):
             cosine, norm, reference, margin, full = (
                 _mean(one, _SHARE) for one in numbers[at : at + size]
             )

@@ -259,6 +259,7 @@ class Controller:
         """Log T_low and T_fp32 of every region whose capacity was judged, changed or not."""
         assert self._log is not None
         link = got.link_latency or 0.0, got.link_mib or 0.0
+        host = got.host_mib or 0.0
         for number in self.plan.eligible:
             its, now = self.plan.regions[number], self._state.regions[number]
             if (
@@ -269,9 +270,9 @@ class Controller:
                 "capacity",
                 step=got.step,
                 region=its.name,
-                t_low=_seen(its.cost.low(*link)),
+                t_low=_seen(its.cost.low(*link, host)),
                 t_fp32=_seen(its.cost.network(*link)),
-                ratio=_seen(its.cost.ratio(*link)),
+                ratio=_seen(its.cost.ratio(*link, host)),
                 admitted=not now.rejected,
             )
 

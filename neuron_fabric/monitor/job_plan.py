@@ -63,6 +63,11 @@ class Plan:
         """Return the numbers (positions in ``regions``) of the regions that may be low-bit."""
         return tuple(n for n, region in enumerate(self.regions) if region.eligible)
 
+    @property
+    def measured(self) -> bool:
+        """Return whether costs need the host's time for a MiB, `host_mib` of a reading."""
+        return any(one.cost is not None and one.cost.measured for one in self.regions)
+
 
 _NEVER = 1e-9  # a drop of 0 demotes regions with a negative cosine only
 WARMUP = 100

@@ -77,6 +77,7 @@ class Reading:
         mismatch: Lines that differ from the shadow check.
         link_latency: Latency of an FP32 all-reduce on rank 0, in seconds.
         link_mib: Time of one MiB of it, in seconds.
+        host_mib: Host's work on rank 0 for one MiB of FP32 gradients in low-bit, in seconds.
     """
 
     step: int
@@ -90,6 +91,7 @@ class Reading:
     mismatch: float = 0.0
     link_latency: float | None = None
     link_mib: float | None = None
+    host_mib: float | None = None
 
 
 def region_reading(report: StepReport, region: str, world: int) -> RegionReading:

@@ -390,9 +390,9 @@ class _Move:
         self._state = replace(self._state, judged=self._step, link=seconds, moved=0)
         for number in self._plan.eligible:
             cost, region = self._plan.regions[number].cost, self._regions[number]
-            if cost is None or region.rejected > 0:
+            if cost is None or region.rejected > 0 or (cost.measured and got.host_mib is None):
                 continue
-            ratio = cost.ratio(got.link_latency, got.link_mib)
+            ratio = cost.ratio(got.link_latency, got.link_mib, got.host_mib or 0.0)
             before = not region.rejected and self._state.mode != Mode.FP32_WARMUP
             if admits(before, ratio, *ends) == bool(region.rejected):
                 why = Bad(Signal.CAPACITY, ratio, ends[before])

@@ -50,7 +50,7 @@ class StepReport:
     | ``saturation`` | share of the inspected elements with one decoded sign for 32 steps |
     | ``agreements`` | from `sampling.Agreements`: this rank's, which differs from the others' |
     | ``bytes`` | by route: sent, received |
-    | ``seconds`` | time by part; `link_latency` and `link_mib` fit a line to FP32 all-reduces |
+    | ``seconds`` | time by part; `link_*` fit a line to FP32 all-reduces; `host_mib`: host's work |
     """
 
     step: int

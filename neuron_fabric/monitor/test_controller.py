@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from neuron_fabric.capacity.cost_model import low_seconds
-from neuron_fabric.capacity.profile_costs import Cost, costs_of
+from neuron_fabric.capacity.profile_costs import Cost, costs_of, measured_costs
 from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import MonitorError
@@ -34,7 +34,9 @@ from neuron_fabric.monitor.consensus import (
 from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.monitor.log import replay
 from neuron_fabric.monitor.signals import Signal, random_margin, region_reading
-from neuron_fabric.monitor.thresholds import Thresholds
+from neuron_fabric.monitor.thresholds import Thresholds, on_grid
+from neuron_fabric.profile.auto_profile import DROP
+from neuron_fabric.profile.profile_types import FULL, Floor, PhaseRoute, Rule
 
 SIZES = {"head": 900, "body": 5000, "tail": 2000}
 PROFILE = small_profile([small_region(name, size) for name, size in SIZES.items()])
@@ -86,6 +88,56 @@ def of(one: Controller, region: str) -> list[tuple[int, str]]:
 def targets(one: Controller) -> list[str]:
     """Return the states that the job entered, in order."""
     return [target for _, target in of(one, "")]
+
+
+def small_auto(host: float, cosine: float) -> tuple[Controller, set[str]]:
+    """Train 150 steps by a profile as "auto" drafts; return the controller and the routes used.
+
+    Args:
+        host: Measured time of the host's work for a MiB; that of the network is 10 ms.
+        cosine: Sampled cosine of each region.
+    """
+    low = {"warmup": FULL, "steady": PhaseRoute(Route.G_INT8)}
+    regions = [small_region(name, size, phases=low) for name, size in SIZES.items()]
+    profile = replace(small_profile(regions), rule=Rule(drop=DROP))
+    costs = measured_costs(profile, 8)
+    plan = plan_of(profile, warmup=20, unverified=True, costs=costs)
+    used: set[str] = set()
+
+    def words(one: Controller, _: int) -> Mapping[str, Any]:
+        used.update(str(how.route) for how in one.routes().values())
+        sampled = dict.fromkeys(one.samples(), (cosine, 1.0, 1.0))
+        seconds = {"link_latency": 0.0, "link_mib": 1e-2, "host_mib": host}
+        return {"seconds": seconds, "cosines": sampled}
+
+    one = Controller(profile, LocalGroup(1).rank(0), plan=plan)
+    return trained(150, words, one), used
+
+
+def test_auto_admits_at_the_floor_of_the_rule() -> None:
+    limits = plan_of(replace(small_profile([]), rule=Rule(drop=DROP))).limits
+    assert on_grid(limits.good) == on_grid(Floor().other)
+
+
+@pytest.mark.parametrize(
+    ("host", "cosine", "low"),
+    [
+        (0.0, 0.80, True),
+        (0.0, 0.799, False),
+        (0.0, 0.2, False),
+        (3.9e-3, 0.99, True),
+        (4.4e-3, 0.99, False),
+        (1.0, 0.99, False),
+    ],
+)
+def test_auto_admits_by_cosine_and_time(host: float, cosine: float, low: bool) -> None:
+    """Check both limits of "auto": a cosine of 0.80, and T_low of 80 % of T_fp32.
+
+    The codes take 37.5 to 40 % of the bytes, so the host may take 40 % of the network's 10 ms.
+    """
+    one, used = small_auto(host, cosine)
+    assert ("G_INT8" in used) is low
+    assert (targets(one)[-1] == "LOWBIT") is low
 
 
 def lost_once(one: Controller, step: int) -> Mapping[str, Any]:

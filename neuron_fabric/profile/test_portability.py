@@ -24,6 +24,7 @@ from neuron_fabric.profile import (  # noqa: E402
     sketch,
     traced_head,
 )
+from neuron_fabric.profile.auto_profile import auto_profile  # noqa: E402
 from neuron_fabric.profile.binding import Binding, bind_parameters, sketch_for  # noqa: E402
 from neuron_fabric.profile.draft_profile import draft  # noqa: E402
 from neuron_fabric.profile.portability import Conditions, fit  # noqa: E402
@@ -348,3 +349,22 @@ def test_the_fingerprint_sees_every_property() -> None:
     prints = {fingerprint([dataclasses.replace(one, **change)]) for change in ({}, *changes)}
     assert len(prints) == 1 + len(changes)
     assert fingerprint(sketch(Net())) == fingerprint(sketch(Net()))  # not what they hold
+
+
+def test_auto_has_codes_where_a_tensor_is_large() -> None:
+    """Check the routes of "auto": G_INT4 for convolutions, G_INT8 otherwise, FP32 if small."""
+    net = Net()
+    found = fit(auto_profile(net), net)
+    assert found.unverified
+    assert not found.binding.extra
+    routes = {one.name: str(one.phases["steady"].route) for one in auto_profile(net).regions}
+    assert routes == {
+        "conv.0": "G_INT4",
+        "conv.1": "G_INT4",
+        "conv.2": "G_INT4",
+        "norm": "FP32",
+        "bias": "FP32",
+        "linear.0": "G_INT8",
+    }
+    text = {one.name: str(one.phases["steady"].route) for one in auto_profile(Text()).regions}
+    assert text["embedding"] == "G_INT8"

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from scripts.cli.train_check_goals import (
+    AUTO,
     BAD,
     BAD_MONITOR,
     BINARY,
@@ -188,3 +191,48 @@ def test_bytes() -> None:
     assert [*GUIDED.split(), "G_BINARY", "0", "1"] in lines
     shares = next(line for line in lines if line[:2] == ["of", "FP32"])
     assert shares[2:4] == ["30.0%", "27.5%"]
+
+
+FIVE = (90.0, 91.0, 92.0, 93.0, 94.0)
+
+
+def auto_findings(check: str, values: Sequence[float], **change: Any) -> CheckFindings:
+    """Return trainings in FP32 with the values `FIVE`, and by "auto" with ``values``."""
+    tail = {"steps": 40, "sent": {"FP32": 240}, "received": {"FP32": 240}}
+    rows = [replace(ROW, seed=n, value=value) for n, value in enumerate(FIVE)]
+    rows += [
+        replace(ROW, **{"variant": AUTO, "seed": n, "value": value, "tail": tail, **change})
+        for n, value in enumerate(values)
+    ]
+    return CheckFindings(check, tuple(range(5)), rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("check", "values", "change", "reached"),
+    [
+        ("digits", FIVE, {}, [True, True, True]),
+        ("digits", [one - 0.9 for one in FIVE], {}, [True, True, True]),
+        ("digits", [one - 0.93 for one in FIVE], {}, [True, True, False]),
+        ("digits", [89.0, 91.0, 92.0, 93.0, 95.0], {}, [True, True, True]),
+        ("digits", [88.0, 91.0, 92.0, 93.0, 96.0], {}, [True, True, False]),  # too wide
+        ("digits", [one + 9 for one in FIVE], {}, [True, True, True]),
+        ("charlm", [one + 9 for one in FIVE], {}, [True, True, False]),
+        ("gpt", [one - 9 for one in FIVE], {}, [True, True, True]),
+        ("digits", FIVE[:4], {}, [True, True, None]),
+        ("digits", [math.nan, *FIVE[1:]], {}, [False, True, False]),
+        ("digits", FIVE, {"state": "LOCKED_FP32"}, [False, True, True]),
+        ("digits", FIVE, {"tail": ROW.tail}, [True, False, True]),
+    ],
+)
+def test_auto_is_judged_by_paired_intervals(
+    check: str, values: Sequence[float], change: dict[str, Any], reached: list[bool | None]
+) -> None:
+    judged = [one for one in goals(auto_findings(check, values, **change)) if AUTO in one.text]
+    assert [one.reached for one in judged] == reached
+
+
+def test_auto_without_fp32_is_not_judged() -> None:
+    found = auto_findings("digits", FIVE)
+    found.rows[:] = found.of(AUTO, range(5))
+    judged = [one for one in goals(found) if one.text.startswith(AUTO)]
+    assert [one.reached for one in judged] == [None, None, None]

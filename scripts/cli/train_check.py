@@ -29,7 +29,9 @@ from neuron_fabric.typed import typed
 from scripts.cli.options import add_sim
 from scripts.cli.serve import MODEL, RTL, served
 from scripts.cli.train_check_goals import (
+    AUTO,
     CHECKS,
+    FP32,
     Calibrated,
     CheckFindings,
     TrainingRow,
@@ -91,8 +93,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _variants(name: str, args: argparse.Namespace) -> list[str]:
-    """Return the trainings of a check that `--only` leaves."""
-    return [one for one in CHECKS[name].variants if (args.only or "") in one]
+    """Return the trainings of a check that `--only` leaves; "auto" is judged against FP32."""
+    left = [one for one in CHECKS[name].variants if (args.only or "") in one]
+    return [FP32, *left] if AUTO in left and FP32 not in left else left
 
 
 def _check(name: str, args: argparse.Namespace) -> int:

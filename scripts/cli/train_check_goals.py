@@ -6,16 +6,20 @@ Goals apply to the means of three seeds at full length; a shorter training is sh
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from neuron_fabric.calibration.verification import MOST_SEEDS, Bar, Better, Paired, spread
 
 FP32 = "FP32"
 GUIDED = "guided by the calibrator"
 BINARY, TERNARY = "G_BINARY everywhere", "G_TERNARY everywhere"
 BINARY_HEAD = "G_BINARY, head in FP32"
 BAD, BAD_MONITOR = "bad profile", "bad profile, monitor"
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class CheckInfo:
         workers: number of workers.
         batch: batch size.
         steps: number of steps.
+        metric: name of the metric.
         data: short description of the data.
         within: allowed distance of the calibrator's profile from FP32, passed to the calibrator.
         variants: trainings to compare.
@@ -39,8 +44,13 @@ class CheckInfo:
     within: float
     variants: tuple[str, ...]
 
+    @property
+    def better(self) -> Better:
+        """Return whether a higher or a lower metric is better."""
+        return "higher" if self.metric.startswith("accuracy") else "lower"
 
-_PAIRS = (FP32, BINARY, TERNARY, BINARY_HEAD, GUIDED, BAD, BAD_MONITOR)
+
+_PAIRS = (FP32, BINARY, TERNARY, BINARY_HEAD, GUIDED, AUTO, BAD, BAD_MONITOR)
 _SPIKED = "pairs100, learning rate x 4 for 10 steps"
 CHECKS: Mapping[str, CheckInfo] = {
     name: CheckInfo(*info)
@@ -49,19 +59,29 @@ CHECKS: Mapping[str, CheckInfo] = {
             *(8, 16, 200, "accuracy, %", "two digits side by side, 100 classes", 2.0),
             _PAIRS,
         ),
-        "digits": (4, 16, 96, "accuracy, %", "scikit-learn's digits", 1.5, (FP32, BINARY, GUIDED)),
+        "digits": (
+            *(4, 16, 96, "accuracy, %", "scikit-learn's digits", 1.5),
+            (FP32, BINARY, GUIDED, AUTO),
+        ),
         "charlm": (
             *(8, 4, 250, "bits a character", "the help texts of Python", 0.10),
-            (FP32, BINARY, TERNARY, GUIDED),
+            (FP32, BINARY, TERNARY, GUIDED, AUTO),
         ),
         "topics": (
             *(8, 8, 700, "accuracy, %", "which of 16 help texts a piece is from", 5.0),
-            (FP32, BINARY, GUIDED),
+            (FP32, BINARY, GUIDED, AUTO),
+        ),
+        "gpt": (
+            *(4, 2, 320, "bits a character", "the help texts of Python, 1.4 M parameters", 0.10),
+            (FP32, AUTO),
         ),
         "spike": (8, 16, 300, "accuracy, %", _SPIKED, 2.0, (FP32, GUIDED)),
     }.items()
 }
 SPIKE_AT, SPIKE_WITHIN = 0.4, 25
+AUTO_SHARE, AUTO_SEEDS = 0.60, 5
+"""Mean share of FP32's bytes that "auto" may send, and least number of seeds that judge it."""
+_LOST = ("FALLBACK", "LOCKED_FP32")
 
 
 @dataclass(frozen=True)
@@ -238,6 +258,7 @@ _LIMITS: Mapping[str, Sequence[tuple[str, str, float]]] = {
     "digits": ((GUIDED, "near", 1.5),),
     "topics": ((BINARY, "far", 10.0), (GUIDED, "near", 5.0)),
     "charlm": (),
+    "gpt": (),
 }
 # Kinds of regions that the calibrator has to leave in FP32, and whether no other may be.
 _IN_FP32 = {"pairs100": (["head"], True), "charlm": (["embedding", "head"], False)}
@@ -256,6 +277,7 @@ def goals(found: CheckFindings) -> list[TrainingGoal]:
     out += _charlm(found) if found.check == "charlm" else []
     out += _spike(found) if found.check == "spike" else []
     out += [_kinds(found, *_IN_FP32[found.check])] if found.check in _IN_FP32 else []
+    out += _auto(found) if found.of(AUTO, found.seeds) else []
     return [*out, *_reducers(found)]
 
 
@@ -319,6 +341,32 @@ def _spike(found: CheckFindings) -> Iterator[TrainingGoal]:
         yield TrainingGoal(text, after <= SPIKE_WITHIN and signal.startswith("loss"))
         back = row.state in ("LOWBIT", "PARTIAL")
         yield TrainingGoal(f"seed {row.seed}: ends in {row.state}, LOWBIT or PARTIAL", back)
+
+
+def _auto(found: CheckFindings) -> Iterator[TrainingGoal]:
+    """Yield the goals of "auto": not inferior to FP32 seed by seed, less traffic, no run lost."""
+    info = CHECKS[found.check]
+    full = {row.seed: row for row in found.of(FP32, found.seeds)}
+    rows = [row for row in found.of(AUTO, found.seeds) if row.seed in full]
+    lost = [row for row in rows if not math.isfinite(row.value) or row.state in _LOST]
+    text = f"{AUTO}: {len(lost)} of {len(rows)} trainings are lost or end in FP32"
+    yield TrainingGoal(text, not lost if rows else None)
+    pairs = [(full[row.seed], row) for row in rows]
+    shares = [_total(row.tail) / _total(one.tail) for one, row in pairs]
+    mean = statistics.fmean(shares or [1.0])
+    text = f"{AUTO} sends {mean:.1%} of FP32's bytes in the last fifth, at most {AUTO_SHARE:.0%}"
+    yield TrainingGoal(text, mean <= AUTO_SHARE if rows else None)
+    if not AUTO_SEEDS <= len(rows) <= MOST_SEEDS:
+        yield TrainingGoal(f"{AUTO} near {FP32}: {AUTO_SEEDS} to {MOST_SEEDS} seeds judge it", None)
+        return
+    by = [one.value for one, _ in pairs]
+    paired, bar = Paired.of(by, [row.value for row in rows]), Bar(better=info.better)
+    low, high = paired.interval
+    text = (
+        f"{AUTO} - {FP32}: mean {paired.mean:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, "
+        f"at most {bar.band(spread(by)):.3f} worse"
+    )
+    yield TrainingGoal(text, bar.passed(spread(by), paired))
 
 
 def _reducers(found: CheckFindings) -> Iterator[TrainingGoal]:

@@ -20,6 +20,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import attach
+from neuron_fabric.capacity.network_times import HostRate
 from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.capture import Capture
 from neuron_fabric.codec import Route
@@ -483,9 +484,42 @@ def vetoed(ranks: Ranks, workers: int, wrong: bool = False) -> None:
             ranks.check(one["t_low"] > one["t_fp32"] > 0, f"{one} is no veto")
 
 
+@law("auto keeps FP32 on a slow host", 2)
+def auto(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """Check that a region of "auto" is rejected if the host's work takes too long.
+
+    The twin's host takes no time: its regions use codes, after a probe.
+    """
+    folder, call = Path(ranks.folder, f"auto-{wrong}"), call_of(ranks, workers)
+    call.words["env"] = {"NF_PROFILE": "auto", "NF_MONITOR": str(folder)}
+    host, used = {"host_mib": 0.0 if wrong else 1e3}, set()
+    with (
+        patched(HostRate, "seconds", lambda _: host),
+        patched(attach_checks, "say_warning", call.lines.append),
+    ):
+        session = attach(call.model, **call.words)
+        assert session is not None
+        for _ in range(36):
+            call.step()
+            used |= {how.route for how in session.routes.values()}
+        session.close()
+    call.said("profile 'auto': it was never verified; every region is tried against FP32 first")
+    if ranks.rank == 0:
+        [segment], _ = monitor_log.read(folder / monitor_log.NAME)
+        ways = [(one.source, one.target) for one in segment.decisions if one.region]
+        ranks.check(("FP32", "PROBE") in ways, f"no region is probed: {ways}")
+        ranks.check(("FP32", "LOW") not in ways, f"a region is not probed: {ways}")
+    ranks.check(used == {Route.FP32}, f"routes {used} are used")
+
+
 def _slow(call: Training) -> None:
     rank = call.ranks.rank
     call.words["substrate"] = slow_host(call.ranks.folder, rank, 1e3 * (1 + rank))
+
+
+def _auto_strict(call: Training) -> None:
+    call.path = "auto"  # type: ignore[assignment]
+    call.words["strict"] = True
 
 
 def _no_substrate(call: Training) -> None:
@@ -498,6 +532,7 @@ _SIGNAL = _text("feedback = true", 'signal = "momentum"')
 _FIXED = _text("feedback = true", 'scale = "fixed:0.01"')
 REFUSED: list[tuple[str, Change, str]] = [
     ("no file", _no_file, _NO_FILE),
+    ("auto, strict", _auto_strict, "profile 'auto': it was never verified; calibrate"),
     ("a wrong file", _text("verified =", "verifyed ="), "verifyed"),
     ("a wrong model", _text("c.weight", "d.weight"), "'d.weight'.*matches no"),
     (
