@@ -31,7 +31,7 @@ from neuron_fabric.codec.native import NativeEngine, library
 
 Array = NDArray[Any]
 ENGINES: dict[str, Engine] = {"chosen": engine(), "numpy": numpy_engine}
-if importlib.util.find_spec("torch"):
+if importlib.util.find_spec("torch") and "LD_PRELOAD" not in os.environ:  # torch dies under ASan
     from neuron_fabric.codec.torch_engine import TorchEngine
 
     ENGINES["torch"] = TorchEngine()

@@ -13,6 +13,8 @@ arithmetic, so words are int64, masked after each right shift.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -31,11 +33,16 @@ _WEYL = (0x9E37_79B9_7F4A_7C15, 0xBB67_AE85_84CA_A73B)
 _ROUNDS = 10
 
 
+def on(array: NDArray[Any], device: torch.device) -> Tensor:
+    """Return an array as a tensor on a device; the host does not wait for the copy."""
+    return torch.from_numpy(array).to(device, non_blocking=True)
+
+
 # -- bits -----------------------------------------------------------------------------------------
 def _bytes_of(bits: Tensor) -> Tensor:
     """Pack bool[..., 8 n] to uint8[..., n], the first in bit 0."""
-    words = bits.contiguous().view(torch.int64)
-    return ((words * _GATHER) >> 56).to(torch.uint8)
+    words = bits.contiguous().view(torch.int64) * _GATHER
+    return words.view(torch.uint8)[..., 7::8].contiguous()
 
 
 def _bits_of(lines: Tensor) -> Tensor:
@@ -44,9 +51,15 @@ def _bits_of(lines: Tensor) -> Tensor:
     return (lines.unsqueeze(-1) >> shifts & 1).flatten(-2)
 
 
+def _padded(x: Tensor, multiple: int) -> Tensor:
+    """Return a flat tensor, padded with 0 to a multiple of so many elements."""
+    rest = -x.numel() % multiple
+    return pad(x, (0, rest)) if rest else x
+
+
 def _lines(bits: Tensor) -> Tensor:
     """Pack bool[n] to lines uint8[m, 64], padded with 0."""
-    return _bytes_of(pad(bits, (0, -bits.numel() % LANES))).view(-1, LINE)
+    return _bytes_of(_padded(bits, LANES)).view(-1, LINE)
 
 
 # -- packing --------------------------------------------------------------------------------------
@@ -56,7 +69,7 @@ def total(x: Tensor) -> Tensor:
     It is not finite if an element is not, and 0 only if all elements are 0.
     """
     rows = max(1, min(PIECE // LANES, -(-x.numel() // LANES)))
-    sizes = pad(x.abs(), (0, -x.numel() % (rows * LANES) or rows * LANES * (not x.numel())))
+    sizes = _padded(x.abs(), rows * LANES) if x.numel() else x.new_zeros(LANES)
     lanes = sizes.view(-1, rows, LANES).cumsum(1, dtype=torch.float64)[:, -1]
     while lanes.shape[1] > 1:
         half = lanes.shape[1] // 2
@@ -131,7 +144,7 @@ def net_of(planes: Tensor, route: Route, present: Tensor | int) -> Tensor:
 # -- integer codes --------------------------------------------------------------------------------
 def maxima(x: Tensor) -> Tensor:
     """Return the largest abs(x) of each bucket of float32[n], float32[buckets]; NaN for a NaN."""
-    return pad(x.abs(), (0, -x.numel() % BUCKET)).view(-1, BUCKET).amax(1)
+    return _padded(x.abs(), BUCKET).view(-1, BUCKET).amax(1)
 
 
 def units(largest: Tensor, route: Route) -> Tensor:
@@ -162,7 +175,7 @@ def codes_of(x: Tensor, route: Route, u: Tensor, draws: Tensor | float) -> tuple
 
 def code_lines(codes: Tensor, route: Route) -> Tensor:
     """Pack codes int8[n] to lines uint8[m, 64], padded with 0."""
-    flat = pad(codes, (0, -codes.numel() % elements_of_line(route))).view(torch.uint8)
+    flat = _padded(codes, elements_of_line(route)).view(torch.uint8)
     if route == Route.G_INT4:
         flat = flat[0::2] & 15 | flat[1::2] << 4
     return flat.view(-1, LINE)
@@ -182,7 +195,8 @@ def add_codes(lines: Tensor, present: Tensor | None, route: Route, width: int) -
     if present is not None:
         codes = codes * present.unsqueeze(-1)
     sums = codes.sum(0, dtype=torch.int16).to(torch.int8 if width == 1 else torch.int16)
-    return sums.view(torch.uint8).view(len(sums), -1, LINE).transpose(0, 1).contiguous()
+    layers = elements_of_line(route) * width // LINE
+    return sums.view(torch.uint8).view(-1, layers, LINE).transpose(0, 1).contiguous()
 
 
 def sums_in(sums: Tensor, width: int) -> Tensor:
@@ -251,7 +265,7 @@ def ordered_sum(rows: Tensor) -> Tensor:
 
 def fp32_lines(x: Tensor) -> Tensor:
     """Return float32[n] as FP32 lines uint8[m, 64], padded with 0."""
-    return pad(x, (0, -x.numel() % (LINE // 4))).view(torch.uint8).view(-1, LINE)
+    return _padded(x, LINE // 4).view(torch.uint8).view(-1, LINE)
 
 
 # -- engine of numpy arrays -----------------------------------------------------------------------
@@ -337,5 +351,5 @@ class TorchEngine:
         flat = sums_in(self._tensor(sums), width)
         out[:] = unpack_sums(flat, self._tensor(u), many, out.size).cpu().numpy()
 
-    def _tensor(self, array: NDArray[np.generic]) -> Tensor:
-        return torch.tensor(array, device=self.device)
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.array(array)).to(self.device)  # torch has no negative strides
