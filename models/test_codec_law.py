@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Iterator
 
@@ -23,6 +24,10 @@ from neuron_fabric.codec import numpy_engine
 from neuron_fabric.codec.engine import Engine, engine, using
 
 ENGINES: dict[str, Engine] = {"numpy": numpy_engine, "chosen": engine()}
+if importlib.util.find_spec("torch"):
+    from neuron_fabric.codec.torch_engine import TorchEngine
+
+    ENGINES["torch"] = TorchEngine()
 VOTES = (codec.Route.G_BINARY, codec.Route.G_TERNARY)
 SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-45, 1.2e-38, 3.4028235e38, -3.4028235e38], np.float32)
 

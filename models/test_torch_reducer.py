@@ -61,19 +61,24 @@ class Group:
         return torch.stack(self.network.swap(self.rank, own))
 
 
-def reduced(parts: list[list[Part]], sidecars: Any) -> list[Outcome]:
-    """Reduce a bucket on all ranks; return the outcome of each rank.
+def reduced(
+    kind: type[torch_reducer.TorchReducer], parts: list[list[Part]], sidecars: Any
+) -> list[Outcome]:
+    """Reduce a bucket on all ranks; return the outcome of each rank, in arrays.
 
     Args:
+        kind: Class of the reducer.
         parts: Parts of each rank.
         sidecars: Sidecar of each rank.
     """
     network = Network(len(parts))
 
     def rank_of(rank: int) -> Outcome:
-        reducer = torch_reducer.TorchReducer()
+        reducer = kind()
         reducer.open((network, rank))
-        return reducer.wait(reducer.submit(0, 0, parts[rank], sidecars[rank]))
+        found = reducer.wait(reducer.submit(0, 0, parts[rank], sidecars[rank]))
+        arrays = [np.asarray(one) for one in (*found.parts, found.scales, found.present)]
+        return Outcome(arrays[:-2], *arrays[-2:])
 
     with ThreadPoolExecutor(len(parts)) as pool:
         return list(pool.map(rank_of, range(len(parts))))
@@ -97,9 +102,10 @@ KINDS: dict[Route, tuple[Reference, Reference]] = {
     workers=st.integers(1, 9),
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5),
     absent=st.sampled_from([0.0, 0.3]),
+    kind=st.sampled_from([torch_reducer.TorchReducer, torch_reducer.TensorReducer]),
 )
 def test_it_is_the_models_reduction(
-    seed: int, workers: int, sizes: list[int], absent: float
+    seed: int, workers: int, sizes: list[int], absent: float, kind: Any
 ) -> None:
     """Check one bucket with parts of every vote route and decoding, and FP32 sums.
 
@@ -124,7 +130,7 @@ def test_it_is_the_models_reduction(
         ]
         for w in range(workers)
     ]
-    for outcome in reduced(parts, side):
+    for outcome in reduced(kind, parts, side):
         scales = side[0, 0].copy()
         for row in side[1:, 0]:
             scales += row
@@ -150,13 +156,14 @@ def test_it_is_the_models_reduction(
                 assert np.array_equal(net_sum, want)
 
 
-def test_a_lost_line_is_found() -> None:
+@pytest.mark.parametrize("kind", [torch_reducer.TorchReducer, torch_reducer.TensorReducer])
+def test_a_lost_line_is_found(kind: Any) -> None:
     """Check that the comparison notices one wrong line of one worker (negative twin)."""
     rng = np.random.default_rng(5)
     lines = rng.integers(0, 256, (3, 7, 64), np.uint8)
     parts = [[Part(Route.G_BINARY, False, one, (0,), (0,))] for one in lines]
     parts[1][0].lines[4] ^= 0xFF
     side = np.ones((3, 2, 1), np.float32)
-    [got] = reduced(parts, side)[0].parts
+    [got] = reduced(kind, parts, side)[0].parts
     lines[1, 4] ^= 0xFF
     assert not np.array_equal(got[0], reduce_binary(lines).vote)

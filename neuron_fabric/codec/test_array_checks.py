@@ -7,6 +7,7 @@ Nothing may be written elsewhere, also when `pack.c` is called directly, under A
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import random
 import shutil
@@ -25,11 +26,15 @@ from numpy.typing import NDArray
 from neuron_fabric import codec
 from neuron_fabric.codec import Route, numpy_engine
 from neuron_fabric.codec.draws import Key
-from neuron_fabric.codec.engine import engine, using
+from neuron_fabric.codec.engine import Engine, engine, using
 from neuron_fabric.codec.native import NativeEngine, library
 
 Array = NDArray[Any]
-ENGINES = (engine(), numpy_engine)
+ENGINES: dict[str, Engine] = {"chosen": engine(), "numpy": numpy_engine}
+if importlib.util.find_spec("torch") and "LD_PRELOAD" not in os.environ:  # torch dies under ASan
+    from neuron_fabric.codec.torch_engine import TorchEngine
+
+    ENGINES["torch"] = TorchEngine()
 VOTES = (Route.G_BINARY, Route.G_TERNARY)
 GUARD = 64
 ODD: tuple[Any, ...] = (-1, 0, 1, 255, 256, 1 << 40, 1 << 63, 1 << 70, 3.5, None, "7")
@@ -70,7 +75,7 @@ def _wrong_outs(n: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("loops", ENGINES, ids=["chosen", "numpy"])
+@pytest.mark.parametrize("loops", ENGINES.values(), ids=ENGINES)
 @pytest.mark.parametrize("wrong", _wrong_outs(1))
 def test_out_is_what_it_must_be(loops: Any, wrong: str) -> None:
     """Check that a wrong ``out`` is refused by unpack and unpack_net.
@@ -115,7 +120,7 @@ def test_pack_into_its_own_values() -> None:
         codec.pack(x, Route.G_BINARY, out=x.view(np.uint8)[:64].reshape(1, 64))
 
 
-@pytest.mark.parametrize("loops", ENGINES, ids=["chosen", "numpy"])
+@pytest.mark.parametrize("loops", ENGINES.values(), ids=ENGINES)
 def test_odd_kinds_of_arguments(loops: Any) -> None:
     """Check that masked arrays, texts for routes, and values that are no numbers are refused."""
     x, lines = np.ones(8, np.float32), np.zeros((1, 64), np.uint8)
@@ -286,10 +291,10 @@ def check_calls(examples: int) -> None:
     @given(calls())
     def run(drawn: Call) -> None:
         found = []
-        for loops in ENGINES:
+        for loops in ENGINES.values():
             with using(loops):
                 found.append(outcome(drawn))
-        assert found[0] == found[1], drawn[0]
+        assert all(one == found[0] for one in found), drawn[0]
 
     run()
 
@@ -312,13 +317,13 @@ def test_long_codes(route: Route, key: Key | None) -> None:
     x[:, ::3] = largest[::3]
     u = codec.units(codec.maxima(largest), route)
     found = []
-    for loops in ENGINES:
+    for loops in ENGINES.values():
         with using(loops):
             lines = np.stack([codec.pack_codes(own, route, u, key).lines for own in x])
             sums, out = codec.add_codes(lines, route), np.empty(n, np.float32)
             codec.unpack_sums(sums, route, u, workers, workers, out)
             found.append((lines.tobytes(), sums.tobytes(), out.tobytes()))
-    assert found[0] == found[1]
+    assert all(one == found[0] for one in found)
 
 
 # -- pack.c by itself -----------------------------------------------------------------------------

@@ -46,12 +46,18 @@ def end(error: LineError, group: Any) -> NoReturn:
     raise SystemExit(2) from None
 
 
-def check_model(model: Any, profile: bool = True) -> None:
+C, TORCH = "c", "torch"
+ENGINES = (C, TORCH)
+"""Engines of the hook: the host packs, or torch operations on the device of the gradients."""
+
+
+def check_model(model: Any, profile: bool = True, engine: str = C) -> None:
     """Check that the hook works with a model.
 
     Args:
         model: Model that was passed to `attach`.
         profile: Whether gradients are to be reduced by a profile, not only captured.
+        engine: Engine that packs them.
 
     Raises:
         AttachError: The hook would not see the gradients, or could not reduce them.
@@ -76,10 +82,19 @@ def check_model(model: Any, profile: bool = True) -> None:
     parameters = [one for one in model.module.parameters() if one.requires_grad]
     if not parameters:
         raise _refused("no parameter of the model is trained", "set requires_grad")
-    elsewhere = {one.device.type for one in parameters} - {"cpu"}
-    if elsewhere:
-        what = f"parameters are on {', '.join(sorted(elsewhere))}, and votes are counted on the CPU"
-        raise _refused(what, "train on the CPU with this version")
+    devices = {one.device for one in parameters}
+    types, named = {one.type for one in devices}, ", ".join(sorted(map(str, devices)))
+    if engine == C and types != {"cpu"}:
+        what = f"parameters are on {named}; the engine c, of calibrations too, packs on the CPU"
+        raise _refused(what, 'train with engine="torch", or on the CPU')
+    if len(devices) > 1 or not types <= {"cpu", "cuda"}:
+        raise _refused(f"parameters are on {named}", "move all of them to the CPU or to one GPU")
+
+
+def usual_engine(model: Any) -> str:
+    """Return the engine of a model for which none is named: torch unless all is on the CPU."""
+    here = all(one.device.type == "cpu" for one in model.parameters() if one.requires_grad)
+    return C if here else TORCH
 
 
 def check_momentum(profile: Profile, optimizer: Any) -> None:

@@ -26,7 +26,16 @@ from neuron_fabric.capacity.profile_costs import Vetted, measured_costs, vet
 from neuron_fabric.capacity.substrate import Substrate, read_substrate
 from neuron_fabric.codec import Route, lines_of
 from neuron_fabric.errors import AttachError, LineError
-from neuron_fabric.hook.attach_checks import check_model, check_momentum, end, warn
+from neuron_fabric.hook.attach_checks import (
+    ENGINES,
+    TORCH,
+    C,
+    check_model,
+    check_momentum,
+    end,
+    usual_engine,
+    warn,
+)
 from neuron_fabric.hook.bucket_hook import (
     FALLBACK,
     NAN,
@@ -38,6 +47,7 @@ from neuron_fabric.hook.bucket_hook import (
 )
 from neuron_fabric.hook.capture_hook import Hook, register
 from neuron_fabric.hook.ddp_buckets import buckets_by_region
+from neuron_fabric.hook.device_hook import DeviceRouter, counts_on_device
 from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.training_conditions import told as told_conditions
 from neuron_fabric.hook.training_conditions import watch_untold
@@ -49,17 +59,17 @@ from neuron_fabric.profile.auto_profile import AUTO, auto_profile
 from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import Phase, steady_route, warmup_of
 from neuron_fabric.rank_agreement import other_rank, silent_rank, together
+from neuron_fabric.reducers.host_reducer import HostReducer
 from neuron_fabric.reducers.interface import Reducer
 from neuron_fabric.reducers.server_reducer import ServerReducer
 from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
 from neuron_fabric.reducers.shared_lines import most_lines
-from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TorchReducer
+from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TensorReducer, TorchReducer
 from neuron_fabric.version import VERSION
 from neuron_fabric.wrapped import ddp_model, named_parameters
 
-TORCH = "torch"
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"
-SUBSTRATE = "NF_SUBSTRATE"
+SUBSTRATE, ENGINE = "NF_SUBSTRATE", "NF_ENGINE"
 
 
 def _check_reducer(text: str) -> None:
@@ -82,6 +92,7 @@ class Options:
     steps: int | None = None
     timeout_s: float = 60.0
     substrate: Substrate | None = None
+    engine: str = C
 
     def __post_init__(self) -> None:
         """Check the options. Raise AttachError for an unknown choice or a number out of range."""
@@ -89,10 +100,17 @@ class Options:
         for name, value, known in (
             ("fp32", self.fp32, PATHS),
             ("nonfinite", self.nonfinite, (NAN, FALLBACK)),
+            ("engine", self.engine, ENGINES),
         ):
             if value not in known:
                 what = f"unknown {name} {value!r}"
                 raise AttachError("attach", what, f"use one of {', '.join(known)}")
+        if self.engine == TORCH and self.nonfinite == FALLBACK:
+            what = 'engine "torch" does not look at each tensor on the host, as fallback does'
+            raise AttachError("attach", what, 'use nonfinite="nan"')
+        if self.engine == TORCH and self.substrate is not None:
+            what = 'a substrate has times of the engine "c", and this training uses "torch"'
+            raise AttachError("attach", what, "leave out the substrate")
         for name, number in (("steps", self.steps), ("timeout_s", self.timeout_s)):
             if number is not None and not (isinstance(number, Real) and 0 < number < 1e9):
                 raise AttachError("attach", f"{name} is {number!r}", "give a number above 0")
@@ -110,6 +128,7 @@ def attach(
     monitor: str | os.PathLike[str] | None = None,
     fp32: str = RING,
     nonfinite: str = NAN,
+    engine: str | None = None,
     strict: bool = False,
     steps: int | None = None,
     timeout_s: float = 60.0,
@@ -142,6 +161,8 @@ def attach(
         fp32: "ring", "ordered" or "whole", see `bucket_hook`.
         nonfinite: "nan", for GradScaler or a training that stops on NaN; "fallback" reduces a
             parameter that is not finite once more, in FP32.
+        engine: "c" packs on the host, "torch" on the device of the gradients, with the same bits
+            (NF_ENGINE). The default is "c" if all parameters are on the CPU, else "torch".
         strict: refuse a profile that was not verified for this training. It requires each condition
             that the profile lists.
         steps: number of steps of the training; the warm-up is a share of them.
@@ -198,7 +219,8 @@ def attach(
             file = substrate or env.get(SUBSTRATE)
             known = read_substrate(Path(file)) if file else None
             which = reducer or env.get(REDUCER) or TORCH
-            options = Options(which, fp32, nonfinite, strict, steps, timeout_s, known)
+            how = engine or env.get(ENGINE) or usual_engine(model)
+            options = Options(which, fp32, nonfinite, strict, steps, timeout_s, known, how)
             return _asked(model, chosen, options, conditions(), optimizer)
 
         agreed = together(request, model.process_group)
@@ -241,7 +263,7 @@ def _asked(
     else:
         read = profile if isinstance(profile, Profile) else read_profile(Path(profile))
     check_monitor(read, f"profile {read.name!r}")
-    check_model(model)
+    check_model(model, engine=options.engine)
     world = dist.get_world_size(model.process_group)
     if world > MAX_WORKERS:
         what = f"{world} workers, and a count of votes holds {MAX_WORKERS}"
@@ -261,7 +283,8 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
     """
     profile, options = asked.profile, asked.options
     if options.reducer == TORCH:
-        return TorchReducer(options.timeout_s)
+        direct = options.engine == TORCH and counts_on_device(model)
+        return (TensorReducer if direct else TorchReducer)(options.timeout_s)
     low = {
         region.name: {how.route for how in region.phases.values()} - {Route.FP32}
         for region in profile.regions
@@ -296,8 +319,10 @@ def _attached(
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     regions = {name: region.name for name, region in binding.regions.items()}
     reducer = _reducer_of(asked, model, regions)
+    if options.engine == TORCH and not isinstance(reducer, TensorReducer):
+        reducer = HostReducer(reducer, next(model.parameters()).device)
     reducer.open(group)
-    router = BucketRouter(
+    router = (DeviceRouter if options.engine == TORCH else BucketRouter)(
         model,
         regions,
         reducer,
@@ -346,6 +371,7 @@ def _attached(
             "neuron_fabric": VERSION,
             "reducer": options.reducer,
             "fp32": options.fp32,
+            "engine": options.engine,
             "substrate": options.substrate.name if options.substrate else "none",
         },
     )

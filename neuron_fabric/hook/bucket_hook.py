@@ -31,6 +31,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,14 +40,16 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.capacity.network_times import NetworkTimes
-from neuron_fabric.codec import Route, maxima, units
+from neuron_fabric.codec import Route
 from neuron_fabric.codec.scale_groups import ScaleGroups, groups_of
+from neuron_fabric.codec.torch_engine import on
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.capture_hook import DdpMean
 from neuron_fabric.hook.error_feedback import LocalSignal, Memory, signal_of, values_of
 from neuron_fabric.hook.hook_state import HookState
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
-from neuron_fabric.hook.monitor_samples import Agreements, Measured, Signs, sample_of
+from neuron_fabric.hook.monitor_samples import Agreements, Measured, sample_of
+from neuron_fabric.hook.steady_signs import Signs
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer
@@ -75,6 +78,8 @@ class InOrder:
     """
 
     def __init__(self, name: str, room: int = 0) -> None:
+        self.context: Callable[[], AbstractContextManager[object]] = nullcontext
+        """Context in which an action runs."""
         self._todo: queue.SimpleQueue[tuple[InOrder, Action, Failed] | None] = queue.SimpleQueue()
         self._idle = threading.Condition()
         self._open, self._room, self._closed = 0, room, False
@@ -125,7 +130,8 @@ class InOrder:
     def _do(self, action: Action, failed: Failed) -> None:
         try:
             if self.error is None:
-                action()
+                with self.context():
+                    action()
         except Exception as error:
             self.error = error
         if self.error is not None:
@@ -154,6 +160,14 @@ AHEAD = 2
 gradients, as of bfloat16. A bucket is two actions."""
 
 
+def _run_now(action: Action, failed: Failed) -> None:
+    """Run an action in this thread, with the interface of `InOrder.put`."""
+    try:
+        action()
+    except Exception as error:
+        failed(error)
+
+
 class BucketRouter(HookState):
     """State of the hook that reduces buckets: routes of the step, residuals, threads and counters.
 
@@ -162,7 +176,14 @@ class BucketRouter(HookState):
     compared with FP32 in this step; for those in FP32, ``shadows`` has the route to compare.
     ``last`` is called after the last bucket; an action that it puts on ``thread`` runs after all
     buckets.
+
+    Attributes:
+        payload: Functions that pack on the host, or on a device (`tensor_payload`).
+        inline: Whether the thread of backward does all: no collective blocks it.
     """
+
+    payload: Any = payload
+    inline = False
 
     def __init__(
         self,
@@ -188,6 +209,7 @@ class BucketRouter(HookState):
         """
         self.group, self.workers = model.process_group, dist.get_world_size(model.process_group)
         self.rank = dist.get_rank(model.process_group)
+        self.device = next(model.parameters()).device
         self.names = {id(p): name for name, p in named_parameters(model)}
         sizes = {name: p.numel() for name, p in named_parameters(model)}
         self.regions = {n: region for n, region in regions.items() if sizes[n] >= LEAST_ELEMENTS}
@@ -297,7 +319,8 @@ class BucketRouter(HookState):
         wait: Callable[[], Any] = lambda: None  # noqa: E731
         largest = self._start_maxima(signals)
         # What waits for the other ranks does not hold backward back.
-        here = largest is None and (buffer.numel() < self.small or bucket.is_last())
+        small = buffer.numel() < self.small or bucket.is_last()
+        here = self.inline or (largest is None and small)
         ask = self._at_once if here else self.packer.ask
         packed = ask(lambda: self._votes_of(signals, largest))
         if self.fp32 == WHOLE or any(one.shadow for one in signals):
@@ -305,8 +328,9 @@ class BucketRouter(HookState):
 
         def submit() -> tuple[Sequence[payload.Vote], Any]:
             votes = packed()
-            parts = payload.parts_of(votes) + ([payload.fp32_part(ordered)] if ordered else [])
-            columns = payload.sidecar([vote.column for vote in votes])
+            parts = self.payload.parts_of(votes)
+            parts += [self.payload.fp32_part(ordered)] if ordered else []
+            columns = self.payload.sidecar([vote.column for vote in votes])
             return votes, self.reducer.submit(self.step, index, parts, columns)
 
         if self.fp32 == ORDERED:
@@ -317,7 +341,8 @@ class BucketRouter(HookState):
         else:
             wait = self._ring(bucket, full, samples)
         submitted = ask(submit)
-        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        devices = [buffer.device] if buffer.is_cuda else None
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=devices)
 
         def finish() -> None:
             votes, handle = submitted()  # a failure there is reported without waiting for others
@@ -329,13 +354,13 @@ class BucketRouter(HookState):
                 future.set_result(buffer)
                 return
             if ordered:
-                payload.put_means(ordered, outcome.parts[-1][0], self.workers)
+                self.payload.put_means(ordered, outcome.parts[-1][0], self.workers)
             start = time.perf_counter()
             self._decode(votes, outcome)
             self.reducer.counters.seconds["decode"] += time.perf_counter() - start
             future.set_result(buffer)
 
-        self.thread.put(finish, future.set_exception)
+        (_run_now if self.inline else self.thread.put)(finish, future.set_exception)
         return future
 
     def _ring(
@@ -400,7 +425,7 @@ class BucketRouter(HookState):
     def _to_fp32(self, name: str, gradient: torch.Tensor) -> None:
         self.signs.forget(name)
         if (residual := self.memory.flushed(name)) is not None:
-            gradient += torch.from_numpy(residual).to(gradient.dtype)
+            gradient += residual.to(gradient.dtype)
 
     def _signal(self, name: str, view: torch.Tensor) -> LocalSignal | None:
         region, how = self.regions.get(name, ""), self._low(name)
@@ -415,7 +440,7 @@ class BucketRouter(HookState):
         if sampled:
             index = sample_of(name, view.numel(), self.step)
             # What the mean is of, before the votes take its place; the ring adds what is scaled.
-            sample = view.clone() if index is None else view[torch.from_numpy(index)]
+            sample = view.clone() if index is None else view[on(index, view.device)]
             if self.fp32 == RING:
                 sample *= 1.0 / self.workers
         groups = self.groups(name, how)
@@ -436,7 +461,7 @@ class BucketRouter(HookState):
             A function that waits, and returns the maxima of each parameter that goes in codes, in
             the order of ``signals``; None if there is none.
         """
-        own = [torch.from_numpy(maxima(one.values)) for one in signals if one.how.route.codes]
+        own = [self.payload.largest_of(one) for one in signals if one.how.route.codes]
         if not own:
             return None
         flat = torch.cat(own)
@@ -466,13 +491,14 @@ class BucketRouter(HookState):
         The results are in the order of ``signals``.
         """
         votes = {
-            n: payload.packed_vote(one) for n, one in enumerate(signals) if not one.how.route.codes
+            n: self.payload.packed_vote(one)
+            for n, one in enumerate(signals)
+            if not one.how.route.codes
         }
         if largest is not None:
             codes = [(n, one) for n, one in enumerate(signals) if n not in votes]
             for (n, one), most in zip(codes, largest(), strict=True):
-                u = units(most.numpy(), one.how.route)
-                votes[n] = payload.packed_codes(one, u, self.step, self.rank)
+                votes[n] = self.payload.packed_codes(one, most, self.step, self.rank)
         return [votes[n] for n in range(len(signals))]
 
     def _decode(self, votes: Sequence[payload.Vote], outcome: Outcome) -> None:
@@ -511,6 +537,9 @@ class BucketRouter(HookState):
         mean = values_of(vote.view)
         return mean.copy() if vote.index is None else mean[vote.index]
 
+    def settle(self) -> None:
+        """Complete the measurements of a step; called on ``thread``, after all its buckets."""
+
     def _measure(
         self,
         vote: payload.Vote,
@@ -523,7 +552,7 @@ class BucketRouter(HookState):
         if not vote.shadow:
             signs = vote.how.route == Route.G_BINARY and not vote.net and scales is None
             self.measured.decoded(vote.region, d, float(s) if signs else None)
-            self.signs.see(vote.name, d, self._share[vote.name])
+            self.signs.see(vote.name, torch.from_numpy(d), self._share[vote.name])
             if vote.net:
                 of_each, one = d, float(s)
                 if vote.groups is not None and scales is not None:
@@ -538,13 +567,13 @@ class BucketRouter(HookState):
             at = d if vote.index is None else d[vote.index]
             self.measured.sampled(vote.region, mean, at, d.size, vote.shadow)
         if vote.kept:
-            sent = np.zeros_like(vote.values)
+            sent = np.zeros(d.size, np.float32)
             if vote.column[1]:
                 votes = payload.own_votes(vote.packed, vote.how.route, sent.size, vote.units)
                 np.multiply(votes, s if scales is None else np.float32(1), out=sent)
                 if vote.groups is not None and scales is not None:
                     vote.groups.multiply(sent, scales)
-            self.memory.keep(vote.name, vote.values, sent)
+            self.memory.keep(vote.name, vote.values, torch.from_numpy(sent))
 
     def _lost(self, votes: Sequence[payload.Vote], others: Sequence[torch.Tensor]) -> None:
         """Reduce in FP32 a bucket that the reducer has lost; residuals stay as they are.
@@ -558,7 +587,7 @@ class BucketRouter(HookState):
 
     def _once_more(self, views: Sequence[torch.Tensor]) -> None:
         """Reduce the gradients in ``views`` in FP32 to their mean, in place; a collective call."""
-        flat = torch.cat(list(views)) * (1.0 / self.workers)
+        flat = (torch.cat(list(views)) * (1.0 / self.workers)).cpu()
         self.reducer.second_group.all_reduce(flat)()
         self._count_ring(flat)
         _spread(flat, views)

@@ -16,7 +16,9 @@ from neuron_fabric.reducers.interface import F32
 
 
 class Memory:
-    """Residuals and momenta of a worker, float32[elements] by parameter, in its memory order.
+    """Residuals and momenta of a worker by parameter: float32[elements] in its memory order.
+
+    They are on the device of the parameter, and no update makes the host wait for it.
 
     Error feedback: a worker votes on gradient + residual, and keeps ``signal - s * vote`` as the
     new residual, with the scale s that all ranks decode with. Sent + residual is thus the input,
@@ -29,40 +31,40 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self.residuals: dict[str, F32] = {}
-        self.momenta: dict[str, F32] = {}
+        self.residuals: dict[str, torch.Tensor] = {}
+        self.momenta: dict[str, torch.Tensor] = {}
 
-    def corrected(self, name: str, gradient: F32) -> F32:
+    def corrected(self, name: str, gradient: torch.Tensor) -> torch.Tensor:
         """Return a copy of a parameter's gradient plus residual, or of the gradient alone."""
         held = self.residuals.get(name)
-        return gradient.copy() if held is None else gradient + held
+        return gradient.clone() if held is None else gradient + held
 
-    def keep(self, name: str, signal: F32, sent: F32) -> None:
+    def keep(self, name: str, signal: torch.Tensor, sent: torch.Tensor) -> None:
         """Store the new residual of a parameter: ``signal`` minus what was ``sent`` of it."""
         self.residuals[name] = signal - sent
 
-    def flushed(self, name: str) -> F32 | None:
+    def flushed(self, name: str) -> torch.Tensor | None:
         """Remove and return the residual of a parameter now sent in FP32; None without one."""
         return self.residuals.pop(name, None)
 
-    def momentum(self, name: str, gradient: F32, beta: float) -> F32:
+    def momentum(self, name: str, gradient: torch.Tensor, beta: float) -> torch.Tensor:
         """Update the momentum of a parameter with a gradient, and return a copy of it.
 
         An update that is not finite is returned but not stored.
         """
         b = np.float32(beta)
-        held = self.momenta.get(name)
-        own = (np.float32(1) - b) * gradient
-        moved: F32 = own if held is None else b * held + own
-        if np.isfinite(moved).all():  # else the step is lost, not the memory
-            self.momenta[name] = moved
-        return moved.copy()
+        own = float(np.float32(1) - b) * gradient
+        held = self.momenta.get(name, torch.zeros_like(own))
+        moved = float(b) * held + own
+        # If it is not finite, the step is lost, not the memory.
+        self.momenta[name] = torch.where(moved.isfinite().all(), moved, held)
+        return moved
 
     def rescale(self, factor: float) -> None:
         """Multiply all residuals and momenta by ``factor``, the change of the loss scale."""
         for held in (self.residuals, self.momenta):
             for name in held:
-                held[name] = held[name] * np.float32(factor)
+                held[name] = held[name] * float(np.float32(factor))
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class LocalSignal:
         region: Its profile region.
         view: Its elements in the bucket's buffer, flat.
         how: Its route.
-        values: Values to pack, float32[n].
+        values: Values to pack, float32[n] on the device of ``view``.
         kept: Whether a residual is stored after decoding (error feedback).
         shadow: Whether the gradient itself is sent in FP32, and the votes are only compared with
             it.
@@ -87,18 +89,28 @@ class LocalSignal:
     region: str
     view: torch.Tensor
     how: PhaseRoute
-    values: F32
+    values: torch.Tensor
     kept: bool = False
     shadow: bool = False
     sample: torch.Tensor | None = None
     index: Index | None = None
     groups: ScaleGroups | None = None
 
+    @property
+    def net(self) -> bool:
+        """Return whether the reducer must return counts, from which the gradient is decoded."""
+        return self.how.decode == "net"
+
 
 def values_of(view: torch.Tensor) -> F32:
     """Return the elements of a tensor as float32[n] on the host; no copy of float32 on the CPU."""
     values: F32 = view.detach().cpu().float().numpy()
     return values
+
+
+def floats_of(view: torch.Tensor) -> torch.Tensor:
+    """Return the elements of a tensor as float32[n] on its device; no copy of float32."""
+    return view.detach().float()
 
 
 def signal_of(
@@ -114,7 +126,7 @@ def signal_of(
         memory: residuals and momenta; None for a shadow, which changes neither.
         more: further fields of `LocalSignal`.
     """
-    values = values_of(view)
+    values = floats_of(view)
     if memory is not None and how.signal == "momentum":
         values = memory.momentum(name, values, how.beta)
     if memory is not None and how.feedback:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements of the hook for the monitor: cosines and norms of samples, margins, steady signs.
+"""Measurements of the hook for the monitor: cosines and norms of samples, margins, agreement.
 
 They are computed from decoded gradients and reduced samples, so all ranks compute the same values.
 """
@@ -25,8 +25,6 @@ WHOLE_BELOW = 4096
 ONE_LINE_IN = 16
 WATCHED = 4096
 """Elements of a region whose signs are watched."""
-RUN = 32
-"""Steps with one sign that make an element saturated."""
 NEW = 12
 """One part in so many of an agreement is the last step's: one step says little of gradients whose
 noise is many times their mean."""
@@ -68,7 +66,11 @@ class Measured:
 
         ``s``: every element is +s or -s, so that the tensor need not be read.
         """
-        self._decoded[region] += _dot(d, d) if s is None else d.size * s * s
+        self.add_norm(region, _dot(d, d) if s is None else d.size * s * s)
+
+    def add_norm(self, region: str, square: float) -> None:
+        """Add the squared norm of a decoded tensor."""
+        self._decoded[region] += square
 
     def sampled(self, region: str, m: F32, d: F32, elements: int, shadow: bool) -> None:
         """Add the FP32 mean m and the decoded gradient d at the sampled elements of a tensor.
@@ -81,9 +83,15 @@ class Measured:
             shadow: Whether the tensor is sent in FP32, and its votes are only compared.
         """
         sums = _dot(m, d), _dot(m, m), _dot(d, d)
+        self.add_sample(region, sums, elements / max(1, m.size), shadow)
+
+    def add_sample(
+        self, region: str, sums: tuple[float, float, float], factor: float, shadow: bool
+    ) -> None:
+        """Add <m, d>, <m, m> and <d, d> of a sample; ``factor``: elements over sampled ones."""
         for n, one in enumerate(sums):
             self._cosines[region][n] += one
-        self._reference[region] += sums[1] * elements / max(1, m.size)
+        self._reference[region] += sums[1] * factor
         if shadow:
             self._decoded[region] += sums[2]
 
@@ -95,8 +103,12 @@ class Measured:
         if s > 0:
             pieces = (d[at : at + _PIECE] for at in range(0, d.size, _PIECE))
             total = sum(float(np.abs(piece).sum()) for piece in pieces)
-            self._margins[region][0] += total * present / s
-            self._margins[region][1] += d.size
+            self.add_margin(region, total * present / s, d.size)
+
+    def add_margin(self, region: str, total: float, elements: int) -> None:
+        """Add the sum of abs(plus - minus) over a tensor."""
+        self._margins[region][0] += total
+        self._margins[region][1] += elements
 
     @property
     def norms(self) -> dict[str, tuple[float, float | None]]:
@@ -115,46 +127,6 @@ class Measured:
     def margins(self) -> dict[str, tuple[int, int]]:
         """Return the sum of abs(plus - minus) and the number of elements by region."""
         return {one: (round(sums[0]), round(sums[1])) for one, sums in self._margins.items()}
-
-
-class Signs:
-    """Number of consecutive steps in which watched elements had the same decoded sign."""
-
-    def __init__(self) -> None:
-        self.last: dict[str, NDArray[np.int8]] = {}
-        self.run: dict[str, NDArray[np.uint8]] = {}
-
-    def see(self, name: str, d: F32, share: float) -> None:
-        """Record the signs of a decoded tensor in a step.
-
-        ``share`` is the tensor's share of the elements of its region, and so of the watched
-        elements.
-        """
-        every = max(1, int(d.size // max(1.0, WATCHED * share)))
-        sign = np.sign(d[::every]).astype(np.int8)
-        last = self.last.get(name)
-        if last is None or last.size != sign.size:
-            last, self.run[name] = sign, np.zeros(sign.size, np.uint8)
-        held = self.run[name]
-        same = (sign == last) & (sign != 0)
-        self.run[name] = np.where(same, np.minimum(held, RUN - 1) + 1, 0).astype(np.uint8)
-        self.last[name] = sign
-
-    def forget(self, name: str) -> None:
-        """Drop the record of a tensor that is sent in FP32."""
-        self.last.pop(name, None)
-        self.run.pop(name, None)
-
-    def saturation(self, regions: dict[str, str]) -> dict[str, float]:
-        """Return by region the share of watched elements with one sign for at least `RUN` steps.
-
-        ``regions`` gives the region by name of parameter.
-        """
-        found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-        for name, run in self.run.items():
-            found[regions[name]][0] += int(np.count_nonzero(run >= RUN))
-            found[regions[name]][1] += run.size
-        return {region: part / size for region, (part, size) in found.items() if size}
 
 
 class Agreements:
@@ -178,15 +150,17 @@ class Agreements:
         """
         if route.codes or self._random >= 1:
             return
-        size, lines = elements_of_line(route), len(packed.lines)
-        chosen = min(lines, max(1, int(WATCHED * share) // size))
-        at = np.arange(chosen) * lines // chosen
+        size, at = elements_of_line(route), compared_lines(len(packed.lines), route, share)
         index = (at[:, None] * size + np.arange(size)).reshape(-1)
         here = index < d.size
         own = unpack(packed.lines[at], route, index.size)[here]
         product = own * np.sign(d[index[here]])
-        self._seen[region][0] += int(np.count_nonzero(product > 0))
-        self._seen[region][1] += int(np.count_nonzero(product))
+        self.add(region, int(np.count_nonzero(product > 0)), int(np.count_nonzero(product)))
+
+    def add(self, region: str, same: int, seen: int) -> None:
+        """Add the number of compared votes that agree, and of all compared votes."""
+        self._seen[region][0] += same
+        self._seen[region][1] += seen
 
     @staticmethod
     def running_mean(before: float, share: float, random: float) -> float:
@@ -207,6 +181,12 @@ class Agreements:
                 self.running[region] = found[region]
         self._seen.clear()
         return found
+
+
+def compared_lines(lines: int, route: Route, share: float) -> Index:
+    """Return which lines of a tensor an agreement compares; ``share`` is as for `Signs.see`."""
+    chosen = min(lines, max(1, int(WATCHED * share) // elements_of_line(route)))
+    return np.arange(chosen) * lines // chosen
 
 
 def _dot(a: F32, b: F32) -> float:

@@ -3,7 +3,7 @@
 
 # No postponed annotations here, as in the hook's own module.
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -15,8 +15,10 @@ from neuron_fabric.codec import (
     Packed,
     Route,
     lines_of,
+    maxima,
     pack,
     pack_codes,
+    units,
     unpack,
     unpack_codes,
     unpack_net,
@@ -194,36 +196,52 @@ class Vote(LocalSignal):
     scales: F32 | None = None
 
     @property
-    def net(self) -> bool:
-        """Return whether the reducer must return counts, from which the gradient is decoded."""
-        return self.how.decode == "net"
+    def lines(self) -> U8:
+        """Return the packed lines, uint8[n, 64]."""
+        return self.packed.lines
 
 
 def packed_vote(one: LocalSignal) -> Vote:
     """Pack the values of a parameter as votes."""
+    values = one.values.numpy()
     if one.groups is not None:
-        packed, scales = pack_groups(one.values, one.how.route, one.groups)
-        scales = own_scales(one.values, scales, one.groups, one.how)
+        packed, scales = pack_groups(values, one.how.route, one.groups)
+        scales = own_scales(values, scales, one.groups, one.how)
         return replace(_vote(one, packed), scales=scales)
-    return _vote(one, pack(one.values, one.how.route, scale=one.how.scale == MEAN_ABS))
+    return _vote(one, pack(values, one.how.route, scale=one.how.scale == MEAN_ABS))
 
 
-def packed_codes(one: LocalSignal, units: F32, step: int, rank: int) -> Vote:
+def largest_of(one: LocalSignal) -> torch.Tensor:
+    """Return the largest abs(x) of each bucket of a parameter, see `codec.maxima`."""
+    return torch.from_numpy(maxima(one.values.numpy()))
+
+
+def packed_codes(one: LocalSignal, largest: torch.Tensor, step: int, rank: int) -> Vote:
     """Pack the values of a parameter as integer codes, with the units that all ranks share.
 
-    Stochastic rounding uses draws that depend on rank, step and parameter.
+    Args:
+        one: Values of this worker.
+        largest: Largest abs(x) of each bucket over all workers.
+        step: Training step; stochastic rounding uses draws that depend on rank, step and parameter.
+        rank: Rank of this worker.
     """
-    key = None if one.how.rounding == "nearest" else Key(SEED, step, rank, one.name)
-    return _vote(one, pack_codes(one.values, one.how.route, units, key), units)
+    u, key = units(largest.numpy(), one.how.route), key_of(one, step, rank)
+    return _vote(one, pack_codes(one.values.numpy(), one.how.route, u, key), u)
+
+
+def key_of(one: LocalSignal, step: int, rank: int) -> Key | None:
+    """Return the key of the draws that round a parameter; None for the nearest code."""
+    return None if one.how.rounding == "nearest" else Key(SEED, step, rank, one.name)
 
 
 def _vote(one: LocalSignal, packed: Packed, units: F32 | None = None) -> Vote:
-    entry = column(packed, one.values.size, own_scale(one.values, packed, one.how))
-    kept = one if one.kept else replace(one, values=one.values[:0].copy())
+    values = one.values.numpy()
+    entry = column(packed, values.size, own_scale(values, packed, one.how))
+    kept = one if one.kept else replace(one, values=torch.empty(0))
     return Vote(**vars(kept), packed=packed, column=entry, units=units)
 
 
-def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:
+def places(votes: Sequence[Any]) -> list[tuple[Any, int, int]]:
     """Return each vote with the number of its part and its first line in the part.
 
     There is a part for each pair of route and decoding, in order of appearance.
@@ -234,26 +252,38 @@ def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:
     for vote in votes:
         part = keys.index((vote.how.route, vote.net))
         out.append((vote, part, filled[part]))
-        filled[part] += len(vote.packed.lines)
+        filled[part] += len(vote.lines)
     return out
 
 
-def parts_of(votes: Sequence[Vote]) -> list[Part]:
+def fp32_lines(values: F32) -> U8:
+    """Return float32[n] as FP32 lines."""
+    return pack(values, Route.FP32).lines
+
+
+def parts_of(
+    votes: Sequence[Any], join: Callable[..., Any] = np.concatenate, full: Any = fp32_lines
+) -> list[Part]:
     """Return a bucket's parts to submit, see `places`; column n of the sidecar is of vote n.
 
     If there are groups, the last part has their scales as FP32 lines, each tensor on a new line.
+
+    Args:
+        votes: Contributions of this worker.
+        join: Joins their lines.
+        full: Returns float32[n] as FP32 lines.
     """
     placed = list(enumerate(places(votes)))
     parts = []
     for part in range(1 + max((place[1] for _, place in placed), default=-1)):
         own = [(n, vote, first) for n, (vote, at, first) in placed if at == part]
-        lines = np.concatenate([vote.packed.lines for _, vote, _ in own])
+        lines = join([vote.lines for _, vote, _ in own])
         one = own[0][1]
         firsts, columns = tuple(first for _, _, first in own), tuple(n for n, _, _ in own)
         parts.append(Part(one.how.route, one.net, lines, firsts, columns))
-    scales = [pack(vote.scales, Route.FP32).lines for vote in votes if vote.scales is not None]
+    scales = [full(vote.scales) for vote in votes if vote.scales is not None]
     if scales:
-        parts.append(Part(Route.FP32, False, np.concatenate(scales)))
+        parts.append(Part(Route.FP32, False, join(scales)))
     return parts
 
 
@@ -279,8 +309,7 @@ def fp32_part(gradients: Sequence[torch.Tensor]) -> Part:
 
     Each gradient starts on a new line.
     """
-    lines = [pack(values_of(one), Route.FP32).lines for one in gradients]
-    return Part(Route.FP32, False, np.concatenate(lines))
+    return Part(Route.FP32, False, np.concatenate([fp32_lines(values_of(g)) for g in gradients]))
 
 
 def put_means(gradients: Sequence[torch.Tensor], sums: Any, workers: int) -> None:

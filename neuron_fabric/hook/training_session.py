@@ -79,7 +79,7 @@ class TrainingSession:
         self.capture: CaptureState | None = None
         """Capture of the same training, if NF_CAPTURE_DIR requests one."""
         self._router, self.controls, self._scaler = router, controls, scaler
-        self._loss: float | None = None
+        self._loss: float | torch.Tensor | None = None
         self._scale = self._loss_scale()
         self._before, self._packed = _totals(router), 0
         self._host = HostRate(router.gradient_bytes)
@@ -129,14 +129,21 @@ class TrainingSession:
             if loss.numel() != 1:
                 what = f"the loss has {loss.numel()} elements"
                 raise AttachError("observe", what, "give it the mean, a tensor of one element")
+            if loss.is_cuda:
+                self._loss = loss.detach().clone()  # read by the thread that reports the step
+                return
             loss = loss.detach().item()
         try:
             value = float(loss)
         except (TypeError, ValueError, OverflowError):
             what = f"the loss is a {type(loss).__name__}"
             raise AttachError("observe", what, "give it a number") from None
+        self._loss = self._counted(value)
+
+    def _counted(self, loss: Any) -> float:
+        value = float(loss)
         self.strange_losses += int(not math.isfinite(value))
-        self._loss = value
+        return value
 
     def report(self, **metrics: Any) -> None:
         """Report the metrics of the training once, at its end, as ``accuracy=0.95``.
@@ -159,13 +166,13 @@ class TrainingSession:
             "world": router.workers,
             "rank": router.rank,
             "step": router.step,
-            "loss": self._loss,
+            "loss": None if self._loss is None else float(self._loss),
             "scale": self._scale,
             "controls": self.controls.state_dict(),
-            "residuals": _tensors(router.memory.residuals),
-            "momenta": _tensors(router.memory.momenta),
-            "signs": _tensors(router.signs.last),
-            "runs": _tensors(router.signs.run),
+            "residuals": _copies(router.memory.residuals),
+            "momenta": _copies(router.memory.momenta),
+            "signs": _copies(router.signs.last),
+            "runs": _copies(router.signs.run),
             "agreements": dict(router.agreements.running),
         }
 
@@ -186,11 +193,12 @@ class TrainingSession:
             self.capture.step += values["step"] - router.step
         router.step, self._loss, self._scale = values["step"], values["loss"], values["scale"]
         self.controls.load_state_dict(values["controls"])
-        router.signs.last, router.signs.run = _arrays(values["signs"]), _arrays(values["runs"])
+        signs = router.signs
+        signs.last, signs.run = self._placed(values["signs"]), self._placed(values["runs"])
         if (values["world"], values["rank"]) == (router.workers, rank):
             router.agreements.running = dict(values.get("agreements", {}))
-            router.memory.residuals = _arrays(values["residuals"])
-            router.memory.momenta = _arrays(values["momenta"])
+            router.memory.residuals = self._placed(values["residuals"])
+            router.memory.momenta = self._placed(values["momenta"])
         elif values["residuals"] or values["momenta"]:
             whose = f"rank {values['rank']} of {values['world']}"
             warn(f"rank {rank} of {router.workers}: residuals of {whose} are dropped")
@@ -205,11 +213,14 @@ class TrainingSession:
             self._router.thread.drain()
 
     def _first(self) -> None:
-        scale = self._loss_scale()
-        if scale != self._scale:
-            self._router.memory.rescale(scale / self._scale)
+        memory, routes = self._router.memory, self.controls.routes()
+        fed = any(how.feedback or how.signal == "momentum" for how in routes.values())
+        fed = fed or bool(memory.residuals or memory.momenta)
+        # Only then: reading the scale waits for a GPU.
+        if fed and (scale := self._loss_scale()) != self._scale:
+            memory.rescale(scale / self._scale)
             self._scale = scale
-        self._router.routes = self.controls.routes()
+        self._router.routes = routes
         self._router.samples = self.controls.samples()
         before, self._start = self._start, time.perf_counter()
         if self._router.step:
@@ -225,6 +236,7 @@ class TrainingSession:
         router, step = self._router, self._router.step
 
         def report() -> None:
+            router.settle()
             measured, totals = router.measured, _totals(router)
             sent, received, seconds, events = map(_difference, totals, self._before)
             self._before = totals
@@ -233,7 +245,7 @@ class TrainingSession:
             self.controls.step_end(
                 StepReport(
                     step,
-                    loss,
+                    self._counted(loss) if isinstance(loss, torch.Tensor) else loss,
                     measured.norms,
                     measured.cosines,
                     measured.margins,
@@ -252,6 +264,10 @@ class TrainingSession:
             )
 
         router.thread.put(report)
+
+    def _placed(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return copies of the tensors of a checkpoint on the device of the model."""
+        return {name: one.to(self._router.device, copy=True) for name, one in tensors.items()}
 
     def _loss_scale(self) -> float:
         enabled = self._scaler is not None and self._scaler.is_enabled()
@@ -272,12 +288,8 @@ def _whole(counts: Mapping[str, float]) -> dict[str, Any]:
     return {name: int(one) for name, one in counts.items()}
 
 
-def _tensors(arrays: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(one.copy()) for name, one in arrays.items()}
-
-
-def _arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    return {name: np.array(one.numpy()) for name, one in tensors.items()}
+def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: one.to("cpu", copy=True) for name, one in tensors.items()}
 
 
 def all_reducer(group: OwnGroup) -> Callable[[Any, int], Callable[[], Any]]:

@@ -26,7 +26,7 @@ class Part:
         route: Route of the tensors.
         net: Whether counts are returned instead of votes. Integer codes always return sums, FP32
             the worker-ordered sum.
-        lines: Lines of this worker, uint8[n, 64].
+        lines: Lines of this worker, uint8[n, 64]: an array, or a tensor of a `TensorReducer`.
         starts: First line of each tensor.
         columns: Position of each tensor in the sidecar, which says whether this worker has a vote
             on it (ignored in FP32, where zeros add nothing).
@@ -34,14 +34,14 @@ class Part:
 
     route: Route
     net: bool
-    lines: U8
+    lines: Any
     starts: tuple[int, ...] = ()
     columns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Reduced bucket, the same on every rank.
+    """Reduced bucket, the same on every rank: arrays, or tensors of a `TensorReducer`.
 
     Attributes:
         parts: Results of the parts, in the order in which they were submitted, uint8[L, n, 64]: one
@@ -52,9 +52,9 @@ class Outcome:
         present: Number of workers with a vote on each tensor, float32[T].
     """
 
-    parts: Sequence[U8]
-    scales: F32
-    present: F32
+    parts: Sequence[Any]
+    scales: Any
+    present: Any
 
 
 class BucketLost(Exception):
@@ -110,7 +110,7 @@ class Reducer(Protocol):
         An error is a LineError, the same on every rank.
         """
 
-    def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Any:
+    def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: Any) -> Any:
         """Start the reduction of a bucket; return a handle for `wait`.
 
         Args:

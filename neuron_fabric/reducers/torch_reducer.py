@@ -21,11 +21,13 @@ from weakref import WeakSet
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 
 from neuron_fabric.capacity.network_times import usual
-from neuron_fabric.codec import LINE, Route, add_codes, count
+from neuron_fabric.codec import LINE, Route, add_codes, count, sum_kind, torch_engine
 from neuron_fabric.codec.reduction import ordered_sum
-from neuron_fabric.reducers.interface import F32, U8, Counters, Outcome, Part
+from neuron_fabric.codec.torch_engine import on
+from neuron_fabric.reducers.interface import Counters, Outcome, Part
 
 AT_ONCE = 1 << 22
 """Bytes of all ranks together up to which each sends its own to every other at once: as many
@@ -182,28 +184,28 @@ class TorchReducer:
         self.first_group, self.second_group = (OwnGroup(group, self._timeout_s) for _ in range(2))
         self._workers, self._rank = self.first_group.size, self.first_group.rank
 
-    def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> _Handle:
+    def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: Any) -> _Handle:
         """Start the exchange of a bucket's lines; return a handle for `wait` (`Reducer.submit`)."""
         start = time.perf_counter()
-        shares, at = [], sidecar.nbytes
+        side = torch.as_tensor(sidecar)
+        shares, at = [], side.nbytes
         for part in parts:
             size = -(-len(part.lines) // self._workers)
             shares.append(_Share(part, size, at))
             at += size * LINE
-        message = np.zeros((self._workers, at), np.uint8)
-        message[:, : sidecar.nbytes] = sidecar.reshape(-1).view(np.uint8)
+        sent = torch.zeros((self._workers, at), dtype=torch.uint8, device=side.device)
+        sent[:, : side.nbytes] = side.reshape(-1).view(torch.uint8)
         for share in shares:
-            _put(message, share, share.part.lines)
-        sent = torch.from_numpy(message)
+            _put(sent, share, torch.as_tensor(share.part.lines))
         inbox = torch.empty_like(sent)
-        work = self.first_group.exchange(inbox, sent)
+        work = self._exchange(inbox, sent)
         for share in shares:
             foreign = share.size * LINE * (self._workers - 1)
             self.counters.moved(share.part.route, foreign, foreign)
-        foreign = sidecar.nbytes * (self._workers - 1)
+        foreign = side.nbytes * (self._workers - 1)
         self.counters.moved(Route.FP32, foreign, foreign)
         self.counters.seconds["submit"] += time.perf_counter() - start
-        return _Handle(shares, sidecar.shape[1], sent, inbox, work)
+        return _Handle(shares, side.shape[1], sent, inbox, work)
 
     def wait(self, handle: _Handle) -> Outcome:
         """Count this rank's share of a bucket, gather all shares and return the result.
@@ -212,28 +214,41 @@ class TorchReducer:
         """
         handle.work.wait()
         start = time.perf_counter()
-        inbox = handle.inbox.numpy()
-        side = inbox[:, : 8 * handle.tensors].copy().view(np.float32)
-        rows = side.reshape(self._workers, 2, handle.tensors)
-        here = rows[:, 1] > 0
-        counted = [self._count(inbox, share, here) for share in handle.shares]
-        own = torch.from_numpy(np.concatenate([one.reshape(-1) for one in counted]))
+        inbox, tensors = handle.inbox, handle.tensors
+        side = inbox[:, : 8 * tensors].contiguous().view(torch.float32)
+        rows = side.reshape(self._workers, 2, tensors)
+        counted = [self._count(inbox, share, rows[:, 1] > 0) for share in handle.shares]
+        own = torch.cat([one.reshape(-1) for one in counted])
         self.counters.seconds["count"] += time.perf_counter() - start
-        gathered = self.second_group.gather(own).numpy()
-        total, parts, at = ordered_sum(rows), [], 0
+        gathered = self._gather(own)
+        total, parts, at = self._sum(rows), [], 0
         for share, one in zip(handle.shares, counted, strict=True):
-            parts.append(_whole(gathered[:, at : at + one.size], share, one.shape[0]))
-            at += one.size
-            foreign = one.size * (self._workers - 1)
+            parts.append(_whole(gathered[:, at : at + one.numel()], share, one.shape[0]))
+            at += one.numel()
+            foreign = one.numel() * (self._workers - 1)
             self.counters.moved(share.part.route, foreign, foreign)
         self.counters.buckets += 1
-        return Outcome(parts, total[0], total[1])
+        return self._outcome(parts, total)
 
     def close(self) -> None:
         """Release the groups."""
         del self.first_group, self.second_group
 
-    def _count(self, inbox: U8, share: _Share, here: Any) -> U8:
+    # What differs where lines are counted on a device, see `TensorReducer`.
+
+    def _exchange(self, inbox: torch.Tensor, sent: torch.Tensor) -> Any:
+        return self.first_group.exchange(inbox, sent)
+
+    def _gather(self, own: torch.Tensor) -> torch.Tensor:
+        return self.second_group.gather(own)
+
+    def _sum(self, rows: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(ordered_sum(rows.numpy()))
+
+    def _outcome(self, parts: Sequence[torch.Tensor], total: torch.Tensor) -> Outcome:
+        return Outcome([one.numpy() for one in parts], total[0].numpy(), total[1].numpy())
+
+    def _count(self, inbox: torch.Tensor, share: _Share, here: torch.Tensor) -> torch.Tensor:
         """Count this rank's share of a part, over the workers: uint8[layers, size, 64].
 
         Args:
@@ -241,26 +256,77 @@ class TorchReducer:
             share: Place of the part in a message.
             here: Presence of each worker for each tensor, bool[W, T].
         """
-        part = share.part
-        shape = (self._workers, share.size, LINE)
-        lines = inbox[:, share.at : share.at + share.size * LINE].reshape(shape)
+        part, lines = share.part, self._lines(inbox, share)
         if part.route == Route.FP32:
-            words = np.ascontiguousarray(lines).view("<f4").astype(np.float32, copy=False)
-            return ordered_sum(words).astype("<f4", copy=False).view(np.uint8)[None]
+            return self._sum(lines.view(torch.float32)).view(torch.uint8)[None]
         present = None
         if not here[:, list(part.columns)].all():
-            first = self._rank * share.size
-            tensor = np.searchsorted(part.starts, first + np.arange(share.size), "right") - 1
-            present = here[:, np.array(part.columns)[tensor]]
+            present = here[:, self._columns(share)].numpy()
         if part.route.codes:
-            return add_codes(lines, part.route, present)
+            return torch.from_numpy(add_codes(lines.numpy(), part.route, present))
         votes, planes = count(
-            lines, part.route, present=present, planes=part.net, vote=not part.net
+            lines.numpy(), part.route, present=present, planes=part.net, vote=not part.net
         )
-        return planes if part.net else votes[None]
+        return torch.from_numpy(planes if part.net else votes[None])
+
+    def _lines(self, inbox: torch.Tensor, share: _Share) -> torch.Tensor:
+        """Return this rank's share of the lines of all workers, uint8[W, size, 64]."""
+        shape = (self._workers, share.size, LINE)
+        return inbox[:, share.at : share.at + share.size * LINE].reshape(shape).contiguous()
+
+    def _columns(self, share: _Share) -> NDArray[np.int64]:
+        """Return the column of the sidecar for each line of this rank's share."""
+        lines = self._rank * share.size + np.arange(share.size)
+        tensor = np.searchsorted(share.part.starts, lines, "right") - 1
+        return np.array(share.part.columns, np.int64)[tensor]
 
 
-def _put(message: U8, share: _Share, lines: U8) -> None:
+class TensorReducer(TorchReducer):
+    """Reducer that counts lines in torch operations, on the device where they are.
+
+    CUDA tensors go through the process group of the model, which has to be NCCL: no call blocks the
+    host, so one thread starts all collectives. CPU tensors go through the groups of `TorchReducer`.
+    `Part.lines`, the sidecar and the outcome are tensors.
+    """
+
+    def open(self, group: Any) -> None:
+        """Create the groups of `TorchReducer`: numbers of the monitor use gloo everywhere."""
+        super().open(group)
+        self._group = group
+
+    def _exchange(self, inbox: torch.Tensor, sent: torch.Tensor) -> Any:
+        if not sent.is_cuda:
+            return super()._exchange(inbox, sent)
+        return dist.all_to_all_single(inbox, sent, group=self._group, async_op=True)
+
+    def _gather(self, own: torch.Tensor) -> torch.Tensor:
+        if not own.is_cuda:
+            return super()._gather(own)
+        every = own.new_empty((self._workers, own.numel()))
+        dist.all_gather_into_tensor(every, own, group=self._group)
+        return every
+
+    def _sum(self, rows: torch.Tensor) -> torch.Tensor:
+        return torch_engine.ordered_sum(rows)
+
+    def _outcome(self, parts: Sequence[torch.Tensor], total: torch.Tensor) -> Outcome:
+        return Outcome(parts, *total)
+
+    def _count(self, inbox: torch.Tensor, share: _Share, here: torch.Tensor) -> torch.Tensor:
+        part, lines = share.part, self._lines(inbox, share)
+        if part.route == Route.FP32:
+            return self._sum(lines.view(torch.float32)).view(torch.uint8)[None]
+        present = here[:, on(self._columns(share), here.device)]
+        if part.route.codes:
+            width = int(sum_kind(part.route, self._workers)[1][-1])
+            return torch_engine.add_codes(lines, present, part.route, width)
+        vote, planes = torch_engine.count(lines, present, part.route, part.net, not part.net)
+        found = planes if vote is None else vote[None]
+        assert found is not None
+        return found
+
+
+def _put(message: torch.Tensor, share: _Share, lines: torch.Tensor) -> None:
     """Copy the lines of a part into the messages uint8[rank, bytes], a share for each rank."""
     size = share.size * LINE
     whole, rest = divmod(lines.nbytes, size) if size else (0, 0)
@@ -270,8 +336,8 @@ def _put(message: U8, share: _Share, lines: U8) -> None:
         message[whole, share.at : share.at + rest] = flat[whole * size :]
 
 
-def _whole(gathered: U8, share: _Share, layers: int) -> U8:
+def _whole(gathered: torch.Tensor, share: _Share, layers: int) -> torch.Tensor:
     """Join all ranks' shares, uint8[W, bytes], to the result of a part, uint8[layers, n, 64]."""
     shape = (len(gathered), layers, share.size, LINE)
-    layered = gathered.reshape(shape).transpose(1, 0, 2, 3).reshape(layers, -1, LINE)
+    layered = gathered.reshape(shape).transpose(0, 1).reshape(layers, -1, LINE)
     return layered[:, : len(share.part.lines)]

@@ -137,10 +137,10 @@ def test_of_torch() -> None:
         patch.setattr(torch_reducer, "OwnGroup", test_torch_reducer.Group)
         for seed in range(4):
             bucket = drawn(seed, 1 + 2 * seed, 0.3, routes=(*VOTES, *CODES))
-            for got in test_torch_reducer.reduced(
-                [list(own) for own in bucket.parts], bucket.sides
-            ):
-                assert differences(got, want(bucket), bucket) == []
+            parts = [list(own) for own in bucket.parts]
+            for kind in (torch_reducer.TorchReducer, torch_reducer.TensorReducer):
+                for got in test_torch_reducer.reduced(kind, parts, bucket.sides):
+                    assert differences(got, want(bucket), bucket) == []
 
 
 def test_fp32_with_nan_is_one_nan() -> None:

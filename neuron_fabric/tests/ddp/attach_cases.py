@@ -229,7 +229,14 @@ def nothing(ranks: Ranks, workers: int) -> None:
 
 @law("attach trains by the profile", 4)
 @law("codes: attach trains by the profile", 4, wide="G_INT8", c="G_INT4")
-def trains(ranks: Ranks, workers: int, wide: str = "G_BINARY", c: str = "G_TERNARY") -> None:
+@law("torch: attach trains by the profile", 4, engine="torch")
+def trains(
+    ranks: Ranks,
+    workers: int,
+    wide: str = "G_BINARY",
+    c: str = "G_TERNARY",
+    engine: str = "c",
+) -> None:
     """Check 12 steps with a profile: 3 of FP32 warm-up, then the given routes; equal weights.
 
     Profile and monitor folder are given by environment variables. Only `wide` and `c` are routed; a
@@ -241,14 +248,16 @@ def trains(ranks: Ranks, workers: int, wide: str = "G_BINARY", c: str = "G_TERNA
         workers: Number of workers.
         wide: Route of the region ``wide``.
         c: Route of the region ``c``.
+        engine: Engine of the hook.
     """
-    folder = Path(ranks.folder, f"run-{wide}")
+    folder = Path(ranks.folder, f"run-{wide}-{engine}")
     net = ', decode = "net"' * (wide == "G_BINARY")
     as_asked = _both(
         _text('"G_BINARY", decode = "net"', f'"{wide}"{net}'), _text('"G_TERNARY"', f'"{c}"')
     )
     call = call_of(ranks, workers, as_asked)
-    session = attach(call.model, env={"NF_PROFILE": str(call.path), "NF_MONITOR": str(folder)})
+    env = {"NF_PROFILE": str(call.path), "NF_MONITOR": str(folder), "NF_ENGINE": engine}
+    session = attach(call.model, env=env)
     assert session is not None
     optimizer = torch.optim.SGD(call.model.parameters(), lr=0.01)
     draw, seen = torch.Generator().manual_seed(ranks.rank), []
@@ -323,7 +332,7 @@ def _freeze(call: Training) -> None:
 
 
 def _elsewhere(call: Training) -> None:
-    """Add a parameter on torch's meta device to the model; votes are counted on the CPU only."""
+    """Add a parameter on torch's meta device, so that the parameters are on two devices."""
     far = torch.nn.Parameter(torch.zeros(2, device="meta"))
     call.model.module.register_parameter("far", far)
 
@@ -576,7 +585,24 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("nothing to train", _freeze, "no parameter of the model is trained|matches frozen"),
     ("not wrapped", lambda call: setattr(call, "model", call.model.module), "Net is no Distrib"),
     ("FSDP", _class("FSDPModule"), "FSDPModule reduces shards"),
-    ("a GPU", _elsewhere, "parameters are on meta, and votes are counted on the CPU; train on"),
+    ("two devices", _elsewhere, "parameters are on cpu, meta; move all of them to the CPU or to"),
+    (
+        "another device with the engine c",
+        _both(_elsewhere, _set(engine="c")),
+        "parameters are on cpu, meta; the engine c, of calibrations too, packs on the CPU",
+    ),
+    ("unknown engine", _set(engine="rust"), "unknown engine 'rust'; use one of c, torch"),
+    (
+        "fallback with the engine torch",
+        _set(engine="torch", nonfinite="fallback"),
+        'engine "torch" does not look at each tensor.*use nonfinite="nan"',
+    ),
+    (
+        "a substrate with the engine torch",
+        _both(_slow, _set(engine="torch")),
+        'times of the engine "c".*leave out the substrate|' + _OTHER,
+    ),
+    ("one rank's engine", _second(_set(engine="torch")), _OTHER),
     (
         "mixed precision of DDP",
         lambda call: setattr(call.model, "mixed_precision", 1),

@@ -18,9 +18,9 @@ import torch.distributed as dist
 
 from neuron_fabric.codec import BUCKET, LINE, Route, lines_of, units
 from neuron_fabric.codec.draws import Key, draws
-from neuron_fabric.hook import bucket_hook, error_feedback, payload
+from neuron_fabric.hook import bucket_hook, error_feedback, payload, tensor_payload
 from neuron_fabric.hook.bucket_hook import BucketRouter
-from neuron_fabric.hook.error_feedback import Memory, values_of
+from neuron_fabric.hook.error_feedback import Memory, floats_of
 from neuron_fabric.hook.payload import (
     SEED,
     column,
@@ -29,12 +29,13 @@ from neuron_fabric.hook.payload import (
     group_scales,
     packed_vote,
 )
+from neuron_fabric.monitor import StepReport
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import BucketLost, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.tests.ddp import law_testbench
-from neuron_fabric.tests.ddp.law_testbench import Job, Ranks, Routes, Values, law, patched
+from neuron_fabric.tests.ddp.law_testbench import CASES, Job, Ranks, Routes, Values, law, patched
 from neuron_fabric.tests.ddp.shadow_cases import naive_mean
 
 FULL = PhaseRoute(Route.FP32)
@@ -189,7 +190,7 @@ def equal_parameters(
 
     twin: tuple[Any, str, Any] = (payload, "common_scale", other_scale)
     if routes is not VOTES:
-        twin = (bucket_hook, "units", other_units)
+        twin = (payload, "units", other_units)
     with patched(*twin):
         for fp32 in FP32_PATHS:
             sampled = lambda step: frozenset("ab")  # noqa: E731
@@ -369,12 +370,12 @@ def not_finite(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool
     """
 
     def zeros(view: torch.Tensor) -> Any:
-        return np.nan_to_num(values_of(view), posinf=0.0, neginf=0.0)
+        return floats_of(view).nan_to_num(posinf=0.0, neginf=0.0)
 
     place: Any = payload
     name, blind = "column", lambda *a: tuple(np.nan_to_num(column(*a)))
     if routes is CODES:
-        place, name, blind = error_feedback, "values_of", zeros  # type: ignore[assignment]
+        place, name, blind = error_feedback, "floats_of", zeros  # type: ignore[assignment]
     wanted = {"b.weight", "c.weight", "head.bias"}
     with patched(place, name, blind if wrong else getattr(place, name)):
         for dtype in (torch.float32, torch.bfloat16):
@@ -424,7 +425,7 @@ def conserved(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool 
         for step in range(len(order)):
             job.train([step])
             out += job.gradient("b.weight")
-    kept = torch.from_numpy(job.router.memory.residuals["b.weight"]).view_as(out)
+    kept = job.router.memory.residuals["b.weight"].view_as(out)
     both = torch.stack([raw.detach(), kept])
     dist.all_reduce(both, group=ranks.of(workers))
     both /= workers
@@ -736,6 +737,88 @@ def bytes_of(ranks: Ranks, workers: int) -> None:
     ranks.check(sent == wanted, f"step 0: sent {dict(sent)}, not {wanted} bytes")
 
 
+# -- the engine `torch` ---------------------------------------------------------------------------
+@law("torch: the weights are those of the engine c", 4)
+@law("torch: codes: the weights are those of the engine c", 4, routes=CODES)
+def engines(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
+    """Check that both engines train bit by bit alike, and that the monitor gets the same numbers.
+
+    Scales of groups and root mean squares are summed in another order and left out. The twin has
+    one wrong bit in the lines of one rank.
+    """
+    exact = [one for one in routes.kinds if one.granularity == "tensor" and one.scale != "rms"]
+    walk = replace(routes, kinds=exact).walk
+
+    def flipped(pack: Callable[..., Any], *args: Any) -> Any:
+        vote = pack(*args)
+        vote.lines[0, 0] ^= int(wrong and ranks.rank == 1)
+        return vote
+
+    votes, codes = tensor_payload.packed_vote, tensor_payload.packed_codes
+    with (
+        patched(tensor_payload, "packed_vote", partial(flipped, votes)),
+        patched(tensor_payload, "packed_codes", partial(flipped, codes)),
+    ):
+        for fp32 in FP32_PATHS:
+            weights, reports = [], []
+            for engine in ("c", "torch", "host"):
+                more: dict[str, Any] = {"fp32": fp32, "shadows": routes.of_region, "engine": engine}
+                job = Job(ranks, workers, walk, sampled=everywhere, **more)
+                weights.append(job.train(range(9)))
+                job.router.thread.drain()
+                reports.append(job.controls.reports)
+                job.close()
+            for found, seen in zip(weights[1:], reports[1:], strict=True):
+                ranks.equal(found, weights[0])
+                for one, other in zip(reports[0], seen, strict=True):
+                    _near(ranks, one, other)
+
+
+def _near(ranks: Ranks, one: StepReport, other: StepReport) -> None:
+    """Check that two reports of a step have the same numbers, but for the order of sums."""
+    for name in ("norms", "cosines", "margins", "agreements", "saturation"):
+        a, b = (_numbers(getattr(report, name)) for report in (one, other))
+        near = a.keys() == b.keys() and all(np.allclose(a[key], b[key], 1e-4, 1e-9) for key in a)
+        ranks.check(near, f"step {one.step}: {name} {a} and {b}")
+
+
+def _numbers(measured: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Return numbers by region as lists, with 0 for None."""
+    return {
+        region: [one or 0.0 for one in (values if isinstance(values, tuple) else (values,))]
+        for region, values in measured.items()
+    }
+
+
+ON_TORCH = (
+    "equal parameters on all ranks",
+    "all FP32 is DDP without a hook, 3 workers",
+    "any option of DDP in FP32 is DDP without a hook",
+    "shadows leave FP32 as it is",
+    "ordered sums do not depend on neighbours",
+    "whole leaves FP32 parameters of mixed buckets as they are",
+    "abstaining is not being there",
+    "not finite where DDP is not",
+    "sent and kept is what came in",
+    "resumed is uninterrupted",
+    "the mean of what all have sent",
+    "each has its own scale",
+    "a lost bucket is that of DDP",
+    "lost buckets are those of DDP",
+    "a lost bucket leaves residuals",
+)
+"""Laws, without the name of a set of routes, that hold with the engine `torch` too."""
+
+
+def on_torch(case: Callable[..., None], ranks: Ranks, workers: int) -> None:
+    """Run a case with the engine `torch`."""
+    ranks.engine = "torch"
+    try:
+        case(ranks, workers)
+    finally:
+        ranks.engine = "c"
+
+
 # -- lost buckets and errors ----------------------------------------------------------------------
 class LossyReducer:
     """Wrapper of a TorchReducer that reduces a bucket, then raises BucketLost in the given
@@ -798,14 +881,19 @@ def residuals_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     job.router.reducer = LossyReducer(job.router.reducer, (1,))
     job.backward(0)
     job.router.thread.drain()
-    before = {(1, n): torch.tensor(held) for n, held in job.router.memory.residuals.items()}
+    before = {(1, n): held.clone() for n, held in job.router.memory.residuals.items()}
     ranks.check(len(before) == len(LOW), f"step 0: residuals of {[*before]}")
     with patched(BucketRouter, "_lost", forgets if wrong else BucketRouter._lost):
         job.backward(1)
         job.router.thread.drain()
-    after = {(1, n): torch.tensor(held) for n, held in job.router.memory.residuals.items()}
+    after = {(1, n): held.clone() for n, held in job.router.memory.residuals.items()}
     ranks.equal(after, before)
     job.close()
+
+
+for _name, (_workers, _case) in list(CASES.items()):
+    if _name.removeprefix("codes: ").removeprefix("groups: ") in ON_TORCH:
+        CASES[f"torch: {_name}"] = _workers, partial(on_torch, _case)
 
 
 @law("an error comes out of backward", 2)

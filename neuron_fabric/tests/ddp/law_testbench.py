@@ -23,10 +23,13 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.hook.bucket_hook import BucketRouter, bucket_hook
+from neuron_fabric.hook.device_hook import DeviceRouter
 from neuron_fabric.hook.training_session import Controls, TrainingSession
 from neuron_fabric.monitor import StepReport
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.reducers.torch_reducer import TorchReducer
+from neuron_fabric.reducers.host_reducer import HostReducer
+from neuron_fabric.reducers.interface import Reducer
+from neuron_fabric.reducers.torch_reducer import TensorReducer, TorchReducer
 
 WORLD = 4
 REGIONS = {"a.weight": "a", "b.weight": "b", "c.weight": "c"}
@@ -102,19 +105,24 @@ class Ranks:
     def __init__(self, rank: int, folder: str) -> None:
         self.rank, self.folder = rank, folder
         self._groups = {n: dist.new_group(range(n)) for n in range(1, WORLD + 1)}
-        self._reducers: dict[int, TorchReducer] = {}
+        self.engine = "c"
+        """Engine of jobs: c, torch, or host: torch with lines that are counted on the host."""
+        self._reducers: dict[tuple[int, str], Reducer] = {}
         self._differences: list[str] = []
 
     def of(self, workers: int) -> Any:
         """Return the process group of ranks 0 to ``workers`` - 1."""
         return self._groups[workers]
 
-    def reducer(self, workers: int) -> TorchReducer:
+    def reducer(self, workers: int, engine: str = "c") -> Any:
         """Return the reducer of the first ``workers`` ranks; it is opened once for all cases."""
-        if workers not in self._reducers:
-            self._reducers[workers] = TorchReducer()
-            self._reducers[workers].open(self.of(workers))
-        return self._reducers[workers]
+        key = workers, engine
+        if key not in self._reducers:
+            one: Reducer = TensorReducer() if engine == "torch" else TorchReducer()
+            one = HostReducer(one, torch.device("cpu")) if engine == "host" else one
+            one.open(self.of(workers))
+            self._reducers[key] = one
+        return self._reducers[key]
 
     def gather(self, workers: int, value: Any) -> list[Any]:
         """Return the values of the first ``workers`` ranks in rank order."""
@@ -217,6 +225,7 @@ class Job:
         linear: bool = False,
         sampled: Callable[[int], frozenset[str]] = lambda step: frozenset(),
         options: Mapping[str, Any] | None = None,
+        engine: str = "",
         **router: Any,
     ) -> None:
         torch.manual_seed(1)
@@ -232,7 +241,9 @@ class Job:
         self.router: Any = None
         if routes is not None:
             self.controls = FixedDecisions(routes, sampled)
-            self.router = BucketRouter(self.model, REGIONS, ranks.reducer(workers), **router)
+            engine = engine or ranks.engine
+            kind = BucketRouter if engine == "c" else DeviceRouter
+            self.router = kind(self.model, REGIONS, ranks.reducer(workers, engine), **router)
             self.router.small = 0  # the thread packs all buckets but the last
             self.session = TrainingSession(self.router, self.controls)
             self.model.register_comm_hook(self.router, bucket_hook)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ from neuron_fabric.codec.reduction import ordered_sum
 from neuron_fabric.hook import monitor_samples, payload
 from neuron_fabric.hook.bucket_hook import InOrder
 from neuron_fabric.hook.error_feedback import Memory
+from neuron_fabric.hook.steady_signs import RUN, Signs
 from neuron_fabric.monitor.signals import random_margin
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import F32
@@ -53,38 +55,39 @@ def test_sent_and_kept_is_what_came_in(seed: int, route: Route, size: int) -> No
     most = np.zeros(size, np.float32)
     for step in range(1, 6):
         gradient = drawn(rng, size)
-        signal = memory.corrected("p", gradient)
+        signal = memory.corrected("p", torch.from_numpy(gradient)).numpy()
         packed = pack(signal, route)
         s = np.float32(packed.scale * np.float32(rng.random() + 0.5))
         sent = payload.own_votes(packed, route, size) * s
-        memory.keep("p", signal, sent)
+        memory.keep("p", torch.from_numpy(signal), torch.from_numpy(sent))
+        kept = memory.residuals["p"].numpy()
         came += gradient
         sent_in_all += sent
-        for x in (gradient, signal, sent, memory.residuals["p"]):
+        for x in (gradient, signal, sent, kept):
             most = np.maximum(most, np.abs(x))
-        lost = np.abs(sent_in_all + memory.residuals["p"] - came)
+        lost = np.abs(sent_in_all + kept - came)
         assert (lost <= 2 * step * np.spacing(most)).all()
 
 
 def test_a_residual_goes_once_and_follows_the_loss_scale() -> None:
     memory = Memory()
-    one = f32(1.0, -2.0)
-    memory.keep("p", one, f32(0.5, -0.5))
+    one = torch.tensor([1.0, -2.0])
+    memory.keep("p", one, torch.tensor([0.5, -0.5]))
     memory.rescale(2.0)
-    assert (memory.corrected("p", one) == [2.0, -5.0]).all()
+    assert memory.corrected("p", one).tolist() == [2.0, -5.0]
     residual = memory.flushed("p")
     assert residual is not None
-    assert (residual == [1.0, -3.0]).all()
+    assert residual.tolist() == [1.0, -3.0]
     assert memory.flushed("p") is None
     assert (memory.corrected("p", one) == one).all()
 
 
 def test_momentum_forgets_a_gradient_that_is_not_finite() -> None:
     memory = Memory()
-    one = np.ones(3, np.float32)
+    one = torch.ones(3)
     first = memory.momentum("p", one, 0.75)
-    assert not np.isfinite(memory.momentum("p", f32(1, np.nan, 1), 0.75)).all()
-    assert (memory.momentum("p", one * 0, 0.75) == first * np.float32(0.75)).all()
+    assert not memory.momentum("p", torch.tensor([1, torch.nan, 1]), 0.75).isfinite().all()
+    assert (memory.momentum("p", one * 0, 0.75) == first * 0.75).all()
 
 
 def test_momentum_is_the_formula() -> None:
@@ -93,10 +96,10 @@ def test_momentum_is_the_formula() -> None:
     The old momentum is then doubled too.
     """
     memory, gradient, b = Memory(), f32(1, -2, 3), np.float32(0.9)
-    first = memory.momentum("p", gradient, 0.9)
+    first = memory.momentum("p", torch.from_numpy(gradient), 0.9).numpy()
     assert (first == (1 - b) * gradient).all()
     memory.rescale(2.0)
-    second = memory.momentum("p", 2 * gradient, 0.9)
+    second = memory.momentum("p", torch.from_numpy(2 * gradient), 0.9).numpy()
     assert (second == b * (2 * first) + (1 - b) * (2 * gradient)).all()
 
 
@@ -190,14 +193,12 @@ def test_samples_move_with_the_step() -> None:
 
 
 def test_signs_that_stay() -> None:
-    signs = monitor_samples.Signs()
-    steady = np.ones(8, np.float32)
-    steady[4:] = [0, 1, 1, 1]  # a zero has no sign
-    for step in range(monitor_samples.RUN + 1):
+    signs = Signs()
+    steady = torch.ones(8)
+    steady[4] = 0  # a zero has no sign
+    for step in range(RUN + 1):
         steady[5] = -steady[5]
-        assert signs.saturation({"p": "r"}).get("r", 0.0) == (
-            0.0 if step < monitor_samples.RUN else 6 / 8
-        )
+        assert signs.saturation({"p": "r"}).get("r", 0.0) == (0.0 if step < RUN else 6 / 8)
         signs.see("p", steady, 1.0)
     assert signs.saturation({"p": "r"}) == {"r": 6 / 8}
     signs.forget("p")
