@@ -217,10 +217,13 @@ def packed_codes(one: LocalSignal, units: F32, step: int, rank: int) -> Vote:
     return _vote(one, pack_codes(one.values, one.how.route, units, key), units)
 
 
+_NO_VALUES: F32 = np.empty(0, np.float32)
+
+
 def _vote(one: LocalSignal, packed: Packed, units: F32 | None = None) -> Vote:
     entry = column(packed, one.values.size, own_scale(one.values, packed, one.how))
-    kept = one if one.kept else replace(one, values=one.values[:0].copy())
-    return Vote(**vars(kept), packed=packed, column=entry, units=units)
+    values = one.values if one.kept else _NO_VALUES
+    return Vote(**{**vars(one), "values": values}, packed=packed, column=entry, units=units)
 
 
 def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:
