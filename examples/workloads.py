@@ -12,6 +12,7 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pydoc_data.topics import topics as help_texts
 from typing import Any
 
@@ -255,8 +256,8 @@ class Characters(Data):
         return self.loss(net, *self._test).item() / math.log(2)
 
     @classmethod
-    def net(cls) -> nn.Module:
-        return SmallTransformer(len(cls.codes), len(cls.codes), 64, 4, causal=True)
+    def net(cls, width: int = 64) -> nn.Module:
+        return SmallTransformer(len(cls.codes), len(cls.codes), width, 4, causal=True)
 
 
 class Topics(Data):
@@ -331,8 +332,8 @@ def _sgd(rate: float) -> Callable[[Any], torch.optim.Optimizer]:
     return lambda parameters: torch.optim.SGD(parameters, lr=rate, momentum=0.9)
 
 
-def _adam(parameters: Any) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(parameters, lr=3e-3)
+def _adam(parameters: Any, rate: float = 3e-3) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=rate)
 
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -341,6 +342,12 @@ WORKLOADS: Mapping[str, Workload] = {
     "digits": Workload(4, 16, 96, "accuracy", True, Digits, DigitsResNet, _sgd(0.1), decay=True),
     "charlm": Workload(8, 4, 250, "bits a character", False, Characters, Characters.net, _adam),
     "topics": Workload(8, 8, 700, "accuracy", True, Topics, Topics.net, _adam),
+    # A GPT of 1.4 M parameters, for `nf measure hooks`.
+    "gpt": Workload(
+        *(4, 4, 250, "bits a character", False, Characters),
+        partial(Characters.net, 240),
+        partial(_adam, rate=1e-3),
+    ),
 }
 
 
