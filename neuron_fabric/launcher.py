@@ -40,12 +40,15 @@ def run_workers(
         None if all workers ended with 0, else one line about the first that failed. The others are
         ended then.
     """
+    failure = run_ranks([command] * workers, {**env, **meeting_point()}, watch)
+    return failure and f"worker {failure[0]} {failure[1]}"
+
+
+def meeting_point(address: str = _HERE) -> dict[str, str]:
+    """Return MASTER_ADDR and MASTER_PORT for `init_process_group`: an address and a free port."""
     with socket.socket() as probe:
         probe.bind((_HERE, 0))
-        port = str(probe.getsockname()[1])
-    place = {"MASTER_ADDR": _HERE, "MASTER_PORT": port}
-    failure = run_ranks([command] * workers, {**env, **place}, watch)
-    return failure and f"worker {failure[0]} {failure[1]}"
+        return {"MASTER_ADDR": address, "MASTER_PORT": str(probe.getsockname()[1])}
 
 
 def run_ranks(

@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+_ODD = (np.matrix, np.ma.MaskedArray)
+"""Types that are reshaped, or written to, in another way than arrays."""
+
 
 def check(
     name: str,
@@ -36,28 +39,26 @@ def check(
     Raises:
         ValueError: It is something else; also a matrix or a masked array.
     """
-    flags = {"contiguous": dense or out, "aligned": out, "writable": out}
-    odd = isinstance(array, np.matrix | np.ma.MaskedArray)  # reshaped, and written to, otherwise
-    if isinstance(array, np.ndarray) and not odd:
-        pairs = zip(shape, array.shape, strict=False)
-        has = {
-            "contiguous": array.flags.c_contiguous,
-            "aligned": array.flags.aligned,
-            "writable": array.flags.writeable,
-        }
+    lacks: list[str] = []
+    if isinstance(array, np.ndarray) and not isinstance(array, _ODD):
+        has = array.flags
+        if dense or out:
+            lacks += ["contiguous"] * (not has.c_contiguous)
+        if out:
+            lacks += ["aligned"] * (not has.aligned) + ["writable"] * (not has.writeable)
+        sizes = zip(shape, array.shape, strict=False)
         if (
             array.dtype == kind
             and array.ndim == len(shape)
-            and array.shape == tuple(n if isinstance(one, str) else one for one, n in pairs)
-            and all(has[flag] for flag, needed in flags.items() if needed)
+            and not lacks
+            and [*array.shape] == [n if isinstance(one, str) else one for one, n in sizes]
         ):
             return
-        found = [f"{array.dtype}{list(array.shape)}"]
-        found += [f"not {flag}" for flag, needed in flags.items() if needed and not has[flag]]
+        found = [f"{array.dtype}{list(array.shape)}", *(f"not {flag}" for flag in lacks)]
     else:
         found = [type(array).__name__]
     wanted = [f"{np.dtype(kind)}[{', '.join(map(str, shape))}]"]
-    wanted += [flag for flag, needed in flags.items() if needed]
+    wanted += ["contiguous"] * (dense or out) + ["aligned", "writable"] * out
     raise ValueError(f"{name} must be {', '.join(wanted)}, not {', '.join(found)}")
 
 

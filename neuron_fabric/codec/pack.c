@@ -514,19 +514,41 @@ int nf_maxima(const float *x, size_t x_size, size_t n, float *largest, size_t si
     return OK;
 }
 
-/* The codes of one bucket; 0 if a value is beyond them. */
+/* The codes of one bucket; 0 if a value is beyond them. Loops without a branch and of few types are
+ * vectorized: that takes half the time. */
 ALWAYS int codes_of(const float *x, size_t n, double unit, double top, const double *draws,
                     int8_t *codes)
 {
-    int wrong = 0;
-    for (size_t j = 0; j < n; j++) {
-        double ratio = unit > 0 ? x[j] / unit : x[j] == 0 ? 0 : INFINITY;
-        int beyond = !(ratio >= -top && ratio <= top);
-        wrong |= beyond;
-        /* a draw is at most 1 - 2^-32, and its sum with the largest ratio is exact */
-        codes[j] = (int8_t)(int)floor((beyond ? 0 : ratio) + draws[j]);
+    if (!(unit > 0)) { /* a code for 0 alone */
+        size_t zeros = 0;
+        for (size_t j = 0; j < n; j++)
+            zeros += x[j] == 0;
+        memset(codes, 0, n);
+        return zeros == n;
     }
-    return !wrong;
+    double ratio[BUCKET];
+    int64_t most = 0; /* as integers, as in nf_maxima */
+    int32_t wide[BUCKET];
+    for (size_t j = 0; j < n; j++)
+        ratio[j] = x[j] / unit;
+    for (size_t j = 0; j < n; j++) {
+        int64_t bits;
+        memcpy(&bits, ratio + j, sizeof bits);
+        bits &= INT64_MAX;
+        most = bits > most ? bits : most;
+    }
+    double largest;
+    memcpy(&largest, &most, sizeof largest);
+    if (!(largest <= top))
+        return 0;
+    for (size_t j = 0; j < n; j++) {
+        double sum = ratio[j] + draws[j]; /* with `top` exact: a draw is at most 1 - 2^-32 */
+        int32_t towards_0 = (int32_t)sum;
+        wide[j] = towards_0 - (sum < towards_0); /* floor() would not be vectorized */
+    }
+    for (size_t j = 0; j < n; j++)
+        codes[j] = (int8_t)wide[j];
+    return 1;
 }
 
 /* `key` null: to nearest. `fits` is 0 where a value is beyond the codes: the lines are then void. */

@@ -8,8 +8,8 @@ Both work in the order of the buckets. A bucket of FP32 parameters alone is redu
 without a hook, without a copy. The hook itself packs small buckets and the last one, which no more
 backward overlaps.
 
-Packing of integer codes waits for a reduction of one number per 1,024 elements: the ranks share the
-units of their codes, so they reduce their maxima before they pack. The hook starts that reduction,
+Packing of integer codes waits for an exchange of one number per 1,024 elements: the ranks share the
+units of their codes, so they exchange their maxima before they pack. The hook starts that exchange,
 and leaves the packing to the thread.
 
 Paths of FP32 parameters:
@@ -453,7 +453,7 @@ class BucketRouter(HookState):
         return groups_of(*self._layouts[name], how.route, how.granularity, how.block)
 
     def _start_maxima(self, signals: Sequence[LocalSignal]) -> Largest | None:
-        """Start the reduction of the largest abs(x) that the codes of a bucket share.
+        """Start the exchange of the largest abs(x), which the codes of a bucket share.
 
         The thread of backward starts it, in the order of the buckets, long before they are packed.
 
@@ -465,12 +465,17 @@ class BucketRouter(HookState):
         if not own:
             return None
         flat = torch.cat(own)
-        # An exchange has one round, which counts for so few numbers; an all-reduce is two rings.
-        sent = flat.repeat(self.workers)
-        every = torch.empty_like(sent)
-        work = dist.all_to_all_single(every, sent, group=self.group, async_op=True)
-        foreign = sent.nbytes - flat.nbytes
-        self.reducer.counters.moved(Route.FP32, foreign, foreign)
+        if flat.is_cuda:  # gloo exchanges tensors of the host alone
+            sent = every = flat.view(1, -1)
+            work = dist.all_reduce(flat, dist.ReduceOp.MAX, group=self.group, async_op=True)
+            self._count_ring(flat)
+        else:
+            # One round: a ring of W ranks takes 2 (W - 1), and each waits for a busy rank's thread.
+            sent = flat.expand(self.workers, -1).contiguous()
+            every = torch.empty_like(sent)
+            work = dist.all_to_all_single(every, sent, group=self.group, async_op=True)
+            moved = flat.nbytes * (self.workers - 1)
+            self.reducer.counters.moved(Route.FP32, moved, moved)
 
         def wait(_: torch.Tensor = sent) -> Sequence[torch.Tensor]:  # kept until it has gone
             start, seconds = time.perf_counter(), self.reducer.counters.seconds
@@ -478,8 +483,7 @@ class BucketRouter(HookState):
             waited = time.perf_counter() - start
             seconds["agree"] += waited
             seconds["pack"] -= waited
-            most = every.view(self.workers, -1).amax(0)
-            return most.split([one.numel() for one in own])
+            return every.amax(0).split([one.numel() for one in own])
 
         return wait
 

@@ -234,11 +234,14 @@ def key_of(one: LocalSignal, step: int, rank: int) -> Key | None:
     return None if one.how.rounding == "nearest" else Key(SEED, step, rank, one.name)
 
 
+_NO_VALUES = torch.empty(0)
+
+
 def _vote(one: LocalSignal, packed: Packed, units: F32 | None = None) -> Vote:
     values = one.values.numpy()
     entry = column(packed, values.size, own_scale(values, packed, one.how))
-    kept = one if one.kept else replace(one, values=torch.empty(0))
-    return Vote(**vars(kept), packed=packed, column=entry, units=units)
+    kept = one.values if one.kept else _NO_VALUES
+    return Vote(**{**vars(one), "values": kept}, packed=packed, column=entry, units=units)
 
 
 def places(votes: Sequence[Any]) -> list[tuple[Any, int, int]]:

@@ -89,7 +89,7 @@ def _capture(args: argparse.Namespace) -> int:
         NfError: an option, the script or torch is wrong or missing, or the script captured nothing.
         CaptureError: the capture of workers that ended well cannot be read.
     """
-    script = _script(args.script)
+    script = script_path(args.script)
     Selection.parse(args.steps, args.ranks, args.layers).workers(args.workers)
     if importlib.util.find_spec("torch") is None:
         raise NfError("torch is not installed: `make torch`.")
@@ -185,7 +185,7 @@ def _summary(capture: Capture) -> list[str]:
     return lines
 
 
-def _script(name: str) -> Path:
+def script_path(name: str) -> Path:
     """Return the path of a script, given as a path or by the name of an example of the project.
 
     Raises:

@@ -78,6 +78,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "train nodes": "train on emulated nodes with slow links and a dead node; compare decisions",
         "train scale": "apply a profile to a model of a billion parameters; print traffic",
         "measure bench": "measure speed of runner, replay and hook; compare with goals",
+        "measure hooks": "compare communication hooks over a training: bytes, time, CPU, loss",
         "measure figures": "measure traffic, timing and area, and write one HTML page",
         "measure capacity": "print which buckets fit a reducer, and where low-bit is faster",
         "measure synth": "map the RTL with yosys; print cells and memories",

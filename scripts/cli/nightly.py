@@ -80,6 +80,7 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "docs": ["make", "docs"],
         "figures": steps.nf("measure", "figures", "all"),
         "nodes": steps.nf("train", "nodes", "--nodes", "4", "--rate", "1gbit"),
+        "hooks": steps.nf("measure", "hooks", "train", "gpt"),
         "scale": steps.nf(
             *("train", "scale", "gpt-1.3b", "--replay", "--memory-latency", "3"), *at_once
         ),

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of `nf measure hooks`: its table from made-up results, wrong words, and short real runs."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from scripts.cli import hooks
+from scripts.cli.hooks import DDP, HOOKS, LOOPBACK
+from scripts.cli.main import main
+from scripts.ranks import node_network
+
+torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+
+SCRIPT = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+torch.manual_seed(1)
+model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh()))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for step in range({steps}):
+    optimizer.zero_grad()
+    model(torch.randn(4, 64)).square().mean().backward()
+    optimizer.step()
+"""
+STEPS = "4"
+ENOUGH = 14
+"""Steps of a script for STEPS measured ones, `hook_launcher.SETTLE` before them."""
+
+
+def _one(wall: float, cpu: float, sent: float, loss: float, **more: float) -> dict[str, float]:
+    return {"wall": wall, "cpu": cpu, "bytes": sent, "loss": loss, **more}
+
+
+FOUND: dict[tuple[str, str], list[Mapping[str, float]]] = {
+    (DDP, LOOPBACK): [_one(0.1, 0.033, 1000, 2.0), _one(0.1, 0.043, 1000, 2.2)],
+    (DDP, "30mbit"): [_one(2.8, 0, 0, 0)] * 2,
+    ("bf16", LOOPBACK): [_one(0.12, 0.034, 500, 2.2), _one(0.12, 0.046, 500, 2.4)],
+    ("bf16", "30mbit"): [_one(1.4, 0, 0, 0)] * 2,
+    ("G_INT8", LOOPBACK): [
+        _one(0.2, 0.050, 400, 2.01, pack=0.003, agree=0.001),
+        _one(0.2, 0.062, 400, 2.21, pack=0.005, agree=0.001),
+    ],
+    ("G_INT8", "30mbit"): [_one(1.5, 0, 0, 0)] * 2,
+}
+
+
+def test_the_table() -> None:
+    """Check shares, medians, and differences from DDP that are taken seed by seed."""
+    head, _, *rows = hooks.table(FOUND)
+    assert head.endswith("| ms/step, loopback | ms/step, 30mbit |")
+    assert rows == [
+        "| DDP | 100.0 | 38.0 | +0.0 | 2.100 | +0.000 | 100 | 2,800 |",
+        "| bf16 | 50.0 | 40.0 | +2.0 | 2.300 | +0.200 | 120 | 1,400 |",
+        "| G_INT8 | 40.0 | 56.0 | +18.0 | 2.110 | +0.010 | 200 | 1,500 |",
+    ]
+    assert hooks.parts(FOUND) == ["G_INT8, ms/step in: pack 4.0, agree 1.0"]
+
+
+def test_a_higher_loss_does_not_win() -> None:
+    """Check that a hook wins only with a loss like DDP's; the twin has an equal loss and wins."""
+    assert hooks.winners(FOUND) == [
+        "loopback: DDP is fastest with a loss within 2% of DDP's",
+        "30mbit: G_INT8 is fastest with a loss within 2% of DDP's; "
+        "bf16 is faster with a higher loss",
+    ]
+    twin = {**FOUND}
+    twin["bf16", LOOPBACK] = [_one(0.12, 0.034, 500, 2.1)] * 2
+    assert hooks.winners(twin)[1] == "30mbit: bf16 is fastest with a loss within 2% of DDP's"
+
+
+def test_the_drawing_names_hooks_and_networks() -> None:
+    text = hooks.drawing(FOUND, "made up")
+    assert text.startswith("<svg")
+    for word in ("G_INT8", "30mbit", "made up"):
+        assert word in text
+
+
+def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert hooks.hooks_of("G_INT8, bf*") == (DDP, "bf16", "G_INT8")
+    assert hooks.rates_of("none") == ()
+    with pytest.raises(argparse.ArgumentTypeError, match="no hook 'G_FP8'; there are: DDP, bf16"):
+        hooks.hooks_of("G_FP8")
+    with pytest.raises(SystemExit):
+        main(["measure", "hooks", "--rates", "1gbit,fast", "train"])
+    assert "'fast' is no rate" in capsys.readouterr().err
+    assert main(["measure", "hooks", "no_such_script"]) == 2
+    assert "no script no_such_script" in capsys.readouterr().err
+
+
+def test_a_profile_of_every_route() -> None:
+    """Check that votes leave head and embedding in FP32, and codes nothing."""
+    launcher = pytest.importorskip("scripts.ranks.hook_launcher")
+    routes = pytest.importorskip("neuron_fabric.profile").PhaseRoute
+    net = torch.nn.ModuleDict({"tokens": torch.nn.Embedding(64, 64), "up": torch.nn.Linear(64, 64)})
+    low = {}
+    for hook in HOOKS[HOOKS.index("G_BINARY vote") :]:
+        route = launcher.Route(hook.split()[0])
+        profile = launcher.profile_of(net, routes(route))
+        low[hook] = {str(one.kind) for one in profile.regions if one.low_bit}
+    assert low["G_BINARY vote"] == low["G_TERNARY"] == {"linear", "bias"}
+    assert low["G_INT8"] == {"linear", "bias", "embedding"}
+
+
+def _measure(tmp_path: Path, steps: int, *words: str) -> int:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(steps=steps), encoding="utf-8")
+    out = ("--svg", str(tmp_path / "hooks.svg"), "--workers", "2", "--steps", STEPS)
+    return main(["measure", "hooks", *out, *words, "--", str(script)])
+
+
+def test_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Measure votes on two ranks: DDP of two ranks sends its 66,560 bytes of gradients once."""
+    assert _measure(tmp_path, ENOUGH, "--rates", "none", "--hooks", "G_BINARY vote") == 0
+    out = capsys.readouterr().out
+    found = re.search(r"seed 1 loopback DDP +[\d.]+ ms/step, CPU +[\d.]+ ms, +([\d,]+) bytes", out)
+    assert found is not None
+    assert int(found[1].replace(",", "")) == pytest.approx(66_560, rel=0.02)
+    share = re.search(r"^\| G_BINARY vote \| ([\d.]+) \|", out, re.M)
+    assert share is not None
+    assert 3.1 < float(share[1]) < 20
+    assert "G_BINARY vote, ms/step in: " in out
+    assert (tmp_path / "hooks.svg").is_file()
+
+
+@pytest.mark.nightly("twenty trainings of two ranks, each of which imports torch")
+def test_every_hook(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Measure every hook, on links too if there may be any; and refuse a script that is short."""
+    assert _measure(tmp_path, ENOUGH, "--rates", "1gbit") == 0
+    out = capsys.readouterr().out
+    for hook in HOOKS:
+        assert f"\n| {hook} | " in out
+    assert ("ms/step, 1gbit" in out) == (not node_network.why_not())
+    assert _measure(tmp_path, ENOUGH - 1, "--rates", "none") == 2
+    assert "the script ended after 13 steps, 14 are needed" in capsys.readouterr().err
