@@ -98,6 +98,24 @@ def test_draws_are_those_of_numpy() -> None:
     assert not np.array_equal(found, draws(KEY, 10_003))
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_a_sum_has_every_bit(size: int) -> None:
+    """Check sums in float64, in which another order shows."""
+    rng = np.random.default_rng(size)
+    x = (rng.standard_normal(size) * 10.0 ** rng.integers(-12, 12, size)).astype(np.float32)
+    assert float(torch_engine.total(torch.from_numpy(x))) == engine().look(x, True).total
+
+
+def test_both_sums_have_one_order() -> None:
+    """Check the sum that only CUDA uses; a sum in pairs differs."""
+    draw = torch.Generator().manual_seed(1)
+    rows = torch.rand(3, 128, 512, generator=draw) * 10 ** (
+        12 * torch.rand(3, 128, 512, generator=draw)
+    )
+    assert torch_engine._added(rows).equal(torch_engine._scanned(rows))
+    assert not torch_engine._added(rows).equal(rows.double().flip(1).sum(1))
+
+
 def test_units_are_those_of_numpy() -> None:
     largest = np.abs(drawn(5000, "special"))
     for route in (Route.G_INT4, Route.G_INT8):

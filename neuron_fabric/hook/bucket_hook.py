@@ -409,7 +409,7 @@ class BucketRouter(HookState):
         start = time.perf_counter()
         votes = self._packed(signals, largest)
         self.reducer.counters.seconds["pack"] += time.perf_counter() - start
-        self.packed_bytes += sum(4 * one.values.size for one in signals)
+        self.packed_bytes += sum(4 * one.values.numel() for one in signals)
         return votes
 
     def _timed(self, flat: torch.Tensor, future: Any) -> Any:

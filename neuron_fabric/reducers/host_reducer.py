@@ -64,7 +64,7 @@ class HostReducer:
         tensor = torch.as_tensor(array)
         if self._device.type == "cpu":
             return tensor
-        return tensor.pin_memory(self._device).to(self._device, non_blocking=True)
+        return tensor.pin_memory().to(self._device, non_blocking=True)
 
 
 def _to_host(tensor: torch.Tensor) -> torch.Tensor:

@@ -187,7 +187,10 @@ class TorchReducer:
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: Any) -> _Handle:
         """Start the exchange of a bucket's lines; return a handle for `wait` (`Reducer.submit`)."""
         start = time.perf_counter()
+        lines = [torch.as_tensor(part.lines) for part in parts]
         side = torch.as_tensor(sidecar)
+        if lines:  # a sidecar without columns may be elsewhere
+            side = side.to(lines[0].device)
         shares, at = [], side.nbytes
         for part in parts:
             size = -(-len(part.lines) // self._workers)
@@ -195,8 +198,8 @@ class TorchReducer:
             at += size * LINE
         sent = torch.zeros((self._workers, at), dtype=torch.uint8, device=side.device)
         sent[:, : side.nbytes] = side.reshape(-1).view(torch.uint8)
-        for share in shares:
-            _put(sent, share, torch.as_tensor(share.part.lines))
+        for share, own in zip(shares, lines, strict=True):
+            _put(sent, share, own)
         inbox = torch.empty_like(sent)
         work = self._exchange(inbox, sent)
         for share in shares:

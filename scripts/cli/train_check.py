@@ -5,6 +5,8 @@ examples:
   nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
   nf train check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
   nf train check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
+  nf train check gpu                         the hook on a GPU: bits, set-ups of trainings, rates
+  nf train check gpu --device cpu            the same code without a GPU
   nf train monitor build/train-check/pairs100  its pages are there too: *.html
 """
 
@@ -26,6 +28,7 @@ from neuron_fabric.errors import say
 from neuron_fabric.monitor import log, page
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
+from scripts.cli import train_check_gpu
 from scripts.cli.options import add_sim
 from scripts.cli.serve import MODEL, RTL, served
 from scripts.cli.train_check_goals import (
@@ -56,7 +59,8 @@ _POLL_SECONDS = 0.5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `nf train check`."""
     add = parser.add_argument
-    add("name", choices=[*CHECKS, ALL], metavar="NAME", help=f"{', '.join(CHECKS)} or all")
+    names = [*CHECKS, ALL, train_check_gpu.NAME]
+    add("name", choices=names, metavar="NAME", help=f"{', '.join(CHECKS)}, all, or gpu")
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
     add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3")
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
@@ -67,6 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="torch; rtl or model, a server of its own; unix, unix:PATH of `nf serve`",
     )
     add_sim(add, "simulator of --reducer rtl")
+    devices = (train_check_gpu.CUDA, train_check_gpu.CPU)
+    add("--device", choices=devices, default=devices[0], help="of gpu: cuda (default), or cpu")
+    add("--fault", action="store_true", help="of gpu: change a bit of lines, so that it must fail")
 
 
 def _seeds(word: str) -> tuple[int, ...]:
@@ -79,6 +86,8 @@ def _seeds(word: str) -> tuple[int, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """Run the checks; return 1 if a goal is missed or ranks differ, else 0."""
+    if args.name == train_check_gpu.NAME:
+        return train_check_gpu.run(args)
     for seed in set(CALIBRATED_WITH).intersection(args.seeds):
         raise NfError(f"seed {seed} is one of the calibration's: give another one.")
     for module, word in (("torch", "torch"), ("sklearn", "scikit-learn")):

@@ -41,12 +41,12 @@ class Rank:
         return Rank(Path(folder), int(number), int(world), master), words
 
     @contextmanager
-    def joined(self, port: int, timeout_s: float = 1800.0) -> Iterator[None]:
-        """Context of the joined gloo process group, on one thread; all ranks leave it together."""
+    def joined(self, port: int, timeout_s: float = 1800.0, backend: str = "gloo") -> Iterator[None]:
+        """Context of the joined process group, on one thread; all ranks leave it together."""
         warnings.simplefilter("ignore")
         torch.set_num_threads(1)
         dist.init_process_group(
-            "gloo",
+            backend,
             init_method=f"tcp://{self.master}:{port}",
             rank=self.number,
             world_size=self.world,
@@ -65,7 +65,7 @@ class Rank:
 
 def profile_of(
     net: nn.Module,
-    route: Route,
+    route: Route | PhaseRoute,
     warmup: int,
     monitor: Mapping[str, Any],
     kinds: Container[str] = (),
@@ -79,7 +79,8 @@ def profile_of(
         monitor: Limits of the monitor.
         kinds: Kinds of regions, others keep the route of the draft; empty for all.
     """
-    found, how = draft("bench", sketch(net)), PhaseRoute(route)
+    found = draft("bench", sketch(net))
+    how = route if isinstance(route, PhaseRoute) else PhaseRoute(route)
     regions = tuple(
         replace(one, phases={**one.phases, "steady": how, "recovery": how})
         if not kinds or one.kind in kinds
