@@ -5,6 +5,7 @@ examples:
   nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
   nf train check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
   nf train check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
+  nf train check all --only auto --seeds 4,5,6,7,8   attach(model, "auto") against FP32
   nf train monitor build/train-check/pairs100  its pages are there too: *.html
 """
 
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", choices=[*CHECKS, ALL], metavar="NAME", help=f"{', '.join(CHECKS)} or all")
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
-    add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3")
+    add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3; auto: five")
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
     add(
         "--reducer",
