@@ -258,7 +258,7 @@ def _asked(
     here: Conditions,
     optimizer: Any,
 ) -> _Asked:
-    if auto := profile == AUTO:
+    if auto := str(profile) == AUTO:
         read = auto_profile(model)
     else:
         read = profile if isinstance(profile, Profile) else read_profile(Path(profile))

@@ -7,6 +7,7 @@ examples:
   nf train check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
   nf train check gpu                         the hook on a GPU: bits, set-ups of trainings, rates
   nf train check gpu --device cpu            the same code without a GPU
+  nf train check all --only auto --seeds 4,5,6,7,8   attach(model, "auto") against FP32
   nf train monitor build/train-check/pairs100  its pages are there too: *.html
 """
 
@@ -62,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = [*CHECKS, ALL, train_check_gpu.NAME]
     add("name", choices=names, metavar="NAME", help=f"{', '.join(CHECKS)}, all, or gpu")
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
-    add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3")
+    add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3; auto: five")
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
     add(
         "--reducer",

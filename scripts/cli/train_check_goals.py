@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goals of `nf train check`: the trainings of each check, their table, and the verdict on them.
 
-Goals apply to the means of three seeds at full length; a shorter training is shown, not judged.
+Goals apply to the means of three seeds at full length, those of "auto" to paired differences of
+five seeds or more; a shorter training is shown, not judged.
 """
 
 from __future__ import annotations
@@ -391,6 +392,16 @@ def remarks(found: CheckFindings) -> list[str]:
     out = [
         "FP32 here is DDP with a profile that leaves all in FP32: `nf train exact` compares both."
     ]
+    took = [
+        statistics.fmean(row.seconds for row in rows)
+        for rows in (found.of(FP32, found.seeds), found.of(AUTO, found.seeds))
+        if rows
+    ]
+    if len(took) > 1:
+        out.append(
+            f"FP32 takes {took[0]:.0f} s a training, {AUTO} {took[1]:.0f} s: it weighs bytes, not "
+            "the latencies of a loopback."
+        )
     if found.check == "pairs100":
         ternary, binary = (found.mean(one, found.seeds) for one in (TERNARY, BINARY))
         if ternary is not None and binary is not None and ternary > binary:
