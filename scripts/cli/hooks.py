@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
                         _measured(nodes, hook, network, seed, script, args)
                     )
     say("", *table(found), "", *parts(found), *winners(found))
-    output.write_text(args.svg, drawing(found, f"{words}, {args.seeds} seeds"))
+    output.write_text(args.svg, drawing(found, f"{words}, seeds 1 to {args.seeds}"))
     say(f"nf measure hooks: wrote {shown(args.svg)}")
     return 0
 
@@ -232,12 +232,13 @@ def drawing(found: Found, title: str) -> str:
         for number, (label, values) in enumerate(series.items()):
             places = [at + room * (number - (len(series) - 1) / 2) for at in range(len(hooks))]
             drawn = axes.barh(places, values, room * 0.9, label=label)
-            axes.bar_label(drawn, [f"{one:,.3g}" for one in values], padding=3, fontsize=7)
+            said = [f"{one:,.{int(one < 100)}f}" for one in values]
+            axes.bar_label(drawn, said, padding=3, fontsize=7)
         axes.set_yticks(range(len(hooks)), hooks)
         axes.invert_yaxis()
         axes.set_xscale("log")
         axes.set_xlabel(x)
-        axes.margins(x=0.15)
+        axes.margins(x=0.2)
 
     def paint(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
@@ -246,6 +247,6 @@ def drawing(found: Found, title: str) -> str:
         bars(right, "ms/step", times)
         right.set_yticklabels([])
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=4)
-        figure.supxlabel(title, fontsize=8)
+        figure.suptitle(title, fontsize=10)
 
     return render(paint, (9, 0.6 * len(hooks) + 1.5))
