@@ -258,8 +258,8 @@ class Characters(Data):
         return self.loss(net, *self._test).item() / math.log(2)
 
     @classmethod
-    def net(cls, width: int = 64) -> nn.Module:
-        return SmallTransformer(len(cls.codes), len(cls.codes), width, 4, causal=True)
+    def net(cls) -> nn.Module:
+        return SmallTransformer(len(cls.codes), len(cls.codes), 64, 4, causal=True)
 
     @classmethod
     def gpt(cls) -> nn.Module:
@@ -355,12 +355,6 @@ WORKLOADS: Mapping[str, Workload] = {
     "topics": Workload(8, 8, 700, "accuracy", True, Topics, Topics.net, _adam),
     "gpt": Workload(
         *(4, 2, 320, "bits a character", False, Characters, Characters.gpt),
-        partial(_adam, rate=1e-3),
-    ),
-    # 1.4 M parameters too, for `nf measure hooks`.
-    "charlm240": Workload(
-        *(4, 4, 250, "bits a character", False, Characters),
-        partial(Characters.net, 240),
         partial(_adam, rate=1e-3),
     ),
 }
