@@ -218,7 +218,8 @@ def add_codes(lines: Tensor, present: Tensor | None, route: Route, width: int) -
 def sums_in(sums: Tensor, width: int) -> Tensor:
     """Return the sums in uint8[v, n, 64], int8 or int16 [n, elements of a line]."""
     kind = torch.int8 if width == 1 else torch.int16
-    return sums.transpose(0, 1).contiguous().view(kind).flatten(1)
+    shape = (sums.shape[1], sums.shape[0] * LINE // width)
+    return sums.transpose(0, 1).reshape(-1).view(kind).view(shape)
 
 
 def unpack_sums(sums: Tensor, u: Tensor, present: Tensor, elements: int) -> Tensor:

@@ -38,13 +38,19 @@ def test_every_option_of_attach_is_documented() -> None:
     assert len(named) == len(options)
 
 
+COMMAND = re.compile(r"((\.venv/bin/)?nf|python -m neuron_fabric) [a-z-]+( (?![a-z ]*: )|$)")
+
+
 def lines_of(document: str) -> Iterator[str]:
-    """Yield the command lines of `nf` and `python -m neuron_fabric` in a document's code blocks."""
+    """Yield the command lines of `nf` and `python -m neuron_fabric` in a document's code blocks.
+
+    A line that begins with a verb and a colon was printed.
+    """
     text = (ROOT / document).read_text(encoding="utf-8")
     for block in re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             line = line.strip().removeprefix("$ ")
-            if re.match(r"((\.venv/bin/)?nf|python -m neuron_fabric) [a-z-]+( |$)", line):
+            if COMMAND.match(line):
                 yield line
 
 
@@ -91,17 +97,15 @@ def test_every_name_is_in_the_code(document: str, known: set[str]) -> None:
 
 @pytest.mark.parametrize("document", ["docs/spec/runtime.md", "neuron_fabric/README.md"])
 def test_no_machine_without_a_test_is_promised(document: str) -> None:
-    """Check that documents promise nothing about GPUs, since no test here has one.
+    """Check that documents that promise something about GPUs say that no test here has one.
 
-    A line may only say that a GPU is refused, left out or used by others.
+    A line may say that a GPU is refused, left out or used by others.
     """
     text = (ROOT / document).read_text(encoding="utf-8")
     said = [
         line
         for line in text.splitlines()
         if re.search(r"\b(GPUs?|CUDA|NCCL|DAX)\b", line)
-        and not re.search(
-            r"refused|needs no GPU|THC|BytePS|\| GPU \||left out|no such machine", line
-        )
+        and not re.search(r"refused|needs no GPU|THC|BytePS|\| GPU \||left out", line)
     ]
-    assert said == []
+    assert not said or re.search(r"not (yet )?run on (a GPU|one)", text)
