@@ -28,7 +28,7 @@ MOST_SHARE = 0.05
 """Lines of scales that a tensor may add, as a share of its lines of votes."""
 PARTS = 6
 """A group lies in one half and in one third of the rows or columns, if they are divisible by this:
-fused layers have two parts (gate, up) or three (query, key, value), whose sizes differ."""
+fused layers have two parts (gate, up) or three (query, key, value) of unlike gradients."""
 _AXES = {"row": 0, "column": 1}
 
 

@@ -490,7 +490,7 @@ class BucketRouter(HookState):
     def _packed(
         self, signals: Sequence[LocalSignal], largest: Largest | None
     ) -> list[payload.Vote]:
-        """Pack the parameters: votes while the maxima for codes are reduced, then the codes.
+        """Pack the parameters: votes while the maxima for codes are exchanged, then the codes.
 
         The results are in the order of ``signals``.
         """
