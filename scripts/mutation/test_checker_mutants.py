@@ -31,6 +31,7 @@ class _Marked(ast.NodeTransformer):
         ]
 
 
+@pytest.mark.nightly("a minute: all cases of the checkers again, which run in every change")
 def test_every_rule_has_a_twin(tmp_path: Path) -> None:
     """Check that a pytest case makes each rule of each checker report a finding.
 
