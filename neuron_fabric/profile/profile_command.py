@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command `python -m neuron_fabric profile`: show a profile, check it against a model, compare
-two profiles, apply the rule again."""
+"""Command `python -m neuron_fabric profile`: draft a profile for a model, show one, check it
+against a model, compare two profiles, apply the rule again."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import fnmatch
 from collections.abc import Iterator
 from pathlib import Path
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import ProfileError, say
 from neuron_fabric.monitor.job_plan import check_monitor
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.found_model import model_of_name, model_of_script
+from neuron_fabric.profile.model_sketch import sketch
 from neuron_fabric.profile.portability import Conditions, fit
 from neuron_fabric.profile.profile_arguments import PROTECT, kinds_of, routes_of
 from neuron_fabric.profile.profile_file import read_profile, write_profile
@@ -20,8 +23,9 @@ from neuron_fabric.profile.profile_types import RECOVERY, STEADY, PhaseRoute, Pr
 from neuron_fabric.profile.route_rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 
-HELP = "print, check, compare and derive operating profiles"
+HELP = "draft, print, check, compare and derive operating profiles"
 EXAMPLES = """examples:
+  nf train profile draft net:make --route linear=G_INT8 --out p.toml  without training
   nf train profile show p.toml               its regions, their routes, and why
   nf train profile check p.toml -- train.py  does it fit the model of this training
   nf train profile check p.toml --model net:make  the same, of a function, without memory
@@ -33,14 +37,27 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommands `show`, `check`, `diff` and `rule`."""
+    """Add the subcommands `draft`, `show`, `check`, `diff` and `rule`."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    drafted = kinds.add_parser("draft", help="a profile for a model, without training")
     show = kinds.add_parser("show", help="its regions, their routes, and why")
     check = kinds.add_parser("check", help="does it fit a model; 1: unverified, 2: refused")
     diff = kinds.add_parser("diff", help="what differs; 1: something does")
     rule = kinds.add_parser("rule", help="routes anew from what was measured")
     for one in (show, check, rule):
         one.add_argument("profile", type=Path, metavar="PROFILE", help="file of a profile")
+    drafted.usage = f"{drafted.prog} [--route NAME=ROUTE ...] --out FILE MODEL [-- ARGS]"
+    drafted.add_argument("model", metavar="MODEL", help="MODULE:FUNCTION, or a training script")
+    drafted.add_argument("script", nargs="*", metavar="ARGS", help="of the script, after --")
+    drafted.add_argument(
+        "--route",
+        type=_route,
+        action="append",
+        default=[],
+        metavar="NAME=ROUTE",
+        help="route of a kind or region; patterns are allowed, a later one wins (FP32)",
+    )
+    drafted.add_argument("--out", type=Path, required=True, metavar="FILE", help="write the profile")
     check.usage = f"{check.prog} [--strict] [--workers W] ... PROFILE [-- SCRIPT ARGS]"
     check.add_argument("--strict", action="store_true", help="refuse what is unverified")
     check.add_argument("--workers", type=int, metavar="W", help="workers of the training")
@@ -82,6 +99,14 @@ def _floor(word: str) -> tuple[str, float]:
     return name, cosine
 
 
+def _route(word: str) -> tuple[str, Route]:
+    name, _, value = word.partition("=")
+    if not name or value not in list(Route):
+        known = ", ".join(Route)
+        raise argparse.ArgumentTypeError(f"{word!r} is not KIND or REGION = one of {known}")
+    return name, Route(value)
+
+
 def run(args: argparse.Namespace) -> int:
     """Run a subcommand and return its exit code.
 
@@ -90,6 +115,8 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ProfileError: A profile is wrong or does not fit.
     """
+    if args.what == "draft":
+        return _draft(args)
     if args.what == "check":
         return _check(args)
     if args.what == "diff":
@@ -212,6 +239,30 @@ def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(_text, value)) or "none"
     return "none" if value is None else str(value)
+
+
+def _draft(args: argparse.Namespace) -> int:
+    named = ":" in args.model and not args.script
+    made = model_of_name(args.model) if named else model_of_script([args.model, *args.script], 1)
+    profile = draft(args.out.stem, sketch(made))
+    regions = {one.name: one for one in profile.regions}
+    for name, route in args.route:
+        found = [
+            one
+            for one in regions.values()
+            if any(fnmatch.fnmatchcase(text, name) for text in (one.kind, one.name))
+        ]
+        if not found:
+            known = ", ".join(dict.fromkeys([*(one.kind for one in regions.values()), *regions]))
+            raise ProfileError(args.model, f"no kind or region is {name!r}", f"name of {known}")
+        why = f"drafted by {name}={route}"
+        for one in found:
+            phases = {**one.phases, STEADY: PhaseRoute(route, why=why)}
+            regions[one.name] = dataclasses.replace(one, phases=phases)
+    profile = dataclasses.replace(profile, regions=tuple(regions.values()))
+    write_profile(profile, args.out)
+    say(*shown(profile), f"written: {args.out}")
+    return 0
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -229,3 +229,27 @@ def test_check_of_a_function(
     write_profile(draft("huge", sketch(model_of_name("huge_net:make"))), "huge.toml")
     assert nf("check", "--model", "huge_net:make", "huge.toml") == 1
     assert "unverified: it was never verified" in capsys.readouterr().out
+
+
+def test_draft(tmp_path: Path, capsys: Capture) -> None:
+    """Check `profile draft` of a script: routes of kinds, of patterns of regions, and the last."""
+    pytest.importorskip("torch")
+    place, script = tmp_path / "p.toml", tmp_path / "train.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    words = ("--route", "linear=G_INT8", "--route", "lin*.0=G_BINARY", "--out", place)
+    assert nf("draft", *words, script, "--", "--hidden", "128") == 0
+    assert f"written: {place}" in capsys.readouterr().out
+    made = read_profile(place)
+    routes = {one.name: one.phases["steady"].route for one in made.regions}
+    assert routes["linear.0"] == Route.G_BINARY
+    assert routes["bias"] == Route.FP32
+    assert not made.verified
+    assert nf("check", place, "--", script, "--hidden", "128") == 1, "unverified"
+    place.unlink()
+    assert nf("draft", "--route", "conv=G_INT4", "--out", place, script) == 2
+    assert "no kind or region is 'conv'; name of linear" in capsys.readouterr().err
+    assert nf("draft", "--route", "linear=INT8", "--out", place, script) == 2
+    assert "'linear=INT8' is not KIND or REGION = one of FP32" in capsys.readouterr().err
+    assert nf("draft", "--out", place, "none:make") == 2
+    assert "none:make: gives no model (ModuleNotFoundError" in capsys.readouterr().err
+    assert not place.exists()

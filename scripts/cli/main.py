@@ -71,7 +71,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "experiments": {
         "train calibrate": "measure a training and write an operating profile for it",
-        "train profile": "print, check, compare and derive operating profiles",
+        "train profile": "draft, print, check, compare and derive operating profiles",
         "train monitor": "print states, signals and decisions of a recorded low-bit training",
         "train check": "run the published low-bit trainings; print targets, results and bytes sent",
         "train exact": "check that FP32 gradients with the hook are bit-identical to plain DDP",
