@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from neuron_fabric.analysis import analyse_command
 from neuron_fabric.arguments import intermixed
 from neuron_fabric.calibration import calibrate_command
 from neuron_fabric.capacity import capacity_command, scale_command
@@ -27,6 +28,7 @@ VERBS = {
     "profile": profile_command,
     "calibrate": calibrate_command,
     "monitor": monitor_command,
+    "analyse": analyse_command,
     "capacity": capacity_command,
     "scale": scale_command,
     "exact": exact_command,
@@ -49,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
             name,
             help=found.HELP,
             description=found.HELP,
-            epilog=re.sub(r"nf (?:train|measure) ", "python -m neuron_fabric ", found.EXAMPLES),
+            epilog=re.sub(r"\bnf (?:train |measure )?", "python -m neuron_fabric ", found.EXAMPLES),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         found.add_arguments(sub)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +86,12 @@ class ModuleSpec:
     def is_embedding(self) -> bool:
         """Return whether it is an embedding: the class name contains "embed"."""
         return "embed" in self.kind.lower()
+
+
+def tied_tensors(modules: Sequence[ModuleSpec]) -> list[str]:
+    """Return the names of the tensors that several modules share."""
+    held = Counter(name for module in modules for name in module.tensors)
+    return [name for name, times in held.items() if times > 1]
 
 
 def step_folder(capture: Path, step: int) -> Path:

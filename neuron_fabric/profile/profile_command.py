@@ -57,7 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=ROUTE",
         help="route of a kind or region; patterns are allowed, a later one wins (FP32)",
     )
-    drafted.add_argument("--out", type=Path, required=True, metavar="FILE", help="write the profile")
+    drafted.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="write the profile"
+    )
     check.usage = f"{check.prog} [--strict] [--workers W] ... PROFILE [-- SCRIPT ARGS]"
     check.add_argument("--strict", action="store_true", help="refuse what is unverified")
     check.add_argument("--workers", type=int, metavar="W", help="workers of the training")

@@ -25,7 +25,7 @@ import numpy as np
 from models.modes import Mode
 from models.regions import MAX_WORKERS
 from neuron_fabric.capture import Capture
-from neuron_fabric.capture.layout import DTYPES, MANIFEST
+from neuron_fabric.capture.layout import DTYPES, MANIFEST, tied_tensors
 from neuron_fabric.capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
 from neuron_fabric.errors import CaptureError, say
 from neuron_fabric.lock import Busy
@@ -35,7 +35,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
 from scripts.ranks.launch import run_workers
 from verif.replay.gradient_source import ZeroTensors
-from verif.replay.routing import assign_routes, route_warnings, tied_tensors
+from verif.replay.routing import assign_routes, route_warnings
 
 EXAMPLE_SCRIPTS = ROOT / "examples"
 CAPTURES = BUILD / "captures"

@@ -56,6 +56,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "captured gradients": {
         "replay": "drive a capture through the design and check every result against the models",
+        "analyse": "print what each route makes of captured gradients; write a page and numbers",
         "capture": "run a training script and store its gradients; check a capture",
         "serve": "reduce gradients of local trainings with the models or the RTL",
     },
@@ -92,6 +93,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 # Where a verb is implemented, if not in the module of its name: `add_arguments`, `run` and examples
 # (`EXAMPLES`, or the end of the docstring).
 MODULES = {
+    "analyse": "neuron_fabric.analysis.analyse_command",
     "train profile": "neuron_fabric.profile.profile_command",
     "train monitor": "neuron_fabric.monitor.monitor_command",
     "train check": "scripts.cli.train_check",

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `nf train monitor` and `nf measure capacity`: wrong words, page, injected faults."""
+"""Tests of `nf train monitor`, `nf analyse` and `nf measure capacity`: wrong words, pages, injected
+faults.
+"""
 
 from __future__ import annotations
 
@@ -116,6 +118,25 @@ def test_the_page_in_a_browser(tmp_path: Path, chromium: Page) -> None:
         assert words in text, words
     tall = "[...document.querySelectorAll('figure svg')].every(s => s.clientHeight > 80)"
     assert chromium.ask(tall)
+    assert chromium.complaints == []
+    assert chromium.requests == [out.as_uri()]
+    chromium.open(out, 390, 844)
+    assert chromium.ask("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_page_of_an_analysis_in_a_browser(tmp_path: Path, chromium: Page) -> None:
+    """Check that the page of a real capture shows warnings, a coloured map, and every bar."""
+    assert main(["analyse", str(ROOT / "captures" / "gpt2-fused-qkv"), str(tmp_path)]) == 0
+    out = tmp_path / "index.html"
+    chromium.open(out)
+    text = chromium.ask("document.body.innerText")
+    for words in ("a fused layer", "G_BINARY by column", "0.685", "norm ratio"):
+        assert words in text, words
+    colours = "new Set([...document.querySelectorAll('.heat')].map(c => getComputedStyle(c)"
+    assert chromium.ask(f"{colours}.backgroundColor)).size") > 20
+    assert chromium.ask(
+        "[...document.querySelectorAll('svg.bars')].every(s => s.clientHeight > 10)"
+    )
     assert chromium.complaints == []
     assert chromium.requests == [out.as_uri()]
     chromium.open(out, 390, 844)

@@ -7,12 +7,12 @@ A pattern is ``name-glob=route``; the first match is used, then the layer-aware 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from models.modes import Mode, elements_per_line
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec
+from neuron_fabric.capture.layout import tied_tensors
 from neuron_fabric.errors import CaptureError
 
 ROUTES = {mode.name: mode for mode in Mode if mode != Mode.IDENTITY and not mode.optional}
@@ -47,12 +47,6 @@ def parse_routes(texts: Sequence[str]) -> tuple[RoutePattern, ...]:
 def layer_of(name: str) -> str:
     """Return a tensor's name without the part after the last dot; a name without a dot stays."""
     return name.rpartition(".")[0] or name
-
-
-def tied_tensors(modules: Sequence[ModuleSpec]) -> list[str]:
-    """Return the names of the tensors that several modules share."""
-    held = Counter(name for module in modules for name in module.tensors)
-    return [name for name, times in held.items() if times > 1]
 
 
 def default_routes(
