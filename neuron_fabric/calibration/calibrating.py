@@ -21,9 +21,10 @@ from neuron_fabric.calibration.calibration_job import (
     Job,
     Report,
     read_report,
+    read_rows,
+    samples_of,
     write_job,
 )
-from neuron_fabric.calibration.measurements import read_rows, samples_of
 from neuron_fabric.calibration.verification import SEEDS, Bar, Verification, in_fp32, verify
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import say

@@ -22,16 +22,20 @@ import numpy as np
 from neuron_fabric.calibration import calibrating
 from neuron_fabric.calibration.calibrating import Asked, Trainings, calibrate
 from neuron_fabric.calibration.calibration_job import (
+    NAMES,
+    ROWS,
+    About,
     CalibrationError,
     Job,
     Report,
+    RowWriter,
     checked_metrics,
     job_of,
     read_report,
+    read_rows,
     write_job,
     write_report,
 )
-from neuron_fabric.calibration.measurements import NAMES, ROWS, About, RowWriter, read_rows
 from neuron_fabric.calibration.shadow_run import shadow_sums
 from neuron_fabric.calibration.verification import (
     MOST_SEEDS,

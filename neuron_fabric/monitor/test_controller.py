@@ -35,7 +35,7 @@ from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.monitor.log import replay
 from neuron_fabric.monitor.signals import Signal, random_margin, region_reading
 from neuron_fabric.monitor.thresholds import Thresholds, on_grid
-from neuron_fabric.profile.auto_profile import DROP
+from neuron_fabric.profile.draft_profile import DROP
 from neuron_fabric.profile.profile_types import FULL, Floor, PhaseRoute, Rule
 
 SIZES = {"head": 900, "body": 5000, "tail": 2000}

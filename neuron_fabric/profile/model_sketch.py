@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sketch of a model: its parameters, their kinds, ties and depth.
+"""Sketch of a model: its parameters, their kinds, ties and depth, and its fingerprint.
 
 Modules are classified by the names of their classes, so that only `traced_head`, which runs the
 model, needs torch.
@@ -7,6 +7,8 @@ model, needs torch.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -236,3 +238,15 @@ def _depths(places: Iterable[tuple[Kind, str]]) -> dict[tuple[Kind, str], int]:
         for kind, those in modules.items()
         for number, place in enumerate(those)
     }
+
+
+def fingerprint(parameters: Sequence[Parameter]) -> str:
+    """Return the fingerprint of a model, "sha256:" and hex digits.
+
+    It covers name, shape, dtype, trainable, kind and tied names of each parameter, in order.
+    """
+    digest = hashlib.sha256()
+    for one in parameters:
+        row = [one.name, list(one.shape), one.dtype, one.trainable, one.kind, list(one.names)]
+        digest.update(json.dumps(row, ensure_ascii=True).encode() + b"\n")
+    return f"sha256:{digest.hexdigest()}"

@@ -6,17 +6,25 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import ProfileError, say
 from neuron_fabric.monitor.job_plan import check_monitor
 from neuron_fabric.profile.found_model import model_of_name, model_of_script
 from neuron_fabric.profile.portability import Conditions, fit
-from neuron_fabric.profile.profile_arguments import PROTECT, kinds_of, routes_of
 from neuron_fabric.profile.profile_file import read_profile, write_profile
-from neuron_fabric.profile.profile_types import RECOVERY, STEADY, PhaseRoute, Profile, Region, Rule
+from neuron_fabric.profile.profile_types import (
+    RECOVERY,
+    STEADY,
+    Kind,
+    PhaseRoute,
+    Profile,
+    Region,
+    Rule,
+)
 from neuron_fabric.profile.route_rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 
@@ -30,6 +38,8 @@ EXAMPLES = """examples:
   nf train profile rule p.toml --routes G_BINARY,G_INT4 --out q.toml  codes where votes fail
   nf train profile rule p.toml --protect none  votes for head and embedding too, where they pass
 """
+Name = TypeVar("Name", bound=str)
+PROTECT = "kinds that get no votes, or none (head,embedding)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +77,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rule.add_argument("--routes", type=routes_of, metavar="R,R", help="what to choose from")
     rule.add_argument("--protect", type=kinds_of, metavar="K,K", help=PROTECT)
     rule.add_argument("--out", type=Path, metavar="FILE", help="write the profile")
+
+
+def routes_of(word: str) -> tuple[Route, ...]:
+    """Return the routes in a comma-separated list, for argparse. Raises ArgumentTypeError."""
+    return _listed(word, [one for one in Route if one != Route.FP32], "no list of routes")
+
+
+def kinds_of(word: str) -> tuple[Kind, ...]:
+    """Return the kinds in a comma-separated list, () for "none", for argparse.
+
+    Raises ArgumentTypeError for another text.
+    """
+    return () if word == "none" else _listed(word, list(Kind), "neither none nor kinds")
+
+
+def _listed(word: str, known: Sequence[Name], what: str) -> tuple[Name, ...]:
+    members, names = {str(one): one for one in known}, word.split(",")
+    if not set(names) <= set(members) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{word!r} is {what}: {','.join(members)}")
+    return tuple(members[one] for one in names)
 
 
 def _floor(word: str) -> tuple[str, float]:

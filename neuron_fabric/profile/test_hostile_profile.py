@@ -16,9 +16,9 @@ from neuron_fabric.data import BITS, PARTS, DataError, parse_toml
 from neuron_fabric.errors import LineError
 from neuron_fabric.monitor.job_plan import check_monitor, plan_of
 from neuron_fabric.profile import Profile, ProfileError, read_profile, write_profile
-from neuron_fabric.profile.binding import bind_parameters
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.model_sketch import Parameter
+from neuron_fabric.profile.portability import bind_parameters
 from neuron_fabric.profile.profile_command import shown
 from neuron_fabric.profile.profile_file import SIZE, parse_profile, profile_text
 from neuron_fabric.profile.profile_types import Kind

@@ -24,10 +24,14 @@ from neuron_fabric.profile import (  # noqa: E402
     sketch,
     traced_head,
 )
-from neuron_fabric.profile.auto_profile import auto_profile  # noqa: E402
-from neuron_fabric.profile.binding import Binding, bind_parameters, sketch_for  # noqa: E402
-from neuron_fabric.profile.draft_profile import draft  # noqa: E402
-from neuron_fabric.profile.portability import Conditions, fit  # noqa: E402
+from neuron_fabric.profile.draft_profile import auto_profile, draft, with_routes  # noqa: E402
+from neuron_fabric.profile.portability import (  # noqa: E402
+    Binding,
+    Conditions,
+    bind_parameters,
+    fit,
+    sketch_for,
+)
 from neuron_fabric.profile.profile_types import FULL, ModelId, ValidFor  # noqa: E402
 
 
@@ -77,20 +81,16 @@ class Text(nn.Module):
         return nn.functional.linear(self.final_norm(y), self.lm_head.weight)
 
 
-def low_bit(region: Region) -> Region:
-    """Return the region with G_BINARY in the steady phase if it is of kind conv, else unchanged."""
-    if region.kind != Kind.CONV:
-        return region
-    phases = {"warmup": FULL, "steady": PhaseRoute(Route.G_BINARY)}
-    return dataclasses.replace(region, phases=phases)
-
-
 def profile_of(model: nn.Module, *inputs: Any) -> Profile:
-    """Return a profile as from a calibration of this model, verified for W 4 to 16 and SGD."""
+    """Return a profile as from a calibration of this model, verified for W 4 to 16 and SGD.
+
+    Convolutions use G_BINARY.
+    """
     valid = ValidFor((4, 16), (8, 32), 1, "SGD(momentum=0.9)", False, "off")
     profile = draft("net", sketch(model, traced_head(model, *inputs)), valid)
-    regions = tuple(low_bit(region) for region in profile.regions)
-    return dataclasses.replace(profile, regions=regions, verified=True)
+    low = PhaseRoute(Route.G_BINARY)
+    profile = with_routes(profile, lambda one: low if one.kind == Kind.CONV else None)
+    return dataclasses.replace(profile, verified=True)
 
 
 def bind(profile: Profile, model: nn.Module) -> Binding:

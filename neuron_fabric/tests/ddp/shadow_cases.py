@@ -20,8 +20,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import attach
 from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rule
-from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, read_report, write_job
-from neuron_fabric.calibration.measurements import NAMES, read_rows
+from neuron_fabric.calibration.calibration_job import (
+    CALIBRATE,
+    NAMES,
+    Job,
+    read_report,
+    read_rows,
+    write_job,
+)
 from neuron_fabric.calibration.shadow_run import ShadowRouter
 from neuron_fabric.codec import Route
 from neuron_fabric.codec.draws import Key, draws

@@ -31,8 +31,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from neuron_fabric import attach
-from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
-from neuron_fabric.calibration.measurements import read_rows
+from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, read_rows, write_job
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.writer import CaptureFolder
