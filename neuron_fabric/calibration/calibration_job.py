@@ -27,8 +27,7 @@ from neuron_fabric.profile.model_sketch import Parameter
 from neuron_fabric.profile.profile_types import (
     DECODES,
     GRANULARITIES,
-    STEADY,
-    WARMUP,
+    Phase,
     ValidFor,
     decode_name,
 )
@@ -255,7 +254,7 @@ def samples_of(about: About, steps: NDArray[np.int64], sums: F64, warmup: int) -
         sums: Statistics float64[n, ways, statistics, parameters].
         warmup: Number of warm-up steps.
     """
-    phases = {WARMUP: steps < warmup, STEADY: steps >= warmup}
+    phases = {Phase.WARMUP: steps < warmup, Phase.STEADY: steps >= warmup}
     trained: Sequence[Parameter] = about.trained
     found = {
         Way(phase, route, decode): {

@@ -262,9 +262,7 @@ class Controller:
         host = got.host_mib or 0.0
         for number in self.plan.eligible:
             its, now = self.plan.regions[number], self._state.regions[number]
-            if (
-                its.cost is None or now.rejected > 0
-            ):  # rejected by the device: the model is not used
+            if its.cost is None or now.rejected > 0:  # by the device: the model is not used
                 continue
             self._log.write(
                 "capacity",

@@ -366,14 +366,9 @@ def replay(segment: Segment, plan: Plan | None = None) -> Replayed:
             raise MonitorError("replay", what, "a log can be replayed up to there alone")
         state, decided = states.advance(used, state, codec.decode(one.step, one.vector))
         decisions += decided
-    return Replayed(state, decisions, _first_difference(segment.decisions, decisions))
-
-
-def _first_difference(recorded: list[Decision], found: list[Decision]) -> int | None:
-    for pair in zip_longest(recorded, found):
-        if pair[0] != pair[1]:
-            return min(one.step for one in pair if one is not None)
-    return None
+    differ = [pair for pair in zip_longest(segment.decisions, decisions) if pair[0] != pair[1]]
+    steps = (one.step for one in differ[0] if one is not None) if differ else ()
+    return Replayed(state, decisions, min(steps, default=None))
 
 
 # Summaries of a log for the terminal and the HTML report.

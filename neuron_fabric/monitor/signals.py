@@ -425,9 +425,7 @@ class RegionSignals:
 
 
 def _margin(old: Level, limits: Thresholds, value: float | None, profile: float | None) -> Level:
-    if (
-        value is None or profile is None
-    ):  # without a calibrated margin: zeros and closed gates lower it too
+    if value is None or profile is None:  # zeros and closed gates lower a margin too
         return old
     limit = min(limits.margin_in, limits.margin_share * profile)
     outer = limit + limits.margin_out - limits.margin_in

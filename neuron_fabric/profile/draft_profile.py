@@ -20,10 +20,9 @@ from neuron_fabric.profile.model_sketch import Parameter, fingerprint, sketch
 from neuron_fabric.profile.profile_types import (
     FULL,
     LEAST_ELEMENTS,
-    STEADY,
-    WARMUP,
     Kind,
     ModelId,
+    Phase,
     PhaseRoute,
     Phases,
     Profile,
@@ -63,7 +62,7 @@ def draft(name: str, parameters: Sequence[Parameter], valid_for: ValidFor | None
             those[0].kind,
             tuple(glob.escape(one.name) for one in those),
             sum(one.elements for one in those),
-            {WARMUP: FULL, STEADY: FULL},
+            {Phase.WARMUP: FULL, Phase.STEADY: FULL},
         )
         for region, those in members.items()
     )
@@ -79,7 +78,7 @@ def with_routes(profile: Profile, choose: Callable[[Region], PhaseRoute | None])
         choose: Function that returns the steady route of a region, None to keep its route.
     """
     regions = tuple(
-        replace(one, phases={**one.phases, STEADY: how}) if (how := choose(one)) else one
+        replace(one, phases={**one.phases, Phase.STEADY: how}) if (how := choose(one)) else one
         for one in profile.regions
     )
     return replace(profile, regions=regions)

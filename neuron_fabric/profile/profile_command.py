@@ -17,9 +17,8 @@ from neuron_fabric.profile.found_model import model_of_name, model_of_script
 from neuron_fabric.profile.portability import Conditions, fit
 from neuron_fabric.profile.profile_file import read_profile, write_profile
 from neuron_fabric.profile.profile_types import (
-    RECOVERY,
-    STEADY,
     Kind,
+    Phase,
     PhaseRoute,
     Profile,
     Region,
@@ -52,31 +51,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for one in (show, check, rule):
         one.add_argument("profile", type=Path, metavar="PROFILE", help="file of a profile")
     check.usage = f"{check.prog} [--strict] [--workers W] ... PROFILE [-- SCRIPT ARGS]"
-    check.add_argument("--strict", action="store_true", help="refuse what is unverified")
-    check.add_argument("--workers", type=int, metavar="W", help="workers of the training")
-    check.add_argument("--batch", type=int, metavar="N", help="batch of a worker")
-    check.add_argument("--accumulation", type=int, metavar="K", help="backwards to a step")
-    check.add_argument("--optimizer", metavar="TEXT", help="as the profile writes it")
-    check.add_argument("--amp", metavar="TEXT", help="off, float16 or bfloat16")
-    check.add_argument(
-        "--clipping", action=argparse.BooleanOptionalAction, help="of the gradient's norm"
-    )
-    check.add_argument("--model", metavar="MODULE:FUNCTION", help="gives the model")
-    check.add_argument("script", nargs="*", metavar="SCRIPT", help="and its arguments, after --")
+    add = check.add_argument
+    add("--strict", action="store_true", help="refuse what is unverified")
+    add("--workers", type=int, metavar="W", help="workers of the training")
+    add("--batch", type=int, metavar="N", help="batch of a worker")
+    add("--accumulation", type=int, metavar="K", help="backwards to a step")
+    add("--optimizer", metavar="TEXT", help="as the profile writes it")
+    add("--amp", metavar="TEXT", help="off, float16 or bfloat16")
+    add("--clipping", action=argparse.BooleanOptionalAction, help="of the gradient's norm")
+    add("--model", metavar="MODULE:FUNCTION", help="gives the model")
+    add("script", nargs="*", metavar="SCRIPT", help="and its arguments, after --")
     diff.add_argument("old", type=Path, metavar="OLD", help="a profile")
     diff.add_argument("new", type=Path, metavar="NEW", help="and a later one")
-    rule.add_argument(
-        "--floor",
-        type=_floor,
-        nargs="+",
-        default=[],
-        metavar="ROUTE=COSINE",
-        help="least cosine of G_BINARY, G_TERNARY or other",
-    )
-    rule.add_argument("--shrink", choices=["fit", "one"], help="scale of votes")
-    rule.add_argument("--routes", type=routes_of, metavar="R,R", help="what to choose from")
-    rule.add_argument("--protect", type=kinds_of, metavar="K,K", help=PROTECT)
-    rule.add_argument("--out", type=Path, metavar="FILE", help="write the profile")
+    add, least = rule.add_argument, "least cosine of G_BINARY, G_TERNARY or other"
+    add("--floor", type=_floor, nargs="+", default=[], metavar="ROUTE=COSINE", help=least)
+    add("--shrink", choices=["fit", "one"], help="scale of votes")
+    add("--routes", type=routes_of, metavar="R,R", help="what to choose from")
+    add("--protect", type=kinds_of, metavar="K,K", help=PROTECT)
+    add("--out", type=Path, metavar="FILE", help="write the profile")
 
 
 def routes_of(word: str) -> tuple[Route, ...]:
@@ -165,7 +157,7 @@ def shown(profile: Profile) -> list[str]:
         cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
         cells[2] = f"{row[2]:>{widths[2]}}"
         lines.append("  ".join(cells).rstrip())
-    sent = sum(one.elements * one.phases[STEADY].route.bits for one in profile.regions)
+    sent = sum(one.elements * one.phases[Phase.STEADY].route.bits for one in profile.regions)
     whole = sum(one.elements for one in profile.regions) * Route.FP32.bits
     if whole:
         lines.append(f"sent by a worker in the steady phase: {sent / whole:.1%} of FP32")
@@ -176,9 +168,9 @@ _COLUMNS = ("region", "kind", "elements", "steady", "recovery", "cosine", "why")
 
 
 def _row(region: Region) -> tuple[str, ...]:
-    steady = region.phases[STEADY]
-    recovery = region.phases.get(RECOVERY)
-    found = region.measured.get(STEADY, {}).get(steady.route, {}).get(steady.measured_as, {})
+    steady = region.phases[Phase.STEADY]
+    recovery = region.phases.get(Phase.RECOVERY)
+    found = region.measured.get(Phase.STEADY, {}).get(steady.route, {}).get(steady.measured_as, {})
     cosine = found.get("cosine")
     return (
         region.name,
@@ -213,9 +205,9 @@ def differences(old: Profile, new: Profile) -> Iterator[str]:
     for region in new.regions:
         was = regions.pop(region.name, None)
         if was is None:
-            yield f"region {region.name}: new, {_way(region.phases[STEADY])}"
+            yield f"region {region.name}: new, {_way(region.phases[Phase.STEADY])}"
             continue
-        for phase in (STEADY, RECOVERY):
+        for phase in (Phase.STEADY, Phase.RECOVERY):
             before, after = was.phases.get(phase), region.phases.get(phase)
             if before != after:
                 why = f" ({after.why})" if after and after.why else ""
@@ -282,7 +274,7 @@ def _rule(args: argparse.Namespace) -> int:
         routes=args.routes or profile.rule.routes,
         protect=profile.rule.protect if args.protect is None else args.protect,
     )
-    if lacking := set(args.routes or ()) - {way.route for way in samples.ways(STEADY)}:
+    if lacking := set(args.routes or ()) - {way.route for way in samples.ways(Phase.STEADY)}:
         names = ", ".join(sorted(lacking))
         raise ProfileError(args.profile, f"{names}: not measured", "calibrate again with it")
     changed = apply_rule(dataclasses.replace(profile, rule=rule), samples)

@@ -23,15 +23,13 @@ from neuron_fabric.output import check_output, write_bytes
 from neuron_fabric.profile.profile_types import (
     FORMAT,
     FULL,
-    RECOVERY,
-    STEADY,
     VERSION,
-    WARMUP,
     Calibration,
     Kind,
     Measured,
     Measurement,
     ModelId,
+    Phase,
     PhaseRoute,
     Phases,
     Profile,
@@ -86,9 +84,9 @@ class _RegionTable:
 
     def region(self) -> Region:
         """Return the table as a `Region`, with its routes by phase."""
-        phases = {WARMUP: FULL, STEADY: self.steady}
+        phases = {Phase.WARMUP: FULL, Phase.STEADY: self.steady}
         if self.recovery is not None:
-            phases[RECOVERY] = self.recovery
+            phases[Phase.RECOVERY] = self.recovery
         measured = cast(Measured, self.measured)
         return Region(self.name, self.kind, self.match, self.elements, phases, measured)
 
@@ -213,7 +211,7 @@ def profile_text(profile: Profile) -> str:
         ]
     for region in profile.regions:
         lines += ["", "[[region]]", *_pairs(region, "name", "kind", "match", "elements")]
-        for phase in (STEADY, RECOVERY):
+        for phase in (Phase.STEADY, Phase.RECOVERY):
             if phase in region.phases:
                 lines.append(f"{phase} = {_value(_changed(region.phases[phase]))}")
         for phase, routes in region.measured.items():

@@ -21,7 +21,6 @@ from neuron_fabric.data import DataError
 
 FORMAT = "neuron-fabric-profile"
 VERSION = 1
-WARMUP, STEADY, RECOVERY = "warmup", "steady", "recovery"
 FIXED = re.compile(r"fixed:([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?)")
 LEAST_ELEMENTS = 1024
 """Parameters with fewer elements use FP32: two lines of G_BINARY."""

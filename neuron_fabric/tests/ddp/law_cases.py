@@ -630,6 +630,25 @@ def wrong_sign(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     ranks.check(low == [1, 1, 1], f"step 11: ranks {low} disagree, not rank 1 in each region")
 
 
+def _got_and_sent(
+    ranks: Ranks, workers: int, routes: RouteSet
+) -> tuple[Values, dict[str, np.ndarray]]:
+    """Run one step; return the reduced gradients of `LOW`, and every rank's, float32[W, *shape]."""
+    job = Job(ranks, workers, routes.mixed, lr=0)
+    raw: dict[str, torch.Tensor] = {}
+    for name, parameter in job.model.module.named_parameters():
+        parameter.register_hook(partial(_note, raw, name))
+    job.backward(0)
+    got = job.gradients(*LOW)
+    job.close()
+    every = ranks.gather(workers, {name: raw[name].numpy() for name in LOW})
+    return got, {name: np.stack([one[name] for one in every]) for name in LOW}
+
+
+def _note(raw: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> None:
+    raw[name] = gradient.clone()  # DDP replaces it by the mean
+
+
 @law("codes: the mean of what all have sent", 4)
 @law("codes: one worker gets its own", 1, twin=False)
 def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
@@ -642,17 +661,10 @@ def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         return Key(seed, step, 0, name)
 
     with patched(payload, "Key", shared if wrong else Key):
-        job = Job(ranks, workers, CODES.mixed, lr=0)
-        raw: dict[str, torch.Tensor] = {}
-        for name, parameter in job.model.module.named_parameters():
-            parameter.register_hook(partial(_note, raw, name))
-        job.backward(0)
-        got = job.gradients(*LOW)
-        job.close()
-    every = ranks.gather(workers, {name: raw[name].flatten().numpy() for name in LOW})
+        got, sent = _got_and_sent(ranks, workers, CODES)
     wanted = {}
     for name, how in zip(LOW, CODES.of_region.values(), strict=True):
-        x = np.stack([one[name] for one in every])
+        x = sent[name].reshape(workers, -1)
         uniform = np.stack([draws(Key(SEED, 0, rank, name), x.shape[1]) for rank in range(workers)])
         if how.rounding == "nearest":
             uniform[:] = 0.5
@@ -671,17 +683,10 @@ def scales_of_groups(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         return [None if one is None else np.roll(one, 1) for one in group_scales(*args)]
 
     with patched(payload, "group_scales", shifted if wrong else group_scales):
-        job = Job(ranks, workers, OF_GROUPS.mixed, lr=0)
-        raw: dict[str, torch.Tensor] = {}
-        for name, parameter in job.model.module.named_parameters():
-            parameter.register_hook(partial(_note, raw, name))
-        job.backward(0)
-        got = job.gradients(*LOW)
-        job.close()
-    every = ranks.gather(workers, {name: raw[name].numpy() for name in LOW})
+        got, sent = _got_and_sent(ranks, workers, OF_GROUPS)
     wanted = {}
     for name, how in zip(LOW, OF_GROUPS.of_region.values(), strict=True):
-        x = np.stack([one[name] for one in every])
+        x = sent[name]
         ids = np.indices(x.shape[1:])[int(how.granularity == "column")] // how.block
         wanted[0, name] = torch.from_numpy(naive_groups(x, how, ids).reshape(-1))
     for key, one in wanted.items():
@@ -705,10 +710,6 @@ def naive_groups(x: Any, how: PhaseRoute, ids: Any) -> Any:
     if how.decode == "net":
         return (scales * voices / len(x)).astype(np.float32)
     return (scales * np.where(voices < 0, -1, 1)).astype(np.float32)
-
-
-def _note(raw: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> None:
-    raw[name] = gradient.clone()  # DDP replaces it by the mean
 
 
 @law("codes: bytes are counted", 2)
