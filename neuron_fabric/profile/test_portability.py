@@ -164,12 +164,9 @@ def test_kinds_of_other_classes() -> None:
 
 def test_binding_in_the_order_of_the_parameters() -> None:
     model = Net()
-    binding = bind(NET, model)
-    assert list(binding.regions) == [name for name, _ in model.named_parameters()]
-    assert {name: binding.regions[name].name for name in ("stem.weight", "head.bias")} == {
-        "stem.weight": "conv.0",
-        "head.bias": "head",
-    }
+    regions = bind(NET, model).regions
+    assert list(regions) == [name for name, _ in model.named_parameters()]
+    assert (regions["stem.weight"].name, regions["head.bias"].name) == ("conv.0", "head")
 
 
 def test_binding_by_kind_where_there_is_no_glob() -> None:
@@ -264,10 +261,6 @@ def test_strict_asks_for_every_condition(name: str) -> None:
     assert fit(dataclasses.replace(NET, valid_for=free), Net(), here, strict=True).reasons == ()
 
 
-def test_that_many_models_were_altered() -> None:
-    assert len(MARKED) + len(REFUSED) == 12
-
-
 @pytest.mark.parametrize(("model", "text"), MARKED.values(), ids=MARKED.keys())
 def test_an_altered_model_is_unverified(model: Callable[[], nn.Module], text: str) -> None:
     found = fit(NET, model())
@@ -358,13 +351,7 @@ def test_auto_has_codes_where_a_tensor_is_large() -> None:
     assert found.unverified
     assert not found.binding.extra
     routes = {one.name: str(one.phases["steady"].route) for one in auto_profile(net).regions}
-    assert routes == {
-        "conv.0": "G_INT4",
-        "conv.1": "G_INT4",
-        "conv.2": "G_INT4",
-        "norm": "FP32",
-        "bias": "FP32",
-        "linear.0": "G_INT8",
-    }
+    low = {"conv.0": "G_INT4", "conv.1": "G_INT4", "conv.2": "G_INT4", "linear.0": "G_INT8"}
+    assert routes == {**low, "norm": "FP32", "bias": "FP32"}
     text = {one.name: str(one.phases["steady"].route) for one in auto_profile(Text()).regions}
     assert text["embedding"] == "G_INT8"

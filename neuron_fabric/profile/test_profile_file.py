@@ -67,11 +67,8 @@ G_BINARY.vote = { cosine = [0.468, 0.604], zeros = [0.000, 0.009] }
 
 def test_an_example() -> None:
     profile = parse_profile(EXAMPLE, "p.toml")
-    assert (profile.name, profile.verified, profile.fingerprint) == (
-        "pairs100-resnet",
-        True,
-        "sha256:9f1c",
-    )
+    assert (profile.name, profile.verified) == ("pairs100-resnet", True)
+    assert profile.fingerprint == "sha256:9f1c"
     head, conv = profile.regions
     assert head.phases["steady"].why == "cosine 0.000 < 0.45"
     assert not head.low_bit

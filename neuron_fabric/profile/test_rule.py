@@ -84,15 +84,8 @@ def test_the_granularity_of_most_cosine_per_byte(column: float, granularity: str
     """Check that scales of columns are chosen where their cosine is worth 5 % more bytes."""
     tensor, of_columns = (Way("steady", "G_BINARY", one) for one in ("vote", "vote_column"))
     zeros = np.zeros((1, 3))
-    sums = {
-        way: {
-            "dot": np.full((1, 3), cosine),
-            "mean2": zeros + 1,
-            "decoded2": zeros + 1,
-            "zeros": zeros,
-        }
-        for way, cosine in ((tensor, 0.70), (of_columns, column))
-    }
+    same = {"mean2": zeros + 1, "decoded2": zeros + 1, "zeros": zeros}
+    sums = {tensor: {**same, "dot": zeros + 0.70}, of_columns: {**same, "dot": zeros + column}}
     samples = Samples(WORKERS, NAMES, SIZES, {"steady": np.zeros(1, np.int64)}, sums)
     chosen = apply_rule(PROFILE, samples).regions[0].phases["steady"]
     assert (chosen.route, chosen.decode, chosen.granularity) == ("G_BINARY", "vote", granularity)
@@ -221,9 +214,8 @@ def test_floors_and_windows() -> None:
     worse = dataclasses.replace(SAMPLES, sums={way: bad})
     assert apply_rule(PROFILE, worse).regions[0].phases["steady"].route == Route.FP32
     only = dataclasses.replace(PROFILE, phases=windows)
-    assert apply_rule(only, worse).regions[0].phases["steady"].why == (
-        "G_BINARY vote: cosine 0.000 < 0.45"
-    )
+    why = apply_rule(only, worse).regions[0].phases["steady"].why
+    assert why == "G_BINARY vote: cosine 0.000 < 0.45"
 
 
 def test_shrink_is_a_choice() -> None:

@@ -240,10 +240,8 @@ def test_a_copy_before_the_first_forward_is_one(
         assert said.count("batch_per_worker is 9, calibrated for 4") == 1
     else:
         about, *_ = read_rows(tmp_path)
-        assert [one.name for one in about.parameters if one.kind == "head"] == [
-            "head.weight",
-            "head.bias",
-        ]
+        head = [one.name for one in about.parameters if one.kind == "head"]
+        assert head == ["head.weight", "head.bias"]
 
 
 @pytest.mark.parametrize("hook", HOOKS)
