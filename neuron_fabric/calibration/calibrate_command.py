@@ -138,8 +138,6 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         try:
             return calibrate(asked, Trainings(Path(base), train))
         except KeyboardInterrupt:
-            say(
-                "nf train calibrate: interrupted; the files that were written are complete",
-                file=sys.stderr,
-            )
+            told = "nf train calibrate: interrupted; the files that were written are complete"
+            say(told, file=sys.stderr)
             return INTERRUPTED

@@ -27,9 +27,8 @@ from neuron_fabric.monitor.controller import Controller
 from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import Segment
 from neuron_fabric.monitor.recordings import decided, noise_of, readings, with_loss
-from neuron_fabric.monitor.signals import Signal, random_margin
+from neuron_fabric.monitor.signals import ReducerCounters, Signal, StepReport, random_margin
 from neuron_fabric.monitor.states import Decision, Mode, Status
-from neuron_fabric.monitor.step_report import ReducerCounters, StepReport
 from neuron_fabric.profile.profile_types import (
     FULL,
     Kind,
@@ -312,7 +311,7 @@ ALARMS = frozenset(
 MOST_FALSE = 1e-4  # false alarms a step
 HISTORY = 100  # losses before a fault that an optimal test may know
 _SHARES = {"margin": (0.05, 0.4), "saturation": (0.0, 0.1)}
-_MEASURED = {Phase.STEADY: {"G_BINARY": {"vote": _SHARES, "net": _SHARES}}}
+_MEASURED: Measured = {Phase.STEADY: {"G_BINARY": {"vote": _SHARES, "net": _SHARES}}}
 _PHASES = {"stem": {**PHASES, Phase.STEADY: PhaseRoute(Route.G_BINARY, "net")}}
 _FP32 = dict.fromkeys(PHASES, FULL)
 

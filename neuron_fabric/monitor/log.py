@@ -271,7 +271,10 @@ def _take(segments: list[Segment], line: bytes) -> str:
             return "no JSON object"
         kind = typed(str, record.pop("kind", None), "kind")
         if kind == "run":
-            _check_version(record)
+            if record.get("format") != FORMAT:
+                return f"its format is not {FORMAT}"
+            if (version := record.get("version")) != VERSION:
+                return f"it is of version {version!r}, this program reads {VERSION}"
             segments.append(Segment(typed(Run, record)))
             return ""
         if kind not in KINDS:
@@ -282,14 +285,6 @@ def _take(segments: list[Segment], line: bytes) -> str:
     except (DataError, ValueError) as error:
         return str(error)
     return ""
-
-
-def _check_version(record: Mapping[str, object]) -> None:
-    if record.get("format") != FORMAT:
-        raise DataError(f"its format is not {FORMAT}")
-    version = record.get("version")
-    if version != VERSION:
-        raise DataError(f"it is of version {version!r}, this program reads {VERSION}")
 
 
 def _add(segment: Segment, kind: str, record: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_spike_is_three_in_a_row() -> None:
     between = 2 + 5 * 1.4826 * 0.05  # of the two thresholds
     assert losses(*[between] * 5, loss=high).spike.bad
     assert not losses(2.0, 2.0, 2.0, loss=high).spike.bad
-    near = pytest.approx(limit, abs=0.03)
+    near: Any = pytest.approx(limit, abs=0.03)
     assert high.bad(LIMITS, NONE) == Bad(Signal.LOSS_SPIKE, 9.0, near)
     assert high.bad(LIMITS, frozenset({Signal.LOSS_SPIKE})) is None
 
@@ -92,7 +93,7 @@ def test_a_line_that_rises() -> None:
     window, count = LIMITS.slope_window, LIMITS.slope_count
     assert not losses(*rising(0.2, window + count - 2)).slope.bad
     bad = losses(*rising(0.2, window + count - 1))
-    near = pytest.approx(0.2, abs=0.03)
+    near: Any = pytest.approx(0.2, abs=0.03)
     assert bad.bad(LIMITS, NONE) == Bad(Signal.LOSS_SLOPE, near, LIMITS.slope_in)
     assert bad.bad(LIMITS, frozenset({Signal.LOSS_SLOPE})) is None
     assert not losses(*rising(0.08, 200)).slope.bad

@@ -93,23 +93,26 @@ def sketch(model: Any, head: Collection[str] = ()) -> tuple[Parameter, ...]:
         place, kind = _kind_of(chain)
         for parameter in chain[-1][1].parameters(recurse=False):
             owners.setdefault(id(parameter), []).append((place, kind))
-    found = []
-    for name, parameter in named_parameters(bare):
-        known = names[id(parameter)]
-        kinds = [kind for _, kind in owners[id(parameter)]]
-        kind = min(kinds, key=_ORDER.index)
-        if not set(known).isdisjoint(head):
+    places = []
+    for _, parameter in named_parameters(bare):
+        kind = min((kind for _, kind in owners[id(parameter)]), key=_ORDER.index)
+        if not set(names[id(parameter)]).isdisjoint(head):
             kind = Kind.HEAD
         elif parameter.dim() < 2 and kind not in (Kind.EMBEDDING, Kind.NORM):
             kind = Kind.BIAS
-        dtype = str(parameter.dtype).removeprefix("torch.")
-        shape = tuple(int(size) for size in parameter.shape)
-        place = owners[id(parameter)][0][0]
-        found.append((Parameter(name, shape, dtype, parameter.requires_grad, kind), place, known))
-    depths = _depths((one.kind, place) for one, place, _ in found)
+        places.append((kind, owners[id(parameter)][0][0]))
+    depths = _depths(places)
     return tuple(
-        Parameter(**{**vars(one), "depth": depths.get((one.kind, place), 0), "names": tuple(known)})
-        for one, place, known in found
+        Parameter(
+            name,
+            tuple(int(size) for size in one.shape),
+            str(one.dtype).removeprefix("torch."),
+            one.requires_grad,
+            place[0],
+            depths.get(place, 0),
+            tuple(names[id(one)]),
+        )
+        for (name, one), place in zip(named_parameters(bare), places, strict=True)
     )
 
 

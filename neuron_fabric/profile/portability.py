@@ -192,9 +192,12 @@ def fit(
     if reasons and strict:
         todo = "calibrate for this training, or leave out strict"
         raise ProfileError(where, reasons[0], todo)
-    if strict and (untold := _untold(profile.valid_for, here)):
-        what = f"it was calibrated for {untold[0]}, and this training's is not told"
-        raise ProfileError(where, what, f"tell {', '.join(untold[1])}, or leave out strict")
+    asked = dict(_asked(profile.valid_for))
+    if strict and (untold := [name for name in asked if getattr(here, name) is None]):
+        first = f"{untold[0]} {_shown(asked[untold[0]])}"
+        what = f"it was calibrated for {first}, and this training's is not told"
+        names = ", ".join(_TOLD_BY.get(name, name) for name in untold)
+        raise ProfileError(where, what, f"tell {names}, or leave out strict")
     notes = []
     if binding.extra:
         shown = ", ".join(binding.extra[:5]) + (", ..." if len(binding.extra) > 5 else "")
@@ -266,19 +269,6 @@ def outside(valid_for: ValidFor, here: Conditions) -> Iterator[str]:
                 yield f"{name} is {found}, calibrated for {_shown(wanted)}"
         elif wanted != found:
             yield f"{name} is {_shown(found)}, calibrated for {_shown(wanted)}"
-
-
-def _untold(valid_for: ValidFor, here: Conditions) -> tuple[str, list[str]] | None:
-    """Return the calibrated conditions that are unknown here, or None if there are none.
-
-    The result is the first of them as text, with its value, and the names of all of them.
-    """
-    lacking = [(name, wanted) for name, wanted in _asked(valid_for) if getattr(here, name) is None]
-    if not lacking:
-        return None
-    name, wanted = lacking[0]
-    names = [_TOLD_BY.get(one, one) for one, _ in lacking]
-    return f"{name} {_shown(wanted)}", names
 
 
 _TOLD_BY = {"batch_per_worker": "batch", "world_size": "workers"}

@@ -266,14 +266,10 @@ def _check(args: argparse.Namespace) -> int:
 def _rule(args: argparse.Namespace) -> int:
     profile = read_profile(args.profile)
     samples = read_samples(samples_path(args.profile))
+    given = {name: getattr(args, name) for name in ("shrink", "routes", "protect")}
+    given = {name: one for name, one in given.items() if one is not None}
     floor = dataclasses.replace(profile.rule.floor, **dict(args.floor))
-    rule: Rule = dataclasses.replace(
-        profile.rule,
-        floor=floor,
-        shrink=args.shrink or profile.rule.shrink,
-        routes=args.routes or profile.rule.routes,
-        protect=profile.rule.protect if args.protect is None else args.protect,
-    )
+    rule: Rule = dataclasses.replace(profile.rule, floor=floor, **given)
     if lacking := set(args.routes or ()) - {way.route for way in samples.ways(Phase.STEADY)}:
         names = ", ".join(sorted(lacking))
         raise ProfileError(args.profile, f"{names}: not measured", "calibrate again with it")

@@ -105,7 +105,7 @@ def choose(
             if region.kind not in profile.rule.protect or not Route(way.route).votes:
                 admitted.append((way, found))
         best = max(best, (least - floor, way.decodes[1] == "tensor", why))
-    phases = {Phase.WARMUP: FULL, Phase.STEADY: replace(FULL, why=best[2])}
+    phases: dict[str, PhaseRoute] = {Phase.WARMUP: FULL, Phase.STEADY: replace(FULL, why=best[2])}
     if admitted:
         # Of the granularities of one route and decode, the one of most cosine per byte.
         worth: dict[tuple[str, str], tuple[Way, dict[str, Range]]] = {}
