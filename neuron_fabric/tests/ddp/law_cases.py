@@ -36,7 +36,7 @@ from neuron_fabric.reducers.interface import BucketLost, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.tests.ddp import law_testbench
 from neuron_fabric.tests.ddp.law_testbench import CASES, Job, Ranks, Routes, Values, law, patched
-from neuron_fabric.tests.ddp.shadow_cases import naive_mean
+from neuron_fabric.tests.ddp.shadow_cases import naive_mean, naive_votes
 
 FULL = PhaseRoute(Route.FP32)
 BINARY = PhaseRoute(Route.G_BINARY, "vote")
@@ -670,28 +670,13 @@ def scales_of_groups(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     for name, how in zip(LOW, OF_GROUPS.of_region.values(), strict=True):
         x = sent[name]
         ids = np.indices(x.shape[1:])[int(how.granularity == "column")] // how.block
-        wanted[0, name] = torch.from_numpy(naive_groups(x, how, ids).reshape(-1))
+        flat, rms = x.reshape(workers, -1), how.scale == "rms"
+        voices, scales, _ = naive_votes(flat, how.route, ids.reshape(-1), rms)
+        votes = voices / workers if how.decode == "net" else np.where(voices < 0, -1, 1)
+        wanted[0, name] = torch.from_numpy((how.shrink * scales * votes).astype(np.float32))
     for key, one in wanted.items():
         near = torch.isclose(got[key].reshape(-1), one, rtol=1e-6, atol=0)
         ranks.check(bool(near.all()), f"{key[1]}: {int((~near).sum())} elements differ")
-
-
-def naive_groups(x: Any, how: PhaseRoute, ids: Any) -> Any:
-    """Return the decoded votes of gradients [W, rows, columns], by the definition of each group."""
-    voices, scales = np.zeros(x.shape[1:]), np.zeros(x.shape[1:])
-    for own in x.astype(np.float64):
-        for inside in (ids == number for number in np.unique(ids)):
-            size = np.abs(own[inside])
-            gate = np.ones(size.size, bool)
-            if how.route == Route.G_TERNARY:
-                gate = size > np.float32(0.7) * np.float32(size.mean())
-            voices[inside] += np.where(own[inside] < 0, -1, 1) * gate
-            rms = how.scale == "rms"
-            scales[inside] += np.sqrt((size**2).mean()) if rms else size[gate].mean()
-    scales *= how.shrink / len(x)
-    if how.decode == "net":
-        return (scales * voices / len(x)).astype(np.float32)
-    return (scales * np.where(voices < 0, -1, 1)).astype(np.float32)
 
 
 @law("codes: bytes are counted", 2)
