@@ -32,7 +32,7 @@ def cosine(x: np.ndarray, net: bool, groups: ScaleGroups | None) -> float:
     return float(mean @ wide / np.sqrt(mean @ mean * (wide @ wide)))
 
 
-@pytest.mark.nightly("a minute of training; test_fused_layer has a capture of the first steps")
+@pytest.mark.nightly("a minute of training; profile/test_rule has a capture of the first steps")
 def test_a_trained_fused_layer_gains_by_scales_of_rows() -> None:
     """Check every fused layer of the GPT: rows are torch's columns of GPT-2's transposed layer.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.conftest import example
+from neuron_fabric.tests.python_process import run_python
 
 REASON = "{} is not installed: see requirements-torch.txt"
 pytest.importorskip("torch", reason=REASON.format("torch"))
@@ -29,8 +29,9 @@ def test_it_learns_by_votes(tmp_path: Path) -> None:
     The laws of the hook cover several workers.
     """
     place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    words = ("--profile", "examples/digits.toml", "--steps", "60")
-    done = example("train", *words, **place, NF_MONITOR=str(tmp_path))
+    profile = Path(__file__).with_name("digits.toml")
+    words = ("-m", "examples.train", "--profile", profile, "--steps", "60")
+    done = run_python(*words, **place, NF_MONITOR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     found = re.search(r"seed 1, 60 steps: accuracy ([\d.]+)\nbytes sent by a worker: ", done.stdout)
     assert found is not None
@@ -58,7 +59,8 @@ def rows_on(routes: str, *device: str) -> tuple[list[str], str]:
 
     Checks that each training learns, and the order of the bytes sent.
     """
-    done = example("train_on_device", "--routes", routes, *device, "--steps", "8", "--workers", "2")
+    words = ("--routes", routes, *device, "--steps", "8", "--workers", "2")
+    done = run_python("-m", "examples.train_on_device", *words)
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"^(\S.*?)  +([\d.]+) +([\d.]+) +[\d.]+% +([\d,]+)$", done.stdout, re.M)
     sent = {name: int(count.replace(",", "")) for name, _, _, count in rows}
@@ -89,7 +91,8 @@ def test_rtl_and_models_train_alike(routes: str, simulator: str) -> None:
 
 
 def test_more_workers_than_the_device_takes() -> None:
-    done = example("train_on_device", "--device", "model", "--workers", "65")
+    words = ("-m", "examples.train_on_device")
+    done = run_python(*words, "--device", "model", "--workers", "65")
     assert done.returncode == 1
     assert "'65' is not a number from 1 to 64" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -8,12 +8,10 @@ to FOLDER/results.jsonl and writes its monitor log to a separate folder.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
 import time
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # here and not in every rank: DDP imports it
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from examples.train_check_variants import profile_of, spike
-from examples.workloads import WORKLOADS, Data, Workload
+from examples.workloads import WORKLOADS, Data, Workload, fork_ranks
 from neuron_fabric import attach
 from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rule
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
@@ -46,36 +43,13 @@ def main(folder: str) -> None:
     plan = read_object(Path(folder, "plan.json"))
     name = "pairs100" if plan["check"] == "spike" else plan["check"]
     work = WORKLOADS[name]
-    gc.freeze()  # a collection in a rank need not look at all of torch
-    torch.multiprocessing.start_processes(
-        _rank, (folder, plan, name), nprocs=work.workers, start_method="fork"
-    )
-
-
-def _in_turns() -> None:
-    """Schedule this process as SCHED_BATCH, so that it does not preempt a worker that computes.
-
-    Workers outnumber the cores. Otherwise a worker that is woken by a message takes the core, and
-    the other one is woken again for each of the ring's messages: 370 times a step of `topics`
-    instead of 45. Threads that start later inherit the policy. Without permission, or on a system
-    other than Linux, nothing changes.
-    """
-    with suppress(AttributeError, OSError):  # Linux only; and where it is not allowed, as it was
+    # SCHED_BATCH, which the ranks inherit: no worker preempts another one that computes. Workers
+    # outnumber the cores. Otherwise a worker that is woken by a message takes the core, and the
+    # other one is woken again for each of the ring's messages: 370 times a step of `topics` instead
+    # of 45. Without permission, or on a system other than Linux, nothing changes.
+    with suppress(AttributeError, OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-
-
-def _rank(rank: int, folder: str, plan: dict[str, Any], name: str) -> None:
-    _in_turns()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    work = WORKLOADS[name]
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=work.workers
-    )
-    Check(work, rank, Path(folder), plan).run()
-    gc.collect()
-    dist.barrier()
-    dist.destroy_process_group()
+    fork_ranks(lambda rank: Check(work, rank, Path(folder), plan).run(), work.workers, folder)
 
 
 class Check:
@@ -87,8 +61,8 @@ class Check:
         self.steps = int(plan["steps"])
         self.spiked = plan["check"] == "spike"
 
-    def run(self) -> None:
-        """Calibrate a profile if one is needed, then train every variant with every seed.
+    def run(self) -> int:
+        """Calibrate a profile if one is needed, then train every variant with every seed; return 0.
 
         With a reducer server, every variant except FP32 is trained with the torch reducer too, so
         that both can be compared.
@@ -100,6 +74,7 @@ class Check:
                 self.train(variant, seed, guided, self.plan["reducer"])
                 if self.plan["reducer"] != "torch" and variant != FP32:  # what both must agree on
                     self.train(variant, seed, guided, "torch")
+        return 0
 
     def calibrated(self, seed: int) -> Profile:
         """Calibrate with `seed`; return the profile, and write it and the line of the calibration.

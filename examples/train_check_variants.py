@@ -10,8 +10,8 @@ from typing import Any
 from neuron_fabric.codec import Route
 from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile
-from neuron_fabric.profile.draft_profile import draft
-from neuron_fabric.profile.profile_types import FULL, Phases, Warmup
+from neuron_fabric.profile.draft_profile import draft, with_routes
+from neuron_fabric.profile.profile_types import Phases, Warmup
 from scripts.cli.train_check_goals import (
     BAD,
     BAD_MONITOR,
@@ -28,7 +28,6 @@ and FP32 finds out of it. At 10 or 20 times it stays at chance: there is nothing
 INT4, INT8 = "G_INT4", "G_INT8"
 """Variants of `train_on_device` alone; no check of `nf train check` has them."""
 _ROUTES = {TERNARY: Route.G_TERNARY, INT4: Route.G_INT4, INT8: Route.G_INT8}
-_WARM = Phases(Warmup(0.10))
 _OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.SCHEDULE]}
 
 
@@ -50,22 +49,11 @@ def profile_of(
     whole = replace(draft(variant, parameters), verified=True)
     if variant == FP32:
         return whole
-    if variant == BAD_MONITOR:
-        return replace(_low(whole, Route.G_BINARY), phases=_WARM)
-    if variant == BAD:
-        return replace(_low(whole, Route.G_BINARY), phases=_WARM, monitor=_OFF)
-    route = _ROUTES.get(variant, Route.G_BINARY)
-    low = _low(whole, route, head=variant != BINARY_HEAD)
-    return replace(low, phases=Phases(Warmup(0)), monitor=_OFF)
-
-
-def _low(profile: Profile, route: Route, head: bool = True) -> Profile:
-    how = {"warmup": FULL, "steady": PhaseRoute(route, "vote")}
-    regions = tuple(
-        replace(one, phases=how) if head or one.kind != Kind.HEAD else one
-        for one in profile.regions
-    )
-    return replace(profile, regions=regions)
+    how, full = PhaseRoute(_ROUTES.get(variant, Route.G_BINARY)), variant == BINARY_HEAD
+    low = with_routes(whole, lambda one: None if full and one.kind == Kind.HEAD else how)
+    warmup = 0.10 if variant in (BAD, BAD_MONITOR) else 0
+    monitor = {} if variant == BAD_MONITOR else _OFF
+    return replace(low, phases=Phases(Warmup(warmup)), monitor=monitor)
 
 
 def spike_at(steps: int) -> int:

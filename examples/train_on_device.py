@@ -18,22 +18,19 @@ weights bit for bit; --alone leaves out torch, so that the server may be killed 
 from __future__ import annotations
 
 import argparse
-import gc
 import hashlib
-import os
 import sys
 import tempfile
-import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # imported before the fork: DDP imports it in every rank
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from examples.train_check_variants import INT4, INT8, profile_of
-from examples.workloads import Digits, DigitsResNet
+from examples.workloads import Digits, DigitsResNet, fork_ranks
 from neuron_fabric import attach
 from neuron_fabric.errors import LineError, say
 from neuron_fabric.profile import sketch
@@ -73,15 +70,15 @@ def main() -> int:
     add("--alone", action="store_true", help="with --socket: leave out the training by torch")
     add("--out", type=Path, help="with --socket: folder of the log of the monitor")
     args = parser.parse_args()
-    gc.freeze()  # a collection in a rank need not look at all of torch
     try:
         with tempfile.TemporaryDirectory(prefix="nf-device-") as folder:
             if args.socket is not None:
                 path = default_socket() if str(args.socket) == "default" else args.socket
-                _fork(compared, args, f"unix:{path}", folder)
+                by = partial(compared, args=args, reducer=f"unix:{path}", folder=folder)
+                fork_ranks(by, args.workers, folder)
                 return 0
             with served(args.device, args.sim, args.workers) as path:
-                _fork(table, args, f"unix:{path}", folder)
+                fork_ranks(partial(table, args=args, reducer=f"unix:{path}"), args.workers, folder)
                 say(*status(path)[-1:])
     except torch.multiprocessing.ProcessExitedException as error:
         return int(error.exit_code) if error.exit_code > 0 else 1
@@ -91,25 +88,7 @@ def main() -> int:
     return 0
 
 
-def _fork(what: Any, args: argparse.Namespace, reducer: str, folder: str) -> None:
-    torch.multiprocessing.start_processes(
-        _rank, (what, args, reducer, folder), args.workers, start_method="fork"
-    )
-
-
-def _rank(rank: int, what: Any, args: argparse.Namespace, reducer: str, folder: str) -> None:
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    where = {"rank": rank, "world_size": args.workers}
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", **where)
-    code = what(rank, args, reducer, folder)
-    sys.stdout.flush()
-    dist.barrier()
-    dist.destroy_process_group()
-    os._exit(code)  # a thread of gloo may outlive its group
-
-
-def table(rank: int, args: argparse.Namespace, reducer: str, folder: str) -> int:
+def table(rank: int, args: argparse.Namespace, reducer: str) -> int:
     """Train with each route of `--routes`, and print a row for each on rank 0; return 0."""
     data = Digits()
     if rank == 0:

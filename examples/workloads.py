@@ -10,6 +10,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
+import os
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +20,7 @@ from pydoc_data.topics import topics as help_texts
 from typing import Any
 
 import torch
+import torch._dynamo  # here and not in every rank: DDP imports it
 import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
@@ -361,16 +365,42 @@ WORKLOADS: Mapping[str, Workload] = {
 
 
 @contextlib.contextmanager
-def gloo() -> Iterator[None]:
-    """Initialize the gloo process group from the environment of torchrun or `nf capture`.
+def gloo(**where: Any) -> Iterator[None]:
+    """Initialize the gloo process group, by default from the environment of torchrun.
 
-    At the end of the block it waits for all workers and destroys the group. Models must be gone by
-    then (so train in a separate function): a model keeps the group alive, and a thread of gloo that
-    outlives Python aborts the process at its exit.
+    ``where`` are further arguments of `init_process_group`. At the end of the block it waits for
+    all workers and destroys the group. Models must be gone by then (so train in a separate
+    function): a model keeps the group alive, and a thread of gloo that outlives Python aborts the
+    process at its exit.
     """
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", **where)
     yield
     gc.collect()
     dist.barrier()
     dist.destroy_process_group()
+
+
+def fork_ranks(do: Callable[[int], int], workers: int, folder: str) -> None:
+    """Fork ranks of one gloo group, which exit with the code of ``do(rank)``, and wait for them.
+
+    Args:
+        do: Function of the rank; its models are gone when it returns.
+        workers: Number of ranks.
+        folder: Folder for the store of the group, used by one group alone.
+
+    Raises:
+        ProcessExitedException: A rank has ended with another code than 0.
+    """
+    gc.freeze()  # a collection in a rank need not look at all of torch
+    torch.multiprocessing.start_processes(
+        _rank, (do, workers, folder), nprocs=workers, start_method="fork"
+    )
+
+
+def _rank(rank: int, do: Callable[[int], int], workers: int, folder: str) -> None:
+    warnings.simplefilter("ignore")
+    with gloo(init_method=f"file://{folder}/store", rank=rank, world_size=workers):
+        code = do(rank)
+        sys.stdout.flush()
+    os._exit(code)  # a thread of gloo may outlive its group

@@ -18,7 +18,8 @@ import re
 import stat
 import tomllib
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,34 @@ def parse_toml(text: str) -> dict[str, Any]:
         elif isinstance(one, int) and one.bit_length() > BITS:
             raise DataError(f"is no TOML for this program (an integer of more than {BITS} bits)")
     return table
+
+
+def toml_value(value: Any, number: Callable[[float], str] = repr) -> str:
+    """Return the TOML text of a value; mappings and dataclasses as inline tables, without None.
+
+    Args:
+        value: Text, number, truth value, or a list, mapping or dataclass of such values.
+        number: Function that writes a float.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, str):  # JSON has the same escapes, but allows a raw DEL
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_value(one, number) for one in value)}]"
+    if is_dataclass(value):
+        value = {key: one for key, one in vars(value).items() if one is not None}
+    if not isinstance(value, Mapping):
+        return str(value)
+    pairs = (f"{toml_key(key)} = {toml_value(one, number)}" for key, one in value.items())
+    return f"{{ {', '.join(pairs)} }}" if value else "{}"
+
+
+def toml_key(key: str) -> str:
+    """Return the TOML text of a key: bare if it may be."""
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key)
 
 
 def encodable(value: Any) -> Any:

@@ -25,7 +25,7 @@ from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import say
 from neuron_fabric.launcher import run_workers
 from neuron_fabric.output import check_output
-from neuron_fabric.profile.profile_arguments import PROTECT, kinds_of, routes_of
+from neuron_fabric.profile.profile_command import PROTECT, kinds_of, routes_of
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
 
@@ -138,8 +138,6 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         try:
             return calibrate(asked, Trainings(Path(base), train))
         except KeyboardInterrupt:
-            say(
-                "nf train calibrate: interrupted; the files that were written are complete",
-                file=sys.stderr,
-            )
+            told = "nf train calibrate: interrupted; the files that were written are complete"
+            say(told, file=sys.stderr)
             return INTERRUPTED

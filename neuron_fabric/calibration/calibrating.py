@@ -21,9 +21,10 @@ from neuron_fabric.calibration.calibration_job import (
     Job,
     Report,
     read_report,
+    read_rows,
+    samples_of,
     write_job,
 )
-from neuron_fabric.calibration.measurements import read_rows, samples_of
 from neuron_fabric.calibration.verification import SEEDS, Bar, Verification, in_fp32, verify
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import say
@@ -33,9 +34,9 @@ from neuron_fabric.monitor.signals import Reading, Signal
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.profile_file import write_profile
 from neuron_fabric.profile.profile_types import (
-    STEADY,
     Calibration,
     Kind,
+    Phase,
     Phases,
     Profile,
     Region,
@@ -100,10 +101,13 @@ def judged(region: Region, impact: float) -> Region:
     The region uses FP32 if the impact is above `MOST`.
     """
     say(f"  {region.name}: loss impact {impact:+.2f} spreads")
-    steady = region.phases[STEADY]
+    steady = region.phases[Phase.STEADY]
     measured: Any = copy.deepcopy(region.measured)
     if math.isfinite(impact):
-        measured[STEADY][steady.route.value][steady.measured_as]["loss_impact"] = (impact, impact)
+        measured[Phase.STEADY][steady.route.value][steady.measured_as]["loss_impact"] = (
+            impact,
+            impact,
+        )
     region = replace(region, measured=measured)
     why = f"loss impact {impact:.1f} spreads > {MOST:g}"
     return in_fp32(region, why) if impact > MOST else region
@@ -304,7 +308,7 @@ def summary_lines(profile: Profile) -> list[str]:
     """
     lines = []
     for one in profile.regions:
-        steady = one.phases[STEADY]
+        steady = one.phases[Phase.STEADY]
         words = [steady.route.value] + [steady.decode] * steady.route.votes
         lines.append(f"  {one.name:14}{one.elements:11,}  {' '.join(words):16}  {steady.why}")
     if over := codes_that_pass(profile):

@@ -22,8 +22,14 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.calibration.calibration_job import Job, Report, write_report
-from neuron_fabric.calibration.measurements import NAMES, About, RowWriter
+from neuron_fabric.calibration.calibration_job import (
+    NAMES,
+    About,
+    Job,
+    Report,
+    RowWriter,
+    write_report,
+)
 from neuron_fabric.codec import Route
 from neuron_fabric.codec.scale_groups import Granularity
 from neuron_fabric.hook import payload

@@ -20,8 +20,7 @@ from typing import Literal
 from neuron_fabric.calibration.calibration_job import CalibrationError
 from neuron_fabric.profile.profile_types import (
     FULL,
-    STEADY,
-    WARMUP,
+    Phase,
     Profile,
     Reference,
     Region,
@@ -194,8 +193,8 @@ def spread(values: Sequence[float]) -> Spread:
 
 def cosine_of(region: Region) -> float:
     """Return the lowest cosine measured for the region's route in the steady phase."""
-    steady = region.phases[STEADY]
-    return region.measured[STEADY][steady.route.value][steady.measured_as]["cosine"][0]
+    steady = region.phases[Phase.STEADY]
+    return region.measured[Phase.STEADY][steady.route.value][steady.measured_as]["cosine"][0]
 
 
 def weakest(profile: Profile) -> Region | None:
@@ -205,11 +204,11 @@ def weakest(profile: Profile) -> Region | None:
     """
 
     def above(region: Region) -> float:
-        return cosine_of(region) - profile.rule.floor.of(region.phases[STEADY].route)
+        return cosine_of(region) - profile.rule.floor.of(region.phases[Phase.STEADY].route)
 
     return min((one for one in profile.regions if one.low_bit), key=above, default=None)
 
 
 def in_fp32(region: Region, why: str = "") -> Region:
     """Return the profile region with route FP32 in all phases; ``why`` is the reason to show."""
-    return replace(region, phases={WARMUP: FULL, STEADY: replace(FULL, why=why)})
+    return replace(region, phases={Phase.WARMUP: FULL, Phase.STEADY: replace(FULL, why=why)})

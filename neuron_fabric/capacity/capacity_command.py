@@ -42,27 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> argparse._SubParsersAction
     """Add the commands `table` and `fits`; return the subparsers, for callers to add more."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     table = kinds.add_parser("table", help="T_low / T_fp32 of contributions and votes")
-    table.add_argument(
-        *("--bandwidth",),
-        type=_above_0,
-        nargs="+",
-        default=BANDWIDTHS,
-        metavar="GB",
-        help="of the ring, GB/s a worker (1.25 25 300)",
-    )
-    table.add_argument(
-        *("--cells",),
-        type=_cell,
-        nargs="+",
-        default=[_cell(one) for one in CELLS],
-        metavar="ROUTE/W",
-        help="columns, as G_BINARY/8",
-    )
+    add, ring = table.add_argument, "of the ring, GB/s a worker (1.25 25 300)"
+    add("--bandwidth", type=_above_0, nargs="+", default=BANDWIDTHS, metavar="GB", help=ring)
+    cells, columns = [_cell(one) for one in CELLS], "columns, as G_BINARY/8"
+    add("--cells", type=_cell, nargs="+", default=cells, metavar="ROUTE/W", help=columns)
     fits = kinds.add_parser("fits", help="whether a bucket can go through the device")
-    fits.add_argument("mib", type=_above_0, metavar="MIB", help="FP32 size of the bucket")
-    fits.add_argument(
-        "--workers", type=whole(1, 999_999), default=8, metavar="W", help="workers (8)"
-    )
+    add = fits.add_argument
+    add("mib", type=_above_0, metavar="MIB", help="FP32 size of the bucket")
+    add("--workers", type=whole(1, 999_999), default=8, metavar="W", help="workers (8)")
     for one in (table, fits):
         one.add_argument("--substrate", type=Path, metavar="FILE", help="measured coefficients")
     return kinds

@@ -15,7 +15,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 _SHORTEST = 1e-6  # seconds below which a time is not weighed more
@@ -77,19 +76,14 @@ def usual(times: Sequence[float]) -> float:
     return sorted(times)[(len(times) - 1) // 4]
 
 
-@dataclass
-class _Size:
-    step: int = 0
-    times: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
-
-
 class NetworkTimes:
     """Times of one rank's all-reduces by their bytes; callbacks may come from other threads."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.fresh = FRESH
         self._clock, self._lock = clock, threading.Lock()
-        self._sizes: dict[int, _Size] = {}
+        self._seen: dict[int, int] = {}
+        self._times: dict[int, deque[float]] = {}
         self._last = 0.0
         self._step = 0
 
@@ -105,9 +99,8 @@ class NetworkTimes:
             begin, self._last = max(start, self._last), now
             if size <= 0:
                 return
-            one = self._sizes.setdefault(size, _Size())
-            one.step = self._step = max(step, self._step)
-            one.times.append(now - begin)
+            self._seen[size] = self._step = max(step, self._step)
+            self._times.setdefault(size, deque(maxlen=KEPT)).append(now - begin)
 
     def seconds(self) -> dict[str, float]:
         """Return `link_latency` (seconds) and `link_mib` (seconds per MiB), for a `StepReport`.
@@ -117,7 +110,7 @@ class NetworkTimes:
         """
         with self._lock:
             last = self._step - self.fresh
-            took = {size: usual(one.times) for size, one in self._sizes.items() if one.step >= last}
+            took = {size: usual(self._times[size]) for size, n in self._seen.items() if n >= last}
         line = fit_line(sorted(took.items()))
         return {} if line is None else {"link_latency": line[0], "link_mib": line[1]}
 

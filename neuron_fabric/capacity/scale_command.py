@@ -29,7 +29,7 @@ from neuron_fabric.capacity.substrate import Substrate, read_substrate, shipped
 from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.errors import InputError, say
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, sketch, traced_head
-from neuron_fabric.profile.draft_profile import draft
+from neuron_fabric.profile.draft_profile import draft, with_routes
 from neuron_fabric.profile.model_sketch import DEEP, Parameter
 from neuron_fabric.profile.profile_types import LEAST_ELEMENTS, Phases
 
@@ -181,16 +181,10 @@ def profile_of(
         phases: Phases of the training; None for the default.
         off: Monitor signals to switch off; if any, the profile counts as verified.
     """
-    found = draft(name, parameters)
-    regions = tuple(
-        replace(one, phases={**one.phases, "steady": PhaseRoute(route)})
-        if one.kind in DEEP
-        else one
-        for one in found.regions
-    )
+    how, found = PhaseRoute(route), draft(name, parameters)
+    found = with_routes(found, lambda one: how if one.kind in DEEP else None)
     monitor = {"off": list(off)} if off else {}
-    phases = phases or found.phases
-    return replace(found, regions=regions, phases=phases, monitor=monitor, verified=bool(off))
+    return replace(found, phases=phases or found.phases, monitor=monitor, verified=bool(off))
 
 
 def _is_low(one: Parameter) -> bool:

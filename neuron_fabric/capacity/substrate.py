@@ -8,17 +8,14 @@ The file is TOML in UTF-8 with a version, written whole or not at all. Unknown k
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from neuron_fabric.capacity.cost_model import Coefficients, Device
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.data import DataError, parse_toml, read_text
+from neuron_fabric.data import DataError, parse_toml, read_text, toml_value
 from neuron_fabric.errors import InputError
 from neuron_fabric.output import write_text
-from neuron_fabric.printable import one_line
 from neuron_fabric.typed import typed
 
 FORMAT = "neuron-fabric-substrate"
@@ -80,23 +77,11 @@ def write_substrate(path: Path, substrate: Substrate) -> None:
     head = asdict(substrate)
     known, device = head.pop("coefficients"), head.pop("device")
     finite = {key: one for key, one in known.items() if one != math.inf}
-    lines = [f'format = "{FORMAT}"', f"version = {VERSION}", *_lines(head)]
-    for title, table in (("device", device), ("coefficients", finite)):
-        lines += ["", f"[{title}]", *_lines(table)]
+    lines = [f'format = "{FORMAT}"', f"version = {VERSION}"]
+    for title, table in (("", head), ("[device]", device), ("[coefficients]", finite)):
+        lines += ["", title] * bool(title)
+        lines += [f"{key} = {toml_value(value)}" for key, value in table.items()]
     write_text(path, "\n".join(lines) + "\n")
-
-
-def _lines(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in table.items()]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, str):
-        shown = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{one_line(shown, 500)}"'
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_toml, value))}]"
-    return repr(value)
 
 
 def _check(found: Substrate) -> None:

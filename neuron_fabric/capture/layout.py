@@ -133,11 +133,8 @@ def check_name(
         or name.startswith(("/", "\\"))
         or ".." in re.split(r"[/\\]", name)
     ):
-        raise CaptureError(
-            where,
-            f"unsafe {what} name {name!r}",
-            "no control characters, paths upwards, reserved names or more than 256 characters",
-        )
+        todo = "no control characters, paths upwards, reserved names or more than 256 characters"
+        raise CaptureError(where, f"unsafe {what} name {name!r}", todo)
     return name
 
 

@@ -99,11 +99,8 @@ class Capture:
     def _open_worker(self, step: int, worker: int) -> TensorFile:
         path = self.worker_path(step, worker)
         if not path.exists():
-            raise CaptureError(
-                path,
-                f"worker {worker} of {self.world_size} is missing in step {step}",
-                "capture the step again with every worker",
-            )
+            what = f"worker {worker} of {self.world_size} is missing in step {step}"
+            raise CaptureError(path, what, "capture the step again with every worker")
         file = open_tensors(path)
         for spec in self.tensors:
             info = file.tensors.get(spec.name)

@@ -90,9 +90,8 @@ class Selection:
         """
         for one in self.ranks:
             if one[-1] >= world_size:
-                raise CaptureError(
-                    f"rank {one[-1]}", f"there are {world_size} ranks", "choose among them"
-                )
+                what = f"there are {world_size} ranks"
+                raise CaptureError(f"rank {one[-1]}", what, "choose among them")
         return [rank for rank in range(world_size) if selects(self.ranks, rank)]
 
     def tensors(self, all_tensors: Sequence[TensorSpec]) -> list[TensorSpec]:

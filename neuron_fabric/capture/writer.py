@@ -271,11 +271,8 @@ def check_tensors(where: object, tensors: Sequence[layout.TensorSpec]) -> None:
     for spec in tensors:
         layout.check_name(where, spec.name)
         if spec.dtype not in layout.DTYPES:
-            raise CaptureError(
-                where,
-                f"tensor {spec.name!r} has dtype {spec.dtype}",
-                "gradients are F32, F16 or BF16: train in one of these, or leave the layer out",
-            )
+            todo = "gradients are F32, F16 or BF16: train in one of these, or leave the layer out"
+            raise CaptureError(where, f"tensor {spec.name!r} has dtype {spec.dtype}", todo)
 
 
 def _entry(module: layout.ModuleSpec) -> dict[str, Any]:

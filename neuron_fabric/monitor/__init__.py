@@ -6,6 +6,6 @@ public; signals, numbers and formats belong to this project. Nothing here import
 """
 
 from neuron_fabric.monitor.controller import Controller
-from neuron_fabric.monitor.step_report import ReducerCounters, StepReport
+from neuron_fabric.monitor.signals import ReducerCounters, StepReport
 
 __all__ = ["Controller", "ReducerCounters", "StepReport"]

@@ -27,21 +27,18 @@ from neuron_fabric.monitor.controller import Controller
 from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import Segment
 from neuron_fabric.monitor.recordings import decided, noise_of, readings, with_loss
-from neuron_fabric.monitor.signals import Signal, random_margin
+from neuron_fabric.monitor.signals import ReducerCounters, Signal, StepReport, random_margin
 from neuron_fabric.monitor.states import Decision, Mode, Status
-from neuron_fabric.monitor.step_report import ReducerCounters, StepReport
 from neuron_fabric.profile.profile_types import (
     FULL,
-    RECOVERY,
-    STEADY,
     Kind,
     Measured,
     ModelId,
+    Phase,
     PhaseRoute,
     Profile,
     Region,
 )
-from neuron_fabric.profile.profile_types import WARMUP as WARMUP_PHASE
 
 # Ranks in one process: an all-reduce and small profiles for tests and the bench.
 
@@ -76,9 +73,9 @@ class LocalGroup:
 
 
 PHASES: Mapping[str, PhaseRoute] = {
-    WARMUP_PHASE: FULL,
-    STEADY: PhaseRoute(Route.G_BINARY),
-    RECOVERY: PhaseRoute(Route.G_TERNARY, "net"),
+    Phase.WARMUP: FULL,
+    Phase.STEADY: PhaseRoute(Route.G_BINARY),
+    Phase.RECOVERY: PhaseRoute(Route.G_TERNARY, "net"),
 }
 
 
@@ -237,9 +234,8 @@ class Trace:
         noise = self._draw.standard_normal((self.workers, DRAWN)) / np.sqrt(DRAWN)
         part = 1.2 - 0.8 * min(step / self._steps, 1.0)
         if self._fault == "bad_head" and name == "head" and step >= self._at:
-            rare = (
-                self._draw.random((self.workers, DRAWN)) < 0.12
-            )  # samples of one class: large and negative
+            # Samples of one class: large and negative.
+            rare = self._draw.random((self.workers, DRAWN)) < 0.12
             head: F64 = 0.18 * np.where(rare, -0.88, 0.12) + 0.01 * noise
             return head
         drawn: F64 = part * mean + noise
@@ -315,8 +311,8 @@ ALARMS = frozenset(
 MOST_FALSE = 1e-4  # false alarms a step
 HISTORY = 100  # losses before a fault that an optimal test may know
 _SHARES = {"margin": (0.05, 0.4), "saturation": (0.0, 0.1)}
-_MEASURED = {STEADY: {"G_BINARY": {"vote": _SHARES, "net": _SHARES}}}
-_PHASES = {"stem": {**PHASES, STEADY: PhaseRoute(Route.G_BINARY, "net")}}
+_MEASURED: Measured = {Phase.STEADY: {"G_BINARY": {"vote": _SHARES, "net": _SHARES}}}
+_PHASES = {"stem": {**PHASES, Phase.STEADY: PhaseRoute(Route.G_BINARY, "net")}}
 _FP32 = dict.fromkeys(PHASES, FULL)
 
 
@@ -391,10 +387,10 @@ def trained(
     return one.decisions
 
 
-def found(decisions: Sequence[Decision]) -> Found | None:
-    """Return the first alarm from step `AT` on, at which faults begin; None if there is none."""
-    after = [one for one in alarms(decisions) if one.step >= AT]
-    return Found(after[0], after[0].step - AT) if after else None
+def found(decisions: Sequence[Decision], at: int = AT) -> Found | None:
+    """Return the first alarm from step ``at`` on, at which a fault begins, or None."""
+    after = [one for one in alarms(decisions) if one.step >= at]
+    return Found(after[0], after[0].step - at) if after else None
 
 
 def bench_lines(
@@ -574,13 +570,11 @@ def _faults(segment: Segment, off: Sequence[Signal]) -> str:
     words = [f"noise {noise:5.1%}"]
     levels = levels_of(segment)
     for fault, factors in _FAULTS.items():
-        after = [
-            _after(with_loss(segment, at, factors(levels[at : at + SPACE])), at, off)
-            for at in places
-        ]
-        found = sorted(one for one in after if one is not None)
-        said = f"{found[0]:3} {found[-1]:3}" if found else "  -   -"
-        missed = f" ({len(after) - len(found)} of {len(after)} not)" * (len(found) < len(after))
+        runs = [(with_loss(segment, at, factors(levels[at : at + SPACE])), at) for at in places]
+        ends = [found(decided(run, off), at) for run, at in runs]
+        after = sorted(one.after for one in ends if one is not None)
+        said = f"{after[0]:3} {after[-1]:3}" if after else "  -   -"
+        missed = f" ({len(ends) - len(after)} of {len(ends)} not)" * (len(after) < len(ends))
         words.append(f"{fault} {said}{missed}")
     if noise:
         words.append(f"at the soonest {soonest(noise, lambda _: 1.0)}")
@@ -595,8 +589,3 @@ def levels_of(segment: Segment) -> list[float]:
         near = [one for one in known[max(0, n - _BESIDE) : n + _BESIDE + 1] if one is not None]
         out.append(sum(near) / len(near) if near else 1.0)
     return out
-
-
-def _after(segment: Segment, at: int, off: Sequence[Signal]) -> int | None:
-    found = [one.step - at for one in alarms(decided(segment, off)) if one.step >= at]
-    return found[0] if found else None

@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neuron_fabric.monitor.job_plan import Plan
-from neuron_fabric.monitor.signals import Reading, RegionReading, region_reading
-from neuron_fabric.monitor.step_report import StepReport
+from neuron_fabric.monitor.signals import Reading, RegionReading, StepReport, region_reading
 from neuron_fabric.monitor.thresholds import SHARE_BITS
 
 Vector = npt.NDArray[np.int64]
@@ -135,22 +134,18 @@ class Codec:
         NaN, infinity and missing values count as absent; a loss that is NaN or infinite counts as
         non-finite. Values are clipped such that the sum over all ranks cannot reach the count.
         """
-        reducer, seconds = report.reducer, report.seconds
-        first = self.rank == 0  # only the clock of rank 0 counts
+        reducer = report.reducer
         no_loss = report.losses is not None and not math.isfinite(report.losses)
-        job = {
+        job: dict[str, float | None] = {
+            **(report.seconds if self.rank == 0 else {}),  # only the clock of rank 0 counts
+            **vars(reducer),
             "loss": report.losses,
             "nonfinite": report.nonfinite + no_loss,
-            "fallback": int(reducer.fallback),
             "severe": reducer.severe / reducer.answers if reducer.answers else None,
             "faults": reducer.poison + reducer.duplicates + reducer.late,
-            "lost": reducer.lost,
-            "mismatch": reducer.mismatch,
-            "link_latency": seconds.get("link_latency") if first else None,
-            "link_mib": seconds.get("link_mib") if first else None,
-            "host_mib": seconds.get("host_mib") if first else None,
         }
-        values = [self._number(job[name], bits) for name, bits in job_fields(self.plan).items()]
+        fields_of = job_fields(self.plan).items()
+        values = [self._number(job.get(name), bits) for name, bits in fields_of]
         for region in self.plan.regions:
             one = region_reading(report, region.name, self.world)
             values += [self._number(getattr(one, name), _SHARE) for name in REGION_FIELDS]

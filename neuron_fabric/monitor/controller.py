@@ -29,9 +29,8 @@ from neuron_fabric.monitor.consensus import (
 )
 from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import FORMAT, VERSION, Log, Run, Step, plain
-from neuron_fabric.monitor.signals import Reading, Signal
+from neuron_fabric.monitor.signals import Reading, Signal, StepReport
 from neuron_fabric.monitor.states import Decision, JobState
-from neuron_fabric.monitor.step_report import StepReport
 from neuron_fabric.profile.profile_types import Phase, PhaseRoute, Profile
 from neuron_fabric.typed import typed
 
@@ -262,9 +261,7 @@ class Controller:
         host = got.host_mib or 0.0
         for number in self.plan.eligible:
             its, now = self.plan.regions[number], self._state.regions[number]
-            if (
-                its.cost is None or now.rejected > 0
-            ):  # rejected by the device: the model is not used
+            if its.cost is None or now.rejected > 0:  # by the device: the model is not used
                 continue
             self._log.write(
                 "capacity",

@@ -271,7 +271,10 @@ def _take(segments: list[Segment], line: bytes) -> str:
             return "no JSON object"
         kind = typed(str, record.pop("kind", None), "kind")
         if kind == "run":
-            _check_version(record)
+            if record.get("format") != FORMAT:
+                return f"its format is not {FORMAT}"
+            if (version := record.get("version")) != VERSION:
+                return f"it is of version {version!r}, this program reads {VERSION}"
             segments.append(Segment(typed(Run, record)))
             return ""
         if kind not in KINDS:
@@ -282,14 +285,6 @@ def _take(segments: list[Segment], line: bytes) -> str:
     except (DataError, ValueError) as error:
         return str(error)
     return ""
-
-
-def _check_version(record: Mapping[str, object]) -> None:
-    if record.get("format") != FORMAT:
-        raise DataError(f"its format is not {FORMAT}")
-    version = record.get("version")
-    if version != VERSION:
-        raise DataError(f"it is of version {version!r}, this program reads {VERSION}")
 
 
 def _add(segment: Segment, kind: str, record: dict[str, Any]) -> None:
@@ -366,14 +361,9 @@ def replay(segment: Segment, plan: Plan | None = None) -> Replayed:
             raise MonitorError("replay", what, "a log can be replayed up to there alone")
         state, decided = states.advance(used, state, codec.decode(one.step, one.vector))
         decisions += decided
-    return Replayed(state, decisions, _first_difference(segment.decisions, decisions))
-
-
-def _first_difference(recorded: list[Decision], found: list[Decision]) -> int | None:
-    for pair in zip_longest(recorded, found):
-        if pair[0] != pair[1]:
-            return min(one.step for one in pair if one is not None)
-    return None
+    differ = [pair for pair in zip_longest(segment.decisions, decisions) if pair[0] != pair[1]]
+    steps = (one.step for one in differ[0] if one is not None) if differ else ()
+    return Replayed(state, decisions, min(steps, default=None))
 
 
 # Summaries of a log for the terminal and the HTML report.

@@ -54,14 +54,13 @@ def record(run: Path, folder: Path) -> Path:
         OSError: The recording cannot be written.
     """
     segments, _ = log.read(log.find(run))
-    lines = [json.dumps(one, separators=(",", ":")) for one in _records(segments)]
     path = folder / f"{name_of(run)}{SUFFIX}"
+    lines = (json.dumps(one, separators=(",", ":")) for one in _records(segments))
     text = "".join(f"{one}\n" for one in lines).encode()
     if len(text) > log.MOST_PLAIN:
         what = f"makes a recording of {len(text):,} bytes without compression"
         raise MonitorError(run, what, f"record a run of {log.MOST_PLAIN:,} bytes at most")
-    data = lzma.compress(text, preset=9)
-    write_bytes(path, data)
+    write_bytes(path, lzma.compress(text, preset=9))
     return path
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals of the monitor, each with a window and two thresholds (spec: runtime section 4.1).
+"""Measurements of a step, and the signals of the monitor, each with a window and two thresholds
+(spec: runtime section 4.1).
 
 Every class is an immutable value; ``read`` returns the next one. Readings are the same on every
 rank, and the arithmetic is limited to +, -, *, / and square roots of float64, which IEEE 754 rounds
@@ -10,11 +11,11 @@ values of one rank, before the ranks agree.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from neuron_fabric.monitor.step_report import StepReport
+from neuron_fabric.codec.routes import Route
 from neuron_fabric.monitor.thresholds import Thresholds, on_grid
 
 _MAD = 1.4826  # MAD times this is the standard deviation of normal noise
@@ -36,6 +37,63 @@ class Signal(StrEnum):
     REDUCER = "reducer"
     CAPACITY = "capacity"
     SCHEDULE = "schedule"  # a region's turn or the end of a period: no threshold
+
+
+@dataclass(frozen=True)
+class ReducerCounters:
+    """Events at the reducer in one step (differences, not totals).
+
+    Attributes:
+        fallback: FALLBACK bit of the device.
+        answers: Answers of the device.
+        severe: Answers with DevLoad severe.
+        poison: Poisoned answers.
+        duplicates: Answers that were received twice.
+        late: Answers after the time-out.
+        mismatch: Lines that differ from the shadow check.
+        lost: Buckets without a result, which were reduced in FP32.
+    """
+
+    fallback: bool = False
+    answers: int = 0
+    severe: int = 0
+    poison: int = 0
+    duplicates: int = 0
+    late: int = 0
+    mismatch: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """Measurements of one rank in one step, complete after its last bucket.
+
+    Mappings are keyed by profile region, unless stated; regions without a measurement are left out.
+
+    | field | holds |
+    |---|---|
+    | ``losses`` | this rank's loss; None: not observed |
+    | ``norms`` | squared norms: of the decoded gradient; of the FP32 mean, None between samples |
+    | ``cosines`` | of a sample, reduced over the ranks: <m, d>, squared norms of m and of d |
+    | ``margins`` | sum of abs(2c - W) over the inspected lines, and their elements |
+    | ``nonfinite`` | tensors that held a NaN or an infinity on any rank |
+    | ``saturation`` | share of the inspected elements with one decoded sign for 32 steps |
+    | ``agreements`` | from `sampling.Agreements`: this rank's, which differs from the others' |
+    | ``bytes`` | by route: sent, received |
+    | ``seconds`` | time by part; `link_*` fit a line to FP32 all-reduces; `host_mib`: host's work |
+    """
+
+    step: int
+    losses: float | None = None
+    norms: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
+    cosines: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    margins: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    nonfinite: int = 0
+    saturation: Mapping[str, float] = field(default_factory=dict)
+    reducer: ReducerCounters = field(default_factory=ReducerCounters)
+    bytes: Mapping[Route, tuple[int, int]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    agreements: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -425,9 +483,7 @@ class RegionSignals:
 
 
 def _margin(old: Level, limits: Thresholds, value: float | None, profile: float | None) -> Level:
-    if (
-        value is None or profile is None
-    ):  # without a calibrated margin: zeros and closed gates lower it too
+    if value is None or profile is None:  # zeros and closed gates lower a margin too
         return old
     limit = min(limits.margin_in, limits.margin_share * profile)
     outer = limit + limits.margin_out - limits.margin_in

@@ -151,21 +151,20 @@ def samples_due(plan: Plan, state: JobState) -> tuple[int, ...]:
     first.
     """
     step, limits = state.step + 1, plan.limits
+    probes = step % limits.probe_every == 0
     if state.mode == Mode.LOCKED_FP32:
         return ()
     if step % limits.sample_every == 0 and state.mode in RUNNING:
         return plan.eligible
     if state.mode == Mode.FP32_WARMUP:
-        due = step >= plan.warmup // 2 and step % limits.probe_every == 0
-        return plan.eligible if due else ()
-    due_probes = step % limits.probe_every == 0
-    return tuple(
-        number
-        for number in plan.eligible
-        if (state.regions[number].status == Status.PROBE and due_probes)
-        or (state.regions[number].status == Status.LOW and state.regions[number].since == step - 1)
-        or (state.regions[number].status == Status.LOW and state.regions[number].signals.norm.fresh)
-    )
+        return plan.eligible if step >= plan.warmup // 2 and probes else ()
+
+    def due(region: RegionState) -> bool:
+        if region.status == Status.LOW:
+            return region.since == step - 1 or region.signals.norm.fresh
+        return region.status == Status.PROBE and probes
+
+    return tuple(number for number in plan.eligible if due(state.regions[number]))
 
 
 def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[Decision, ...]]:
@@ -256,9 +255,8 @@ class _Move:
         locked = len(fallbacks) >= limits.lock_fallbacks
         cooldown = min(max(2 * state.cooldown, limits.cooldown), limits.cooldown_most)
         self._job(Mode.LOCKED_FP32 if locked else Mode.FALLBACK, why)
-        for number in (
-            self._plan.eligible
-        ):  # regions get no decision here: the decision of the job covers them
+        # Regions get no decision here: the decision of the job covers them.
+        for number in self._plan.eligible:
             if self._regions[number].status in (Status.LOW, Status.PROBE):
                 self._set(number, status=Status.FP32)
         self._state = replace(

@@ -1,28 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of monitor logs: damaged files, unwritable folders, commands, and the HTML report."""
+"""Tests of monitor logs: damaged files, unwritable folders, commands, and the HTML report; and of
+recorded trainings: their content, the bench on them, and refused input. Damaged and hostile logs
+give their readable part or one line, in bounded time."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import os
 import re
+import time
 import xml.etree.ElementTree as ET
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuron_fabric.errors import LineError
+from neuron_fabric import __main__
+from neuron_fabric.errors import LineError, MonitorError
 from neuron_fabric.monitor import Controller, StepReport, bench, monitor_command
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.monitor import page as monitor_page
 from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.job_plan import Plan
 from neuron_fabric.monitor.log import reason, replay
+from neuron_fabric.monitor.recordings import (
+    SUFFIX,
+    decided,
+    noise_of,
+    readings,
+    record,
+    recordings,
+    signal_lines,
+    signal_values,
+    with_loss,
+)
 from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.monitor.states import Decision, Mode, Status
 from neuron_fabric.profile import write_profile
@@ -54,8 +71,8 @@ def checked_kinds(folder: Path) -> set[str]:
         json.loads(monitor_log.SCHEMA.read_text(encoding="utf-8"))
     )
     records = list(map(json.loads, (folder / monitor_log.NAME).read_text("utf-8").splitlines()))
-    for record in records:
-        valid.validate(record)
+    for one in records:
+        valid.validate(one)
     for wrong in ({"more": 1}, {"mode": "HAPPY"}, {"kind": "x"}):
         assert not valid.is_valid({**records[1], **wrong})
     return {record["kind"] for record in records}
@@ -364,3 +381,291 @@ def test_ticks_are_few_and_inside(first: float, size: float, most: int) -> None:
 )
 def test_a_norm_is_said_as_a_ratio(value: float, limit: float, said: str) -> None:
     assert reason(Decision(1, "conv", "LOW", "DEMOTED", "norm", value, limit)) == said
+
+
+# Recorded trainings.
+
+STEPS = 200
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Record a healthy training, and one with an inverted vote from step 251; return the folder."""
+    runs = tmp_path_factory.mktemp("check")
+    out = tmp_path_factory.mktemp("recordings")
+    bench.trained(1, steps=STEPS, folder=runs / "healthy")
+    bench.trained(1, "flipped_vote", steps=400, folder=runs / "flipped")
+    for run in ("healthy", "flipped"):
+        record(runs / run, out)
+    return out
+
+
+def named(folder: Path, word: str) -> monitor_log.Segment:
+    return next(one for name, one in recordings(folder).items() if word in name)
+
+
+def test_numbers_of_other_regions_are_one_line(folder: Path, tmp_path: Path) -> None:
+    """Check that a log whose numbers do not fit the regions of its plan is refused in one line.
+
+    A log without fields of the network's times can still be recorded.
+    """
+    segment = named(folder, "healthy")
+    plan = replace(segment.run.plan, regions=segment.run.plan.regions[:1])
+    with pytest.raises(MonitorError, match="signals: the log's numbers are of other regions"):
+        readings(replace(segment, run=replace(segment.run, plan=plan)))
+    [path] = [one for one in folder.iterdir() if "healthy" in one.name]
+    text = lzma.decompress(path.read_bytes()).replace(b'"link_latency"', b'"x"')
+    (tmp_path / monitor_log.NAME).write_bytes(text)
+    again = monitor_log.read(record(tmp_path, tmp_path))[0][0]  # no such time is no time
+    assert len(again.steps) == len(segment.steps)
+
+
+def test_a_recording_decides_as_the_training_did(folder: Path, tmp_path: Path) -> None:
+    found = bench.trained(1, "flipped_vote", steps=400, folder=tmp_path)
+    segment = named(folder, "flipped")
+    # Times are not kept, so the network's are not: no region is rejected for them.
+    wanted = [one for one in found if one.signal != Signal.CAPACITY]
+    assert [(one.step, one.region, one.target) for one in decided(segment)] == [
+        (one.step, one.region, one.target) for one in wanted
+    ]
+    assert replay(segment).decisions == decided(segment)
+    assert all(one.link_mib is None for one in readings(segment))
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    assert size < (tmp_path / monitor_log.NAME).stat().st_size / 4
+
+
+def test_what_is_said_of_false_alarms(folder: Path) -> None:
+    healthy, flipped = named(folder, "healthy"), named(folder, "flipped")
+    lines, good = bench.recorded_lines({"a": healthy})
+    assert good
+    assert f"  1 healthy runs, {STEPS} steps: 0 false alarms" in lines
+    lines, good = bench.recorded_lines({"a": healthy, "b": flipped})
+    assert not good  # the region and the job
+    assert any(re.match(r"  false alarm: b step 2\d\d conv agreement -0.0", one) for one in lines)
+    lines, good = bench.recorded_lines({"b": flipped}, [Signal.AGREEMENT, Signal.COSINE])
+    assert not [one for one in lines if "agreement -" in one]
+
+
+def test_faults_of_the_loss(folder: Path) -> None:
+    segment = named(folder, "healthy")
+    assert 0.02 < noise_of(segment) < 0.1
+    spiked = with_loss(segment, 150, [6.0] * 10)
+    assert len(spiked.steps) == 160
+    for at, (before, after) in enumerate(zip(readings(segment), readings(spiked), strict=False)):
+        assert before.loss is not None
+        wanted = before.loss * (6 if at >= 150 else 1)
+        assert after.loss == pytest.approx(wanted, rel=1e-5)
+    [alarm] = bench.alarms(decided(spiked))
+    assert (alarm.step, alarm.signal) == (152, Signal.LOSS_SPIKE)
+    lines, _ = bench.recorded_lines({"a": segment})
+    found = re.search(r"loss_spike   2   2  divergence +(\d+) +(\d+)  at the", lines[-1])
+    assert found is not None
+    assert 10 < int(found[1]) <= int(found[2]) < 60
+
+
+def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segment = named(folder, "flipped")
+    rows = signal_values(segment)
+    assert min(rows["conv", Signal.AGREEMENT]) < -0.05 < 0.05
+    assert all(0.25 < one < 4 for one in rows["head", Signal.NORM])
+    first = next(one.regions[0] for one in readings(segment) if one.regions[0].reference)
+    assert first.norm is not None
+    assert first.reference is not None
+    ratio = 2 ** (first.norm - first.reference)
+    assert rows["head", Signal.NORM][0] == pytest.approx(ratio)
+    assert ("head", Signal.MARGIN) not in rows  # votes alone come back
+    path = next(folder.glob(f"*flipped{SUFFIX}"))
+    assert command("signals", str(path)) == 0
+    out = capsys.readouterr().out
+    assert "400 steps, 4 workers; low-bit: head, conv, stem" in out
+    assert out.startswith(path.name.removesuffix(SUFFIX))  # not the name of the folder
+    assert re.search(r"conv +agreement +\d+ steps +-0\.\d+ .* limit >= -0.05  worker \d in", out)
+
+
+def test_a_damaged_recording_is_one_line(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"cut{SUFFIX}"
+    for data in (next(folder.glob(f"*healthy{SUFFIX}")).read_bytes()[:-40], b"no xz at all"):
+        path.write_bytes(data)
+        for words in (("bench", "--recorded", str(tmp_path)), ("signals", str(path))):
+            with pytest.raises(MonitorError, match=r"cut.jsonl.xz: is damaged \("):
+                command(*words)
+
+
+SHIPPED = Path(__file__).parents[2] / "captures" / "trainings"
+
+
+@pytest.mark.skipif(not SHIPPED.is_dir(), reason="the repository alone has recordings")
+@pytest.mark.parametrize("name", ["digits-fp32-FP32-7-torch", "pairs100-guided-*-7-torch"])
+def test_a_shipped_recording_is_replayed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that the replay of a recording has a reference: decisions by the recorded thresholds.
+
+    A recording holds no decisions itself.
+    """
+    (path,) = SHIPPED.glob(f"{name}{SUFFIX}")
+    assert __main__.main(["monitor", "replay", str(path)]) == 0
+    assert "by its own thresholds: a recording holds none" in capsys.readouterr().out
+    assert __main__.main(["monitor", "replay", str(path), "--set", "drop=0.9"]) == 0
+    said = capsys.readouterr().out
+    if "guided" in name:
+        assert "on other decisions than by its own thresholds:\n  - step     19 job" in said
+
+
+# Damaged and hostile logs.
+
+LINES: list[str] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Record a log of a short run with a fault, whose lines the tests change; return its folder."""
+    folder = tmp_path_factory.mktemp("run")
+    bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=60, folder=folder)
+    LINES[:] = (folder / monitor_log.NAME).read_text(encoding="utf-8").splitlines()
+    return folder
+
+
+def used(path: Path) -> None:
+    """Do all that the package does with a log; an error other than MonitorError fails."""
+    with suppress(MonitorError):
+        segments, left_out = monitor_log.read(path)
+        assert all(len(one.splitlines()) == 1 for one in left_out)
+        assert monitor_log.lines(segments)
+        ET.fromstring(monitor_page.page(segments))
+        for segment in segments[:3]:
+            with suppress(MonitorError):
+                replay(segment)
+            with suppress(MonitorError):
+                signal_lines("x", segment)
+
+
+RUN = '{"kind":"run","format":"neuron-fabric-monitor","version":1}\n'
+LARGE = {
+    "empty lines": "\n",
+    "no records": "{}\n",
+    "ends": '{"kind":"end","why":""}\n',
+    "kinds of a newer version": '{"kind":"x"}\n',
+    "runs that are none": RUN,
+    "samples": '{"kind":"sample","step":1,"cosines":{}}\n',
+}
+
+
+def bounded(path: Path, name: str, size: int, seconds: float) -> None:
+    """Check the processor time for a recording of ``size`` bytes of one repeated record.
+
+    It is small when compressed.
+    """
+    first, line = LINES[0] + "\n", LARGE[name]
+    text = first + line * ((size - len(first)) // len(line))
+    path.write_bytes(lzma.compress(text.encode(), preset=1))
+    assert path.stat().st_size < 30_000
+    start = time.process_time()
+    used(path)
+    assert time.process_time() - start < seconds
+
+
+WHOLE = pytest.param(1, marks=pytest.mark.nightly("20 s; by day an eighth of the size is read"))
+
+
+@pytest.mark.parametrize("part", [8, WHOLE])
+@pytest.mark.parametrize("name", LARGE)
+def test_time_is_bounded(tmp_path: Path, name: str, part: int) -> None:
+    """Check that reading a recording of the greatest size takes at most 20 s of processor time.
+
+    The quick run reads an eighth of the size in an eighth of the time.
+    """
+    bounded(tmp_path / f"x{SUFFIX}", name, monitor_log.MOST_PLAIN // part, 20 / part)
+
+
+def test_a_recording_that_is_too_large(tmp_path: Path, hostile_run: Path) -> None:
+    """Check that a recording above the size limit is neither read nor written."""
+    path = tmp_path / f"x{SUFFIX}"
+    path.write_bytes(lzma.compress(b"\n" * (1 << 25), preset=0))
+    start = time.process_time()
+    with pytest.raises(MonitorError, match=r"x.jsonl.xz: holds more than 8,388,608 bytes; give a"):
+        monitor_log.read(path)
+    assert time.process_time() - start < 5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(monitor_log, "MOST_PLAIN", 1000)
+        with pytest.raises(MonitorError, match="bytes without compression; record a run of 1,000"):
+            record(hostile_run, tmp_path)
+
+
+def test_a_decoder_that_wants_much_memory(tmp_path: Path) -> None:
+    path = tmp_path / f"x{SUFFIX}"
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 29}]
+    path.write_bytes(lzma.compress(b"\n", filters=filters))
+    with pytest.raises(MonitorError, match=r"is damaged \(Memory usage limit exceeded"):
+        monitor_log.read(path)
+
+
+def test_many_runs_and_broken_lines(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for lines, what in (
+        ([LINES[0]] * (monitor_log.MOST_RUNS + 1), "it has more than 1,000 run records"),
+        ([LINES[0], *["x"] * (monitor_log.MOST_BROKEN + 1)], "more than 1,000 lines are no rec"),
+    ):
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        with pytest.raises(MonitorError, match=what):
+            monitor_log.read(path)
+        path.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+        assert monitor_log.read(path)
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the paths of all values inside of JSON data, as tuples of keys and indices."""
+    below = list(value.items()) if isinstance(value, dict) else []
+    below += list(enumerate(value[:3])) if isinstance(value, list) else []
+    return [at] * bool(at) + [more for key, one in below for more in places(one, (*at, key))]
+
+
+TEXTS = ["", "\x1b[31m</svg>\u202e", "x" * 2000, "FALLBACK", "nan"]
+NUMBERS = [0, -1, 1e308, -1e308, 5e-324, 1 << 62, -(1 << 63), 1 << 63, 10**39]
+OTHERS: list[object] = [None, True, [], {}, [[]], [{}], {"x": 1}, [1, 2]]
+HOSTILE = st.sampled_from([*TEXTS, *NUMBERS, *OTHERS])
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), HOSTILE), min_size=1, max_size=3
+)
+
+
+def changed(path: Path, changes: list[tuple[int, int, Any]]) -> None:
+    """Replace values in some lines of the log, most often in the first line, and use the result."""
+    lines = list(LINES)
+    for number, place, new in changes:
+        row = number % len(lines) if number % 2 else 0
+        record = json.loads(lines[row])
+        if not (all_places := places(record)):
+            continue
+        *above, last = all_places[place % len(all_places)]
+        inner = record
+        for key in above:
+            inner = inner[key]
+        inner[last] = new
+        lines[row] = json.dumps(record)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    used(path)
+
+
+NIGHTLY = pytest.mark.nightly("2,000 examples, two minutes; by day there are 40")
+
+
+@pytest.mark.parametrize("examples", [40, pytest.param(2000, marks=NIGHTLY)])
+def test_any_value_may_be_another(tmp_path: Path, examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(CHANGES)
+    def hostile(changes: list[tuple[int, int, Any]]) -> None:
+        changed(tmp_path / "log", changes)
+
+    hostile()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.booleans(), st.integers(0, 10**6), st.binary(max_size=8), st.integers(0, 30))
+def test_any_bytes_of_a_log_or_recording(
+    tmp_path_factory: pytest.TempPathFactory, packed: bool, at: int, new: bytes, cut: int
+) -> None:
+    text = "\n".join([*LINES[:20], ""]).encode()
+    data = lzma.compress(text) if packed else text
+    at %= len(data)
+    path = tmp_path_factory.mktemp("log") / (f"x{SUFFIX}" if packed else "x")
+    path.write_bytes(data[:at] + new + data[at + cut :])
+    used(path)

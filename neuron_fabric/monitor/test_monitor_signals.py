@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.consensus import Codec
 from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.monitor.signals import (
+    Bad,
     Cosine,
     Events,
     JobSignals,
@@ -53,10 +55,8 @@ def test_a_spike_is_three_in_a_row() -> None:
     between = 2 + 5 * 1.4826 * 0.05  # of the two thresholds
     assert losses(*[between] * 5, loss=high).spike.bad
     assert not losses(2.0, 2.0, 2.0, loss=high).spike.bad
-    why = high.bad(LIMITS, NONE)
-    assert why is not None
-    assert why.signal == Signal.LOSS_SPIKE
-    assert why.limit == pytest.approx(limit, abs=0.03)
+    near: Any = pytest.approx(limit, abs=0.03)
+    assert high.bad(LIMITS, NONE) == Bad(Signal.LOSS_SPIKE, 9.0, near)
     assert high.bad(LIMITS, frozenset({Signal.LOSS_SPIKE})) is None
 
 
@@ -93,11 +93,8 @@ def test_a_line_that_rises() -> None:
     window, count = LIMITS.slope_window, LIMITS.slope_count
     assert not losses(*rising(0.2, window + count - 2)).slope.bad
     bad = losses(*rising(0.2, window + count - 1))
-    assert bad.slope.bad
-    why = bad.bad(LIMITS, NONE)
-    assert why is not None
-    assert (why.signal, why.limit) == (Signal.LOSS_SLOPE, LIMITS.slope_in)
-    assert why.value == pytest.approx(0.2, abs=0.03)
+    near: Any = pytest.approx(0.2, abs=0.03)
+    assert bad.bad(LIMITS, NONE) == Bad(Signal.LOSS_SLOPE, near, LIMITS.slope_in)
     assert bad.bad(LIMITS, frozenset({Signal.LOSS_SLOPE})) is None
     assert not losses(*rising(0.08, 200)).slope.bad
     assert not losses(*rising(0.2, window + count - 1, noise=12.0)).slope.bad  # nothing but noise
@@ -220,8 +217,8 @@ def test_units_of_a_report() -> None:
         margins={"a": (8 * 100, 100), "b": (0, 0)},
     )
     a, b, c = (region_reading(report, name, 8) for name in "abc")
-    assert (a.cosine, a.norm, a.reference, a.margin) == (0.5, 2.0, 1.0, 1.0)
-    assert (b.cosine, b.norm, b.reference, b.margin) == (None, None, None, None)
+    assert a == RegionReading(0.5, 2.0, 1.0, 1.0)
+    assert b == RegionReading()
     assert c.cosine == 0.0  # a decoded gradient of zeros points nowhere
 
 
@@ -252,19 +249,16 @@ def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
     for wrong, where in (("a", "a"), ("abc", "")):
         one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
         for step in range(60):
-            scale = {name: 256.0 if step > 20 and name in wrong else 1.0 for name in "abc"}
-            due = one.samples()
-            one.step_end(
-                StepReport(
-                    step,
-                    cosines=dict.fromkeys(due, (0.6, 1.0, 1.0)),
-                    norms={name: (scale[name], 1.0 if name in due else None) for name in "abc"},
-                )
-            )
+            due, norms = one.samples(), {}
+            for name in "abc":
+                scale = 256.0 if step > 20 and name in wrong else 1.0
+                norms[name] = scale, 1.0 if name in due else None
+            cosines = dict.fromkeys(due, (0.6, 1.0, 1.0))
+            one.step_end(StepReport(step, cosines=cosines, norms=norms))
         one.routes()
         first = next(each for each in one.decisions if each.signal == Signal.NORM)
-        assert (first.step, first.region) == (28, where)
-        assert first.target == ("DEMOTED" if where else "FALLBACK")
+        target = "DEMOTED" if where else "FALLBACK"
+        assert (first.step, first.region, first.target) == (28, where, target)
 
 
 @pytest.mark.parametrize(
@@ -316,6 +310,5 @@ def test_exactly_the_limit() -> None:
                 assert Cosine().read(limits, value).gate.bad == (offset < 0)
             read = RegionSignals().read(margin, region, 1.0, None)
             assert read.margin.gate.bad == (offset < 0)
-            assert RegionSignals().read(full, region, None, None).saturation.gate.bad == (
-                offset > 0
-            )
+            read = RegionSignals().read(full, region, None, None)
+            assert read.saturation.gate.bad == (offset > 0)

@@ -115,10 +115,8 @@ class Thresholds:
                 raise ValueError(f"monitor.{one.name} is {value}, {what}")
         for less, more in _ORDER:
             if getattr(self, less) > getattr(self, more):
-                raise ValueError(
-                    f"monitor.{less} is {getattr(self, less)}, above {more}, "
-                    f"which is {getattr(self, more)}"
-                )
+                low, high = getattr(self, less), getattr(self, more)
+                raise ValueError(f"monitor.{less} is {low}, above {more}, which is {high}")
 
     @property
     def good(self) -> float:

@@ -2,8 +2,7 @@
 """Operating profiles: the route of each gradient of a model, by regions (sets of parameters)."""
 
 from neuron_fabric.errors import ProfileError
-from neuron_fabric.profile.binding import fingerprint
-from neuron_fabric.profile.model_sketch import Parameter, sketch, traced_head
+from neuron_fabric.profile.model_sketch import Parameter, fingerprint, sketch, traced_head
 from neuron_fabric.profile.profile_file import parse_profile, read_profile, write_profile
 from neuron_fabric.profile.profile_types import Kind, PhaseRoute, Profile, Region
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sketch of a model: its parameters, their kinds, ties and depth.
+"""Sketch of a model: its parameters, their kinds, ties and depth, and its fingerprint.
 
 Modules are classified by the names of their classes, so that only `traced_head`, which runs the
 model, needs torch.
@@ -7,6 +7,8 @@ model, needs torch.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,23 +93,26 @@ def sketch(model: Any, head: Collection[str] = ()) -> tuple[Parameter, ...]:
         place, kind = _kind_of(chain)
         for parameter in chain[-1][1].parameters(recurse=False):
             owners.setdefault(id(parameter), []).append((place, kind))
-    found = []
-    for name, parameter in named_parameters(bare):
-        known = names[id(parameter)]
-        kinds = [kind for _, kind in owners[id(parameter)]]
-        kind = min(kinds, key=_ORDER.index)
-        if not set(known).isdisjoint(head):
+    places = []
+    for _, parameter in named_parameters(bare):
+        kind = min((kind for _, kind in owners[id(parameter)]), key=_ORDER.index)
+        if not set(names[id(parameter)]).isdisjoint(head):
             kind = Kind.HEAD
         elif parameter.dim() < 2 and kind not in (Kind.EMBEDDING, Kind.NORM):
             kind = Kind.BIAS
-        dtype = str(parameter.dtype).removeprefix("torch.")
-        shape = tuple(int(size) for size in parameter.shape)
-        place = owners[id(parameter)][0][0]
-        found.append((Parameter(name, shape, dtype, parameter.requires_grad, kind), place, known))
-    depths = _depths((one.kind, place) for one, place, _ in found)
+        places.append((kind, owners[id(parameter)][0][0]))
+    depths = _depths(places)
     return tuple(
-        Parameter(**{**vars(one), "depth": depths.get((one.kind, place), 0), "names": tuple(known)})
-        for one, place, known in found
+        Parameter(
+            name,
+            tuple(int(size) for size in one.shape),
+            str(one.dtype).removeprefix("torch."),
+            one.requires_grad,
+            place[0],
+            depths.get(place, 0),
+            tuple(names[id(one)]),
+        )
+        for (name, one), place in zip(named_parameters(bare), places, strict=True)
     )
 
 
@@ -236,3 +241,15 @@ def _depths(places: Iterable[tuple[Kind, str]]) -> dict[tuple[Kind, str], int]:
         for kind, those in modules.items()
         for number, place in enumerate(those)
     }
+
+
+def fingerprint(parameters: Sequence[Parameter]) -> str:
+    """Return the fingerprint of a model, "sha256:" and hex digits.
+
+    It covers name, shape, dtype, trainable, kind and tied names of each parameter, in order.
+    """
+    digest = hashlib.sha256()
+    for one in parameters:
+        row = [one.name, list(one.shape), one.dtype, one.trainable, one.kind, list(one.names)]
+        digest.update(json.dumps(row, ensure_ascii=True).encode() + b"\n")
+    return f"sha256:{digest.hexdigest()}"

@@ -7,19 +7,26 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import ProfileError, say
 from neuron_fabric.monitor.job_plan import check_monitor
-from neuron_fabric.profile.draft_profile import draft
+from neuron_fabric.profile.draft_profile import draft, with_routes
 from neuron_fabric.profile.found_model import model_of_name, model_of_script
 from neuron_fabric.profile.model_sketch import sketch
 from neuron_fabric.profile.portability import Conditions, fit
-from neuron_fabric.profile.profile_arguments import PROTECT, kinds_of, routes_of
 from neuron_fabric.profile.profile_file import read_profile, write_profile
-from neuron_fabric.profile.profile_types import RECOVERY, STEADY, PhaseRoute, Profile, Region, Rule
+from neuron_fabric.profile.profile_types import (
+    Kind,
+    Phase,
+    PhaseRoute,
+    Profile,
+    Region,
+    Rule,
+)
 from neuron_fabric.profile.route_rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 
@@ -34,6 +41,8 @@ EXAMPLES = """examples:
   nf train profile rule p.toml --routes G_BINARY,G_INT4 --out q.toml  codes where votes fail
   nf train profile rule p.toml --protect none  votes for head and embedding too, where they pass
 """
+Name = TypeVar("Name", bound=str)
+PROTECT = "kinds that get no votes, or none (head,embedding)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,31 +70,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, required=True, metavar="FILE", help="write the profile"
     )
     check.usage = f"{check.prog} [--strict] [--workers W] ... PROFILE [-- SCRIPT ARGS]"
-    check.add_argument("--strict", action="store_true", help="refuse what is unverified")
-    check.add_argument("--workers", type=int, metavar="W", help="workers of the training")
-    check.add_argument("--batch", type=int, metavar="N", help="batch of a worker")
-    check.add_argument("--accumulation", type=int, metavar="K", help="backwards to a step")
-    check.add_argument("--optimizer", metavar="TEXT", help="as the profile writes it")
-    check.add_argument("--amp", metavar="TEXT", help="off, float16 or bfloat16")
-    check.add_argument(
-        "--clipping", action=argparse.BooleanOptionalAction, help="of the gradient's norm"
-    )
-    check.add_argument("--model", metavar="MODULE:FUNCTION", help="gives the model")
-    check.add_argument("script", nargs="*", metavar="SCRIPT", help="and its arguments, after --")
+    add = check.add_argument
+    add("--strict", action="store_true", help="refuse what is unverified")
+    add("--workers", type=int, metavar="W", help="workers of the training")
+    add("--batch", type=int, metavar="N", help="batch of a worker")
+    add("--accumulation", type=int, metavar="K", help="backwards to a step")
+    add("--optimizer", metavar="TEXT", help="as the profile writes it")
+    add("--amp", metavar="TEXT", help="off, float16 or bfloat16")
+    add("--clipping", action=argparse.BooleanOptionalAction, help="of the gradient's norm")
+    add("--model", metavar="MODULE:FUNCTION", help="gives the model")
+    add("script", nargs="*", metavar="SCRIPT", help="and its arguments, after --")
     diff.add_argument("old", type=Path, metavar="OLD", help="a profile")
     diff.add_argument("new", type=Path, metavar="NEW", help="and a later one")
-    rule.add_argument(
-        "--floor",
-        type=_floor,
-        nargs="+",
-        default=[],
-        metavar="ROUTE=COSINE",
-        help="least cosine of G_BINARY, G_TERNARY or other",
-    )
-    rule.add_argument("--shrink", choices=["fit", "one"], help="scale of votes")
-    rule.add_argument("--routes", type=routes_of, metavar="R,R", help="what to choose from")
-    rule.add_argument("--protect", type=kinds_of, metavar="K,K", help=PROTECT)
-    rule.add_argument("--out", type=Path, metavar="FILE", help="write the profile")
+    add, least = rule.add_argument, "least cosine of G_BINARY, G_TERNARY or other"
+    add("--floor", type=_floor, nargs="+", default=[], metavar="ROUTE=COSINE", help=least)
+    add("--shrink", choices=["fit", "one"], help="scale of votes")
+    add("--routes", type=routes_of, metavar="R,R", help="what to choose from")
+    add("--protect", type=kinds_of, metavar="K,K", help=PROTECT)
+    add("--out", type=Path, metavar="FILE", help="write the profile")
+
+
+def routes_of(word: str) -> tuple[Route, ...]:
+    """Return the routes in a comma-separated list, for argparse. Raises ArgumentTypeError."""
+    return _listed(word, [one for one in Route if one != Route.FP32], "no list of routes")
+
+
+def kinds_of(word: str) -> tuple[Kind, ...]:
+    """Return the kinds in a comma-separated list, () for "none", for argparse.
+
+    Raises ArgumentTypeError for another text.
+    """
+    return () if word == "none" else _listed(word, list(Kind), "neither none nor kinds")
+
+
+def _listed(word: str, known: Sequence[Name], what: str) -> tuple[Name, ...]:
+    members, names = {str(one): one for one in known}, word.split(",")
+    if not set(names) <= set(members) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{word!r} is {what}: {','.join(members)}")
+    return tuple(members[one] for one in names)
 
 
 def _floor(word: str) -> tuple[str, float]:
@@ -164,7 +186,7 @@ def shown(profile: Profile) -> list[str]:
         cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
         cells[2] = f"{row[2]:>{widths[2]}}"
         lines.append("  ".join(cells).rstrip())
-    sent = sum(one.elements * one.phases[STEADY].route.bits for one in profile.regions)
+    sent = sum(one.elements * one.phases[Phase.STEADY].route.bits for one in profile.regions)
     whole = sum(one.elements for one in profile.regions) * Route.FP32.bits
     if whole:
         lines.append(f"sent by a worker in the steady phase: {sent / whole:.1%} of FP32")
@@ -175,9 +197,9 @@ _COLUMNS = ("region", "kind", "elements", "steady", "recovery", "cosine", "why")
 
 
 def _row(region: Region) -> tuple[str, ...]:
-    steady = region.phases[STEADY]
-    recovery = region.phases.get(RECOVERY)
-    found = region.measured.get(STEADY, {}).get(steady.route, {}).get(steady.measured_as, {})
+    steady = region.phases[Phase.STEADY]
+    recovery = region.phases.get(Phase.RECOVERY)
+    found = region.measured.get(Phase.STEADY, {}).get(steady.route, {}).get(steady.measured_as, {})
     cosine = found.get("cosine")
     return (
         region.name,
@@ -212,9 +234,9 @@ def differences(old: Profile, new: Profile) -> Iterator[str]:
     for region in new.regions:
         was = regions.pop(region.name, None)
         if was is None:
-            yield f"region {region.name}: new, {_way(region.phases[STEADY])}"
+            yield f"region {region.name}: new, {_way(region.phases[Phase.STEADY])}"
             continue
-        for phase in (STEADY, RECOVERY):
+        for phase in (Phase.STEADY, Phase.RECOVERY):
             before, after = was.phases.get(phase), region.phases.get(phase)
             if before != after:
                 why = f" ({after.why})" if after and after.why else ""
@@ -247,24 +269,25 @@ def _draft(args: argparse.Namespace) -> int:
     named = ":" in args.model and not args.script
     made = model_of_name(args.model) if named else model_of_script([args.model, *args.script], 1)
     profile = draft(args.out.stem, sketch(made))
-    regions = {one.name: one for one in profile.regions}
     for name, route in args.route:
-        found = [
-            one
-            for one in regions.values()
-            if any(fnmatch.fnmatchcase(text, name) for text in (one.kind, one.name))
-        ]
-        if not found:
-            known = ", ".join(dict.fromkeys([*(one.kind for one in regions.values()), *regions]))
-            raise ProfileError(args.model, f"no kind or region is {name!r}", f"name of {known}")
-        why = f"drafted by {name}={route}"
-        for one in found:
-            phases = {**one.phases, STEADY: PhaseRoute(route, why=why)}
-            regions[one.name] = dataclasses.replace(one, phases=phases)
-    profile = dataclasses.replace(profile, regions=tuple(regions.values()))
+        profile = _routed(profile, name, route)
     write_profile(profile, args.out)
     say(*shown(profile), f"written: {args.out}")
     return 0
+
+
+def _routed(profile: Profile, name: str, route: Route) -> Profile:
+    """Return a profile in which each kind or region that the pattern ``name`` matches has a route."""
+
+    def chosen(one: Region) -> PhaseRoute | None:
+        named = any(fnmatch.fnmatchcase(text, name) for text in (one.kind, one.name))
+        return PhaseRoute(route, why=f"drafted by {name}={route}") if named else None
+
+    if not any(map(chosen, profile.regions)):
+        words = [*(one.kind for one in profile.regions), *(one.name for one in profile.regions)]
+        known = ", ".join(dict.fromkeys(words))
+        raise ProfileError("--route", f"no kind or region is {name!r}", f"name of {known}")
+    return with_routes(profile, chosen)
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -297,15 +320,11 @@ def _check(args: argparse.Namespace) -> int:
 def _rule(args: argparse.Namespace) -> int:
     profile = read_profile(args.profile)
     samples = read_samples(samples_path(args.profile))
+    given = {name: getattr(args, name) for name in ("shrink", "routes", "protect")}
+    given = {name: one for name, one in given.items() if one is not None}
     floor = dataclasses.replace(profile.rule.floor, **dict(args.floor))
-    rule: Rule = dataclasses.replace(
-        profile.rule,
-        floor=floor,
-        shrink=args.shrink or profile.rule.shrink,
-        routes=args.routes or profile.rule.routes,
-        protect=profile.rule.protect if args.protect is None else args.protect,
-    )
-    if lacking := set(args.routes or ()) - {way.route for way in samples.ways(STEADY)}:
+    rule: Rule = dataclasses.replace(profile.rule, floor=floor, **given)
+    if lacking := set(args.routes or ()) - {way.route for way in samples.ways(Phase.STEADY)}:
         names = ", ".join(sorted(lacking))
         raise ProfileError(args.profile, f"{names}: not measured", "calibrate again with it")
     changed = apply_rule(dataclasses.replace(profile, rule=rule), samples)

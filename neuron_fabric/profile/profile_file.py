@@ -8,30 +8,25 @@ four digits after the point; below a thousandth with four significant digits.
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.data import DataError, parse_toml, read_text
+from neuron_fabric.data import DataError, parse_toml, read_text, toml_key, toml_value
 from neuron_fabric.errors import CaptureError, ProfileError
 from neuron_fabric.output import check_output, write_bytes
 from neuron_fabric.profile.profile_types import (
     FORMAT,
     FULL,
-    RECOVERY,
-    STEADY,
     VERSION,
-    WARMUP,
     Calibration,
     Kind,
     Measured,
     Measurement,
     ModelId,
+    Phase,
     PhaseRoute,
     Phases,
     Profile,
@@ -86,9 +81,9 @@ class _RegionTable:
 
     def region(self) -> Region:
         """Return the table as a `Region`, with its routes by phase."""
-        phases = {WARMUP: FULL, STEADY: self.steady}
+        phases: dict[str, PhaseRoute] = {Phase.WARMUP: FULL, Phase.STEADY: self.steady}
         if self.recovery is not None:
-            phases[RECOVERY] = self.recovery
+            phases[Phase.RECOVERY] = self.recovery
         measured = cast(Measured, self.measured)
         return Region(self.name, self.kind, self.match, self.elements, phases, measured)
 
@@ -135,9 +130,8 @@ def parse_profile(text: str, where: object) -> Profile:
     """
     try:
         if text.startswith(BOM):
-            raise DataError(
-                "is no TOML (it begins with a byte order mark: save it as UTF-8 without)"
-            )
+            mark = "it begins with a byte order mark: save it as UTF-8 without"
+            raise DataError(f"is no TOML ({mark})")
         table = parse_toml(text)
     except DataError as error:
         raise ProfileError(where, error, "mend it") from None
@@ -209,17 +203,16 @@ def profile_text(profile: Profile) -> str:
         lines += [
             "",
             "[monitor]",
-            *(f"{_key(k)} = {_value(v)}" for k, v in profile.monitor.items()),
+            *(f"{toml_key(k)} = {_value(v)}" for k, v in profile.monitor.items()),
         ]
     for region in profile.regions:
         lines += ["", "[[region]]", *_pairs(region, "name", "kind", "match", "elements")]
-        for phase in (STEADY, RECOVERY):
-            if phase in region.phases:
-                lines.append(f"{phase} = {_value(_changed(region.phases[phase]))}")
+        routed = [one for one in (Phase.STEADY, Phase.RECOVERY) if one in region.phases]
+        lines += [f"{one} = {_value(_changed(region.phases[one]))}" for one in routed]
         for phase, routes in region.measured.items():
-            lines.append(f"[region.measured.{_key(phase)}]")
+            lines.append(f"[region.measured.{toml_key(phase)}]")
             lines += [
-                f"{_key(route)}.{_key(decode)} = {_value(statistics)}"
+                f"{toml_key(route)}.{toml_key(decode)} = {_value(statistics)}"
                 for route, decodes in routes.items()
                 for decode, statistics in decodes.items()
             ]
@@ -263,20 +256,7 @@ def _changed(how: PhaseRoute) -> dict[str, object]:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return _number(value)
-    if isinstance(value, Enum | str):
-        return _text(str(value))
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    if dataclasses.is_dataclass(value):
-        value = {key: one for key, one in vars(value).items() if one is not None}
-    pairs = (f"{_key(key)} = {_value(one)}" for key, one in value.items())
-    return f"{{ {', '.join(pairs)} }}" if value else "{}"
+    return toml_value(value, _number)
 
 
 def _number(value: float) -> str:
@@ -284,12 +264,3 @@ def _number(value: float) -> str:
     if value == 0 or abs(value) >= 1e-3:
         return f"{value:.4f}"
     return f"{value:.3e}"
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
-
-
-def _text(text: str) -> str:
-    r"""Return a TOML basic string: JSON has the same escapes, but allows a raw DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

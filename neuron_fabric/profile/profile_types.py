@@ -21,7 +21,6 @@ from neuron_fabric.data import DataError
 
 FORMAT = "neuron-fabric-profile"
 VERSION = 1
-WARMUP, STEADY, RECOVERY = "warmup", "steady", "recovery"
 FIXED = re.compile(r"fixed:([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?)")
 LEAST_ELEMENTS = 1024
 """Parameters with fewer elements use FP32: two lines of G_BINARY."""
@@ -108,16 +107,14 @@ class PhaseRoute:
 
     def __post_init__(self) -> None:
         """Check that the fields fit together. Raise DataError if they do not."""
-        fixed = FIXED.fullmatch(self.scale)
-        if self.scale not in ("mean_abs", "rms") and not (fixed and float(fixed[1]) > 0):
+        if self.scale not in ("mean_abs", "rms") and not self.fixed:
             raise DataError(f"scale {self.scale!r} is not one of mean_abs, rms, fixed:NUMBER")
         if not self.shrink > 0:
             raise DataError(f"shrink {self.shrink} is not above 0")
-        factors = [("shrink", self.shrink)]
-        if fixed:
-            step = float(fixed[1]) * self.shrink
-            factors += [("scale", float(fixed[1])), ("scale * shrink", step)]
-        for name, factor in factors:
+        factors = {"shrink": self.shrink}
+        if self.fixed:
+            factors |= {"scale": self.fixed, "scale * shrink": self.fixed * self.shrink}
+        for name, factor in factors.items():
             if not LEAST_F32 <= factor <= MOST_F32:
                 raise DataError(f"{name} {factor:g} is no float32 of full precision")
         if not 0 < self.beta < 1:

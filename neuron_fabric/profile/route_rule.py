@@ -25,9 +25,7 @@ from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.profile_types import (
     FULL,
     LEAST_ELEMENTS,
-    RECOVERY,
-    STEADY,
-    WARMUP,
+    Phase,
     PhaseRoute,
     Profile,
     Range,
@@ -89,12 +87,12 @@ def choose(
         cost: Cost function.
     """
     elements = sum(samples.sizes[number] for number in members)
-    windows = windows_of(profile, samples.steps.get(STEADY, np.zeros(0, np.int64)))
+    windows = windows_of(profile, samples.steps.get(Phase.STEADY, np.zeros(0, np.int64)))
     measured: dict[str, dict[str, dict[str, Range]]] = {}
     admitted: list[tuple[Way, dict[str, Range]]] = []
     why = "nothing was measured" if members else f"no tensor of {LEAST_ELEMENTS:,} elements"
     best = (-2.0, True, why)
-    for way in samples.ways(STEADY) if members and windows else ():
+    for way in samples.ways(Phase.STEADY) if members and windows else ():
         found = samples.statistics(way, members, windows)
         measured.setdefault(way.route, {})[way.decode] = found
         floor = profile.rule.floor.of(way.route)
@@ -107,7 +105,7 @@ def choose(
             if region.kind not in profile.rule.protect or not Route(way.route).votes:
                 admitted.append((way, found))
         best = max(best, (least - floor, way.decodes[1] == "tensor", why))
-    phases = {WARMUP: FULL, STEADY: replace(FULL, why=best[2])}
+    phases: dict[str, PhaseRoute] = {Phase.WARMUP: FULL, Phase.STEADY: replace(FULL, why=best[2])}
     if admitted:
         # Of the granularities of one route and decode, the one of most cosine per byte.
         worth: dict[tuple[str, str], tuple[Way, dict[str, Range]]] = {}
@@ -117,8 +115,8 @@ def choose(
             worth[way.route, way.decodes[0]] = way, found
         cheap = min(worth.values(), key=lambda one: (cost(one[0], elements), -one[1]["cosine"][0]))
         sure = max(admitted, key=lambda one: one[1]["cosine"][0])
-        phases |= {STEADY: _route(profile, *cheap), RECOVERY: _route(profile, *sure)}
-    return replace(region, phases=phases, measured={**region.measured, STEADY: measured})
+        phases |= {Phase.STEADY: _route(profile, *cheap), Phase.RECOVERY: _route(profile, *sure)}
+    return replace(region, phases=phases, measured={**region.measured, Phase.STEADY: measured})
 
 
 def _route(profile: Profile, way: Way, found: Mapping[str, Range]) -> PhaseRoute:
@@ -142,9 +140,9 @@ def codes_that_pass(profile: Profile) -> list[str]:
     """
     lines = []
     for region in profile.regions:
-        if region.phases[STEADY].route != Route.FP32:
+        if region.phases[Phase.STEADY].route != Route.FP32:
             continue
-        for name, decodes in region.measured.get(STEADY, {}).items():
+        for name, decodes in region.measured.get(Phase.STEADY, {}).items():
             if name in profile.rule.routes or not Route(name).codes:
                 continue
             least = min(found["cosine"][0] for found in decodes.values())
@@ -185,7 +183,7 @@ def apply_rule(profile: Profile, samples: Samples) -> Profile:
         choose(profile, samples, region, members[region.name], cost) for region in profile.regions
     ]
     same = all(
-        _plain(old.phases[STEADY]) == _plain(new.phases[STEADY])
+        _plain(old.phases[Phase.STEADY]) == _plain(new.phases[Phase.STEADY])
         for old, new in zip(profile.regions, regions, strict=True)
     )
     verified, reference = profile.verified and same, profile.reference

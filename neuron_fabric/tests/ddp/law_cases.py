@@ -36,7 +36,7 @@ from neuron_fabric.reducers.interface import BucketLost, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.tests.ddp import law_testbench
 from neuron_fabric.tests.ddp.law_testbench import CASES, Job, Ranks, Routes, Values, law, patched
-from neuron_fabric.tests.ddp.shadow_cases import naive_mean
+from neuron_fabric.tests.ddp.shadow_cases import naive_mean, naive_votes
 
 FULL = PhaseRoute(Route.FP32)
 BINARY = PhaseRoute(Route.G_BINARY, "vote")
@@ -165,9 +165,7 @@ def _gradients(
         spoil(one)
     for step in range(steps):
         one.backward(step, factor)
-    found = one.gradients(*names)
-    one.close()
-    return found
+    return one.gradients(*names)
 
 
 # -- laws over trainings --------------------------------------------------------------------------
@@ -196,7 +194,6 @@ def equal_parameters(
             sampled = lambda step: frozenset("ab")  # noqa: E731
             job = Job(ranks, workers, routes.walk, fp32=fp32, sampled=sampled)
             ranks.same(workers, job.train(range(7)))
-            job.close()
 
 
 @dataclass(frozen=True)
@@ -275,7 +272,6 @@ def all_fp32(
             elif routes is not None and wrong:
                 job.controls.of = lambda step: {"a": BINARY} if step == 2 else {}
             weights.append(one.train(job))
-            job.close()
         ranks.equal(weights[1], weights[0])
 
 
@@ -291,7 +287,6 @@ def shadows(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
         for report in job.controls.reports if how is not None else ():
             seen = set(report.cosines)
             ranks.check(seen == set("abc"), f"step {report.step}: cosines of {seen} are reported")
-        job.close()
     ranks.equal(weights[1], weights[0])
 
 
@@ -387,7 +382,6 @@ def not_finite(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool
                 ranks.check(bad.keys() == wanted, f"{dtype}: {[*bad]} are not finite")
                 for low in bad.keys() & LOW if how else ():
                     ranks.check(bad[low].isnan().all(), f"{low} is not NaN throughout")
-                job.close()
 
 
 @law("fallback is DDP where a worker is not finite", 2)
@@ -429,7 +423,6 @@ def conserved(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool 
     both = torch.stack([raw.detach(), kept])
     dist.all_reduce(both, group=ranks.of(workers))
     both /= workers
-    job.close()
     lost_now = (out + both[1] - both[0]).abs() / both[0].abs().max()
     most = float(lost_now.max())
     ranks.check(most <= 1e-5, f"b.weight, step 9: {most:.3g} of the gradient is lost")
@@ -444,20 +437,17 @@ def _add(total: torch.Tensor, gradient: torch.Tensor) -> None:
 def resumed(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     job = Job(ranks, workers, routes.walk)
     straight = job.train(range(10))
-    job.close()
     first = Job(ranks, workers, routes.walk)
     first.train(range(5))
     path = f"{ranks.folder}/state-{ranks.rank}.pt"
     net = first.model.module.state_dict()
     torch.save({"session": first.session.state_dict(), "net": net}, path)
-    first.close()
     second, held = Job(ranks, workers, routes.walk), torch.load(path)
     second.model.module.load_state_dict(held["net"])
     if wrong:
         held["session"]["residuals"] = {}
     second.session.load_state_dict(held["session"])
     again = second.train(range(5, 10))
-    second.close()
     ranks.equal(again, {key: one for key, one in straight.items() if key in again})
 
 
@@ -482,7 +472,6 @@ def in_parts(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool =
             job.model.require_backward_grad_sync = wrong or n == parts - 1  # as no_sync does
             job.model(part).sum().backward()
         seen.append(job.gradients())
-        job.close()
     ranks.equal(seen[1], seen[0])
 
 
@@ -498,7 +487,6 @@ def any_option(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         options = {option: True} if option else {}
         job = Job(ranks, workers, VOTES.walk, fp32=path, options=options)
         seen.append(job.train(range(4)))
-        job.close()
     for one in seen[1:]:
         ranks.equal(one, seen[0])
 
@@ -515,7 +503,6 @@ def join_ends(ranks: Ranks, workers: int, routes: RouteSet = VOTES) -> None:
     ranks.same(workers, last)
     if steps == 5:
         ranks.equal(last, {key: one for key, one in weights.items() if key in last})
-    job.close()
 
 
 # -- laws over one bucket -------------------------------------------------------------------------
@@ -533,7 +520,6 @@ def unused(ranks: Ranks, workers: int) -> None:
     sizes = job.gradient("c.weight").abs().unique().numel()
     ranks.check(sizes == 2, f"c.weight, step 1: {sizes} magnitudes, not 0 and one scale")
     ranks.same(workers, gradient)
-    job.close()
 
 
 def _signs(gradient: torch.Tensor) -> torch.Tensor:
@@ -603,8 +589,6 @@ def samples(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
             sampled = (report.norms[region][1] or 0.0) / float(m @ m)
             sampled /= workers**2 if wrong else 1
             ranks.check(0.5 < sampled < 2, f"{place}: the sample has {sampled} of the FP32 norm")
-        job.close()
-        plain.close()
 
 
 @law("a worker of the wrong sign is seen", 4)
@@ -625,9 +609,26 @@ def wrong_sign(ranks: Ranks, workers: int, wrong: bool = False) -> None:
             job.backward(step)
         job.router.thread.drain()
     every = ranks.gather(workers, dict(job.controls.reports[-1].agreements))
-    job.close()
     low = [rank for rank, one in enumerate(every) for region in "abc" if one[region] < -0.02]
     ranks.check(low == [1, 1, 1], f"step 11: ranks {low} disagree, not rank 1 in each region")
+
+
+def _got_and_sent(
+    ranks: Ranks, workers: int, routes: RouteSet
+) -> tuple[Values, dict[str, np.ndarray]]:
+    """Run one step; return the reduced gradients of `LOW`, and every rank's, float32[W, *shape]."""
+    job = Job(ranks, workers, routes.mixed, lr=0)
+    raw: dict[str, torch.Tensor] = {}
+    for name, parameter in job.model.module.named_parameters():
+        parameter.register_hook(partial(_note, raw, name))
+    job.backward(0)
+    got = job.gradients(*LOW)
+    every = ranks.gather(workers, {name: raw[name].numpy() for name in LOW})
+    return got, {name: np.stack([one[name] for one in every]) for name in LOW}
+
+
+def _note(raw: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> None:
+    raw[name] = gradient.clone()  # DDP replaces it by the mean
 
 
 @law("codes: the mean of what all have sent", 4)
@@ -642,17 +643,10 @@ def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         return Key(seed, step, 0, name)
 
     with patched(payload, "Key", shared if wrong else Key):
-        job = Job(ranks, workers, CODES.mixed, lr=0)
-        raw: dict[str, torch.Tensor] = {}
-        for name, parameter in job.model.module.named_parameters():
-            parameter.register_hook(partial(_note, raw, name))
-        job.backward(0)
-        got = job.gradients(*LOW)
-        job.close()
-    every = ranks.gather(workers, {name: raw[name].flatten().numpy() for name in LOW})
+        got, sent = _got_and_sent(ranks, workers, CODES)
     wanted = {}
     for name, how in zip(LOW, CODES.of_region.values(), strict=True):
-        x = np.stack([one[name] for one in every])
+        x = sent[name].reshape(workers, -1)
         uniform = np.stack([draws(Key(SEED, 0, rank, name), x.shape[1]) for rank in range(workers)])
         if how.rounding == "nearest":
             uniform[:] = 0.5
@@ -671,44 +665,18 @@ def scales_of_groups(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         return [None if one is None else np.roll(one, 1) for one in group_scales(*args)]
 
     with patched(payload, "group_scales", shifted if wrong else group_scales):
-        job = Job(ranks, workers, OF_GROUPS.mixed, lr=0)
-        raw: dict[str, torch.Tensor] = {}
-        for name, parameter in job.model.module.named_parameters():
-            parameter.register_hook(partial(_note, raw, name))
-        job.backward(0)
-        got = job.gradients(*LOW)
-        job.close()
-    every = ranks.gather(workers, {name: raw[name].numpy() for name in LOW})
+        got, sent = _got_and_sent(ranks, workers, OF_GROUPS)
     wanted = {}
     for name, how in zip(LOW, OF_GROUPS.of_region.values(), strict=True):
-        x = np.stack([one[name] for one in every])
+        x = sent[name]
         ids = np.indices(x.shape[1:])[int(how.granularity == "column")] // how.block
-        wanted[0, name] = torch.from_numpy(naive_groups(x, how, ids).reshape(-1))
+        flat, rms = x.reshape(workers, -1), how.scale == "rms"
+        voices, scales, _ = naive_votes(flat, how.route, ids.reshape(-1), rms)
+        votes = voices / workers if how.decode == "net" else np.where(voices < 0, -1, 1)
+        wanted[0, name] = torch.from_numpy((how.shrink * scales * votes).astype(np.float32))
     for key, one in wanted.items():
         near = torch.isclose(got[key].reshape(-1), one, rtol=1e-6, atol=0)
         ranks.check(bool(near.all()), f"{key[1]}: {int((~near).sum())} elements differ")
-
-
-def naive_groups(x: Any, how: PhaseRoute, ids: Any) -> Any:
-    """Return the decoded votes of gradients [W, rows, columns], by the definition of each group."""
-    voices, scales = np.zeros(x.shape[1:]), np.zeros(x.shape[1:])
-    for own in x.astype(np.float64):
-        for inside in (ids == number for number in np.unique(ids)):
-            size = np.abs(own[inside])
-            gate = np.ones(size.size, bool)
-            if how.route == Route.G_TERNARY:
-                gate = size > np.float32(0.7) * np.float32(size.mean())
-            voices[inside] += np.where(own[inside] < 0, -1, 1) * gate
-            rms = how.scale == "rms"
-            scales[inside] += np.sqrt((size**2).mean()) if rms else size[gate].mean()
-    scales *= how.shrink / len(x)
-    if how.decode == "net":
-        return (scales * voices / len(x)).astype(np.float32)
-    return (scales * np.where(voices < 0, -1, 1)).astype(np.float32)
-
-
-def _note(raw: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> None:
-    raw[name] = gradient.clone()  # DDP replaces it by the mean
 
 
 @law("codes: bytes are counted", 2)
@@ -725,7 +693,6 @@ def bytes_of(ranks: Ranks, workers: int) -> None:
     job.router.thread.drain()
     sent = Counter(job.session.sent) - before
     sizes = {name: p.numel() for name, p in job.model.module.named_parameters()}
-    job.close()
     a, b, c = (sizes[name] for name in LOW)
     half = {
         "G_INT8": -(-lines_of(a, Route.G_INT8) // 2),
@@ -767,7 +734,6 @@ def engines(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
                 weights.append(job.train(range(9)))
                 job.router.thread.drain()
                 reports.append(job.controls.reports)
-                job.close()
             for found, seen in zip(weights[1:], reports[1:], strict=True):
                 ranks.equal(found, weights[0])
                 for one, other in zip(reports[0], seen, strict=True):
@@ -864,8 +830,6 @@ def lost_is_ddp(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: boo
             job.router.thread.drain()
             lost = sum(one.reducer.lost for one in job.controls.reports)
             ranks.check(lost, f"{fp32}: no lost bucket is reported")
-        job.close()
-        plain.close()
 
 
 @law("a lost bucket leaves residuals", 3)
@@ -888,7 +852,6 @@ def residuals_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         job.router.thread.drain()
     after = {(1, n): held.clone() for n, held in job.router.memory.residuals.items()}
     ranks.equal(after, before)
-    job.close()
 
 
 for _name, (_workers, _case) in list(CASES.items()):
@@ -928,3 +891,4 @@ def error_comes_out(ranks: Ranks, workers: int) -> None:
                 ranks.check("nothing comes of it" in said, f"step {step}, {name}: {said}")
         job.router.thread.close()
         job.router.packer.close()
+        job.router = None

@@ -109,6 +109,8 @@ class Ranks:
         """Engine of jobs: c, torch, or host: torch with lines that are counted on the host."""
         self._reducers: dict[tuple[int, str], Reducer] = {}
         self._differences: list[str] = []
+        self.jobs: list[Job] = []
+        """Trainings of the running case, which `settle` closes."""
 
     def of(self, workers: int) -> Any:
         """Return the process group of ranks 0 to ``workers`` - 1."""
@@ -168,7 +170,9 @@ class Ranks:
                 return
 
     def settle(self) -> None:
-        """End a case: forget its differences, and raise LawError with them if there are any."""
+        """End a case: close its jobs, and raise LawError if it has recorded differences."""
+        while self.jobs:
+            self.jobs.pop().close()
         found, self._differences = self._differences, []
         if found:
             more = f"\n({len(found)} differences)" if len(found) > MOST_SHOWN else ""
@@ -239,6 +243,7 @@ class Job:
         )
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=lr)
         self.router: Any = None
+        ranks.jobs.append(self)
         if routes is not None:
             self.controls = FixedDecisions(routes, sampled)
             engine = engine or ranks.engine

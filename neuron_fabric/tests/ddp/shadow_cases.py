@@ -20,8 +20,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import attach
 from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rule
-from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, read_report, write_job
-from neuron_fabric.calibration.measurements import NAMES, read_rows
+from neuron_fabric.calibration.calibration_job import (
+    CALIBRATE,
+    NAMES,
+    Job,
+    read_report,
+    read_rows,
+    write_job,
+)
 from neuron_fabric.calibration.shadow_run import ShadowRouter
 from neuron_fabric.codec import Route
 from neuron_fabric.codec.draws import Key, draws
@@ -197,6 +203,39 @@ def group_ids(shape: tuple[int, ...], route: Route, granularity: Granularity) ->
     return ((rows if granularity == "row" else columns) // block).reshape(-1)
 
 
+def naive_votes(
+    sent: NDArray[np.float32], route: str, ids: NDArray[np.intp], rms: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """Return plus minus minus votes, scale and number of open gates, by the definition of a group.
+
+    The scale of a group is the mean over the workers that do not abstain: of the mean magnitude of
+    the elements that vote, or with ``rms`` of the root mean square of all.
+
+    Args:
+        sent: Gradients of a parameter, float32[workers, elements]; a worker with only 0s abstains.
+        route: G_BINARY or G_TERNARY.
+        ids: Group of each element, by which elements share a scale.
+        rms: Kind of the scale.
+
+    Returns:
+        float64[elements] twice, and the gates of all workers.
+    """
+    size = sent.shape[1]
+    voices, scales, gates = np.zeros(size), np.zeros(size), 0
+    for own in sent.astype(np.float64):
+        gate = np.ones(size, bool)
+        for inside in (ids == one for one in np.unique(ids)):
+            if route == "G_TERNARY":
+                gate[inside] = np.abs(own[inside]) > RATIO * np.float32(np.abs(own[inside]).mean())
+            if rms:
+                scales[inside] += np.sqrt((own[inside] ** 2).mean())
+            elif (counted := inside & gate).any():
+                scales[inside] += np.abs(own[counted]).mean()
+        gates += int(gate.sum())
+        voices += np.where(own < 0, -1.0, 1.0) * gate * own.any()
+    return voices, scales / max(1, sum(one.any() for one in sent)), gates
+
+
 def naive_statistics(
     sent: NDArray[np.float32], route: str, decode: str, ids: NDArray[np.intp]
 ) -> dict[str, float]:
@@ -211,33 +250,17 @@ def naive_statistics(
     Returns:
         Values by the name of the statistic.
     """
-    wide = sent.astype(np.float64)
-    workers, size = wide.shape
-    mean = wide.mean(axis=0)
-    here = [w for w in range(workers) if sent[w].any()]
-    voices, scales, gates = np.zeros(size), np.zeros(size), 0
-    for w in range(workers):
-        gate = np.ones(size, bool)
-        for inside in (ids == one for one in np.unique(ids)):
-            if route == "G_TERNARY":
-                mean_of = np.float32(np.abs(wide[w][inside]).mean())
-                gate[inside] = np.abs(sent[w][inside]) > RATIO * mean_of
-            if (counted := inside & gate).any():
-                scales[inside] += np.abs(wide[w][counted]).mean()
-        gates += int(gate.sum())
-        if w in here:
-            voices += np.where(sent[w] < 0, -1.0, 1.0) * gate
-    s = scales / max(1, len(here))
+    workers, here = len(sent), max(1, sum(one.any() for one in sent))
+    voices, s, gates = naive_votes(sent, route, ids)
     if decode == "net":
-        got = s * voices / max(1, len(here))
+        got = s * voices / here
     else:
         tie = 1.0 if route == "G_BINARY" else 0.0
         got = s * np.where(voices > 0, 1.0, np.where(voices < 0, -1.0, tie))
     random = sum(abs(2 * c - workers) * math.comb(workers, c) for c in range(workers + 1))
     random /= workers * 2**workers
     margin = (np.abs(voices) / workers - random).sum() / (1 - random) if workers > 1 else 0.0
-    return _sums(wide, mean, got) | {
-        "zeros": float((sent == 0).sum() / workers),
+    return _sums(sent, got) | {
         "gate": gates / workers,
         "margin": float(margin),
     }
@@ -256,12 +279,8 @@ def naive_codes(
     Returns:
         Values by the name of the statistic.
     """
-    wide = sent.astype(np.float64)
-    return _sums(wide, wide.mean(axis=0), naive_mean(sent, bits, uniform)) | {
-        "zeros": float((sent == 0).sum() / len(sent)),
-        "gate": float(sent.shape[1]),
-        "margin": 0.0,
-    }
+    more = {"gate": float(sent.shape[1]), "margin": 0.0}
+    return _sums(sent, naive_mean(sent, bits, uniform)) | more
 
 
 def naive_mean(
@@ -292,9 +311,12 @@ def naive_mean(
     return got
 
 
-def _sums(wide: Any, mean: Any, got: Any) -> dict[str, float]:
-    agree, workers = np.sign(got) == np.sign(mean), len(wide)
+def _sums(sent: NDArray[np.float32], got: Any) -> dict[str, float]:
+    wide, workers = sent.astype(np.float64), len(sent)
+    mean = wide.mean(axis=0)
+    agree = np.sign(got) == np.sign(mean)
     return {
+        "zeros": float((sent == 0).sum() / workers),
         "dot": float((mean * got).sum()),
         "mean2": float((mean**2).sum()),
         "decoded2": float((got**2).sum()),

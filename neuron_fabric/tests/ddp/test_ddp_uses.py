@@ -31,8 +31,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from neuron_fabric import attach
-from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
-from neuron_fabric.calibration.measurements import read_rows
+from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, read_rows, write_job
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.writer import CaptureFolder
@@ -241,10 +240,8 @@ def test_a_copy_before_the_first_forward_is_one(
         assert said.count("batch_per_worker is 9, calibrated for 4") == 1
     else:
         about, *_ = read_rows(tmp_path)
-        assert [one.name for one in about.parameters if one.kind == "head"] == [
-            "head.weight",
-            "head.bias",
-        ]
+        head = [one.name for one in about.parameters if one.kind == "head"]
+        assert head == ["head.weight", "head.bias"]
 
 
 @pytest.mark.parametrize("hook", HOOKS)

@@ -274,23 +274,18 @@ def test_the_thread_has_room_for_so_many_and_keeps_nothing_that_is_done() -> Non
     thread.close()
 
 
-def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple[float, float]:
-    """Return the agreement of worker 0 with the decoded result of random votes, measured and exact.
+@given(SEEDS, ROUTES, st.integers(1, 4096), st.integers(2, 8), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_the_agreement_of_a_worker(
+    seed: int, route: Route, size: int, workers: int, net: bool
+) -> None:
+    """Check that the agreement of worker 0 with the decoded votes is that of the formula.
 
-    Args:
-        seed: Seed of the gradients.
-        route: Route.
-        size: Number of elements.
-        workers: Number of workers.
-        net: Whether the sum of votes is decoded, not its sign.
-
-    Returns:
-        What one step of `Agreements` gives, times `NEW`, and the formula over all elements.
+    Up to 4,096 elements are all compared, with those of the last line.
     """
     rng = np.random.default_rng(seed)
-    packs = [
-        pack(rng.standard_normal(size).astype(np.float32) + 0.3, route) for _ in range(workers)
-    ]
+    drawn = rng.standard_normal((workers, size)).astype(np.float32) + np.float32(0.3)
+    packs = [pack(row, route) for row in drawn]
     voted, planes = count(np.stack([one.lines for one in packs]), route)
     d = np.empty(size, np.float32)
     reduced = planes if net else voted[None]
@@ -300,20 +295,8 @@ def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple
     product = payload.own_votes(packs[0], route, size) * np.sign(d)
     least, votes = random_margin(workers), int((product != 0).sum())
     want = (float(product.sum()) / votes - least) / (1 - least) if votes else 0.0
-    return one.step().get("r", 0.0) * monitor_samples.NEW, min(
-        max(want, -monitor_samples.MOST), monitor_samples.MOST
-    )
-
-
-@given(SEEDS, ROUTES, st.integers(1, 4096), st.integers(2, 8), st.booleans())
-@settings(max_examples=60, deadline=None)
-def test_the_agreement_of_a_worker(
-    seed: int, route: Route, size: int, workers: int, net: bool
-) -> None:
-    """Check that up to 4,096 elements the agreement is the exact one, with those of the last
-    line.
-    """
-    found, want = agreed(seed, route, size, workers, net)
+    want = min(max(want, -monitor_samples.MOST), monitor_samples.MOST)
+    found = one.step().get("r", 0.0) * monitor_samples.NEW
     assert found == pytest.approx(want, abs=1e-9)
 
 
@@ -333,9 +316,8 @@ def test_what_an_agreement_says(workers: int) -> None:
     }.items():
         rng, one = np.random.default_rng(workers), monitor_samples.Agreements(workers)
         for _ in range(6 * monitor_samples.NEW):
-            x = rng.standard_normal((workers, monitor_samples.WATCHED)).astype(
-                np.float32
-            ) + np.float32(theirs)
+            x = rng.standard_normal((workers, monitor_samples.WATCHED)).astype(np.float32)
+            x += np.float32(theirs)
             x[0] += np.float32(mine - theirs)
             packs = [pack(row, Route.G_BINARY) for row in x]
             voted, _ = count(np.stack([each.lines for each in packs]), Route.G_BINARY)

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuron_fabric.bits import Assignment, Layer, Option, lgreco, lgreco_rule, route_errors, settle
+from neuron_fabric import bits
+from neuron_fabric.bits import Assignment, Layer, Option, lgreco, route_errors, settle
 from neuron_fabric.capture import Capture
 from neuron_fabric.codec import Route
 from neuron_fabric.codec.draws import Key
 from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 
-SHIPPED = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
+SHIPPED = Path(__file__).parents[1] / "captures" / "digits-resnet-8x"
 SHARES = {"FP32": 0.0, "G_BINARY": 0.72, "G_TERNARY": 0.55, "G_INT4": 0.31, "G_INT8": 0.018}
 """Norm of the error over that of the gradient, as in runtime.md section 6."""
 
@@ -33,10 +34,8 @@ def models(draw: st.DrawFn) -> list[Layer]:
     layers = []
     for number in range(draw(st.integers(1, 5))):
         options = {
-            f"{bits} bits": Option(
-                float(rng.random() * 4.0**-bits), float(bits * rng.integers(1, 9))
-            )
-            for bits in (1, 2, 4, 8)[: draw(st.integers(2, 4))]
+            f"{n} bits": Option(float(rng.random() * 4.0**-n), float(n * rng.integers(1, 9)))
+            for n in (1, 2, 4, 8)[: draw(st.integers(2, 4))]
         }
         layers.append(Layer(f"l{number}", 100, options))
     return layers
@@ -51,10 +50,10 @@ def least_cost(layers: list[Layer], allowed: float) -> float:
     for routes in itertools.product(*(layer.options for layer in layers)):
         chosen = [layer.options[route] for layer, route in zip(layers, routes, strict=True)]
         steps = sum(
-            np.ceil(one.error / allowed * lgreco_rule.ERROR_BUCKETS) if one.error > 0 else 0
+            np.ceil(one.error / allowed * bits.ERROR_BUCKETS) if one.error > 0 else 0
             for one in chosen
         )
-        if steps <= lgreco_rule.ERROR_BUCKETS:
+        if steps <= bits.ERROR_BUCKETS:
             cost = min(cost, sum(one.cost for one in chosen))
     return cost
 
@@ -64,10 +63,10 @@ def least_cost(layers: list[Layer], allowed: float) -> float:
 def test_lgreco_is_the_best_within_the_error(layers: list[Layer], alpha: float) -> None:
     reference = everywhere(layers, "2 bits")
     chosen = lgreco(layers, reference, alpha)
-    allowed = alpha * lgreco_rule.error_of(layers, reference)
-    best, now = least_cost(layers, allowed), lgreco_rule.cost_of(layers, reference)
-    assert lgreco_rule.cost_of(layers, chosen) == min(best, now)
-    assert chosen == reference or lgreco_rule.error_of(layers, chosen) <= allowed
+    allowed = alpha * bits.error_of(layers, reference)
+    best, now = least_cost(layers, allowed), bits.cost_of(layers, reference)
+    assert bits.cost_of(layers, chosen) == min(best, now)
+    assert chosen == reference or bits.error_of(layers, chosen) <= allowed
     assert lgreco(layers[::-1], reference, alpha).keys() == chosen.keys()
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""L-GreCo: assignment of routes to layers from measured errors and modelled costs.
+"""Bit allocation: the route of each layer, chosen from measured errors and modelled costs.
 
-Every function is deterministic, so ranks with the same reduced errors choose the same routes. A
-route that the reducer lacks is left out of the options of a layer.
+The method is L-GreCo's (arXiv 2210.17357); formats and figures are this project's. Every function
+is deterministic, so ranks with the same reduced errors choose the same routes. A route that the
+reducer lacks is left out of the options of a layer.
 """
 
 from __future__ import annotations
