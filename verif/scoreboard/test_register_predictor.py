@@ -58,19 +58,6 @@ def test_commit_from_writes() -> None:
     assert bus.scoreboard.errors == []
 
 
-def test_wrong_status_is_flagged() -> None:
-    for name, value in (
-        ("REGION[1].STATUS", 0x01 | 3 << 4),
-        ("REGION[1].STATUS", 0x101),
-        ("REGION[1].EPOCH", 6),
-        ("REGION[1].COMPLETE_LINES", 1),
-        ("DONE", 2),
-    ):
-        bus = committed()
-        bus.read(name, value)
-        assert bus.scoreboard.errors, name
-
-
 def test_refused_commit_changes_nothing() -> None:
     bus = committed()
     bus.write("REGION[1].WORKERS", 65)
