@@ -90,6 +90,10 @@ class DeviceFixture:
         """Return the model's counter of this name."""
         return self.model.counters[name]
 
+    def counted(self, **counters: int) -> None:
+        """Check that these counters have these values, and that all others are 0."""
+        assert {name: n for name, n in self.model.counters.items() if n} == counters
+
 
 def lines(seed: int, count: int) -> list[bytes]:
     """Return ``count`` random lines of 64 bytes, drawn from ``seed``."""

@@ -177,6 +177,11 @@ class RegMap:
     enums: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Values of the fields with an `enum`: {enumeration: {member: value}}."""
 
+    def named(self) -> dict[str, Register]:
+        """Return the registers of the device, then those of every region ("REGION.STATUS")."""
+        of_region = {f"REGION.{reg.name}": reg for reg in self.region_registers}
+        return {reg.name: reg for reg in self.registers} | of_region
+
     def counters(self, *kinds: Counts) -> tuple[str, ...]:
         """Return the names of the event counters of these kinds, by address; no arguments: all."""
         return tuple(

@@ -126,6 +126,13 @@ class _Episode:
 
 
 Key = tuple[FaultKind, Direction]
+_HOLDS: dict[Key, Callable[[HostLink, bool], None]] = {
+    (FaultKind.DELAYED_ACK, Direction.M2S): HostLink.hold_peer_acks,
+    (FaultKind.DELAYED_ACK, Direction.S2M): HostLink.hold_acks,
+    (FaultKind.NO_CREDIT, Direction.M2S): HostLink.hold_peer_credits,
+    (FaultKind.NO_CREDIT, Direction.S2M): HostLink.hold_credits,
+}
+"""Hook of the host that begins (True) and ends an episode."""
 
 
 class FaultInjector:
@@ -293,10 +300,8 @@ class FaultInjector:
         episode = _Episode(rule, direction, self._clock + self.rng.randint(*rule.clocks))
         self._episodes.append(episode)
         # The host is held from the next clock on; its flit of this clock is already on the wire.
-        if rule.kind is FaultKind.DELAYED_ACK and direction is Direction.M2S:
-            host.hold_peer_acks(True)
-        elif rule.kind is FaultKind.NO_CREDIT and direction is Direction.S2M:
-            host.hold_credits(True)
+        if (rule.kind is FaultKind.DELAYED_ACK) == (direction is Direction.M2S):
+            _HOLDS[rule.kind, direction](host, True)
 
     def tick(self) -> None:
         """Advance by one clock.
@@ -312,35 +317,22 @@ class FaultInjector:
     def _hold(self, episode: _Episode) -> None:
         host, tracker = self._host, self._tracker
         assert host is not None
-        up = episode.direction is Direction.S2M
-        if episode.rule.kind is FaultKind.DELAYED_ACK:
-            if up:
-                host.hold_acks(True)
-                if tracker is not None:
-                    way = tracker.s2m
-                    episode.noticed |= way.accepted - way.acked >= way.wrap - 1
-            else:
-                episode.noticed |= host.buffer.free <= 2
-        elif up:
-            if tracker is not None:
-                episode.noticed |= not tracker.s2m.plain or not tracker.s2m.data
-        else:
-            host.hold_peer_credits(True)
-            episode.noticed |= host.packer.waiting > 0
+        kind, direction = episode.rule.kind, episode.direction
+        _HOLDS[kind, direction](host, True)
+        acks = kind is FaultKind.DELAYED_ACK
+        if direction is Direction.M2S:
+            episode.noticed |= host.buffer.free <= 2 if acks else host.packer.waiting > 0
+        elif tracker is not None:
+            way = tracker.s2m
+            full = way.accepted - way.acked >= way.wrap - 1
+            episode.noticed |= full if acks else not way.plain or not way.data
 
     def _end(self, episode: _Episode) -> None:
         host, kind, direction = self._host, episode.rule.kind, episode.direction
         assert host is not None
         self._episodes.remove(episode)
         self.noticed[kind, direction] += episode.noticed
-        if kind is FaultKind.DELAYED_ACK and direction is Direction.M2S:
-            host.hold_peer_acks(False)
-        elif kind is FaultKind.DELAYED_ACK:
-            host.hold_acks(False)
-        elif direction is Direction.S2M:
-            host.hold_credits(False)
-        else:
-            host.hold_peer_credits(False)
+        _HOLDS[kind, direction](host, False)
         after = {direction: self.passed[direction] + 1}
         self._open.append(_Open(kind, direction, after))
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from dataclasses import dataclass
 
 from cocotb.triggers import Event
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.errors import CxlError, ErrorLog
 from cocotbext.cxl.link.partner import HostLink
-from cocotbext.cxl.link.response_key import Key, channel, key_of, stray
 from cocotbext.cxl.link.retry import Lrsm
+from cocotbext.cxl.link.tracker import Key, channel, key_of, stray
 from cocotbext.cxl.wire.describe import describe_message
 from cocotbext.cxl.wire.messages import Completion, M2SMessage, S2MMessage, completion_of
 
@@ -22,28 +23,27 @@ _RETRIES = ("retry_local", "retry_remote", "retry_timeout", "phy_reinit")
 _OFTEN = 64  # clocks between two looks, at most
 
 
+@dataclass(slots=True, eq=False)
 class Transaction:
     """Request that was queued in a host, and its response once it arrived.
 
-    ``message`` is the request with the tag that is sent, ``expects`` the kind of completion owed.
+    Attributes:
+        message: Request with the tag that is sent.
+        expects: Kind of completion owed.
+        start: Clock in which the request was queued.
+        end: Clock in which the response was complete; -1 before.
+        response: Response, or None.
+        aborted: True if a reset ended the request.
     """
 
-    __slots__ = ("_errors", "_event", "aborted", "end", "expects", "message", "response", "start")
-
-    def __init__(
-        self, message: M2SMessage, expects: Completion, start: int, errors: ErrorLog
-    ) -> None:
-        self.message = message
-        self.expects = expects
-        self.start = start
-        """Clock in which the request was queued."""
-        self.end = -1
-        """Clock in which the response was complete; -1 before."""
-        self.response: S2MMessage | None = None
-        self.aborted = False
-        """True if a reset ended the request."""
-        self._errors = errors
-        self._event: Event | None = None
+    message: M2SMessage
+    expects: Completion
+    start: int
+    _errors: ErrorLog
+    end: int = -1
+    response: S2MMessage | None = None
+    aborted: bool = False
+    _event: Event | None = None
 
     @property
     def done(self) -> bool:

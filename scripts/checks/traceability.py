@@ -68,12 +68,8 @@ def subjects() -> list[str]:
 
     They are "register:REG.FIELD", "register:REGION.REG.FIELD", "pin:NAME", "response:KIND.FIELD".
     """
-    out = [f"register:{reg.name}.{one.name}" for reg in REG_MAP.registers for one in reg.fields]
-    out += [
-        f"register:REGION.{reg.name}.{one.name}"
-        for reg in REG_MAP.region_registers
-        for one in reg.fields
-    ]
+    registers = REG_MAP.named().items()
+    out = [f"register:{name}.{one.name}" for name, reg in registers for one in reg.fields]
     named = [ports(file, way) for file in _WITH_PORTS for way in ("input", "output")]
     out += [f"pin:{port}" for some in named for port in some if port not in _NOT_COMPARED]
     for kind in (S2MNDR, S2MDRS):
@@ -114,15 +110,14 @@ def _unshown(where: str, entries: Sequence[AuditEntry]) -> list[str]:
     """Return an error line for each changing field that no test sees change, or no named one."""
     out = []
     shown = register_points.fields()
-    for prefix, registers in (("", REG_MAP.registers), ("REGION.", REG_MAP.region_registers)):
-        for register in registers:
-            for own, name in register_points.changing(register, prefix).items():
-                subject = f"register:{prefix}{register.name}.{own}"
-                if not shown[name]:
-                    todo = "name a test for it in [shown_by] of verif/coverage/plan.toml"
-                    out.append(f"no test sees {name} change: {todo}")
-                elif not any(shown[name] in one.tests for one in entries if one.covers(subject)):
-                    out.append(f"{where}: {subject} changes in {shown[name]}, which is not named")
+    for register, fields in REG_MAP.named().items():
+        for own, name in register_points.changing(register, fields).items():
+            subject = f"register:{register}.{own}"
+            if not shown[name]:
+                todo = "name a test for it in [shown_by] of verif/coverage/plan.toml"
+                out.append(f"no test sees {name} change: {todo}")
+            elif not any(shown[name] in one.tests for one in entries if one.covers(subject)):
+                out.append(f"{where}: {subject} changes in {shown[name]}, which is not named")
     return out
 
 

@@ -17,10 +17,6 @@ BETWEEN = " x "  # the axis values of a cross bin
 CHEAP = 10  # `at_least` of a bin that every run of its test hits: once would be luck
 
 
-def _no_action(text: str) -> None:
-    """Do nothing; the default of `on_illegal`."""
-
-
 @dataclass(slots=True)
 class CoverPoint:
     """Cover point: a named set of bins with their hits.
@@ -45,7 +41,7 @@ class CoverPoint:
     illegal: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     unexpected: dict[str, int] = field(default_factory=dict)
-    on_illegal: Callable[[str], None] = _no_action
+    on_illegal: Callable[[str], None] = lambda _text: None
 
     def hit(self, *values: str, times: int = 1) -> None:
         """Count hits of a bin.
@@ -77,12 +73,9 @@ class CoverModel:
         on_illegal: Called with a line of text for each hit of an illegal bin.
     """
 
-    def __init__(self, on_illegal: Callable[[str], None] = _no_action) -> None:
+    def __init__(self, on_illegal: Callable[[str], None] = lambda _text: None) -> None:
         self.points: dict[str, CoverPoint] = {}
         self.on_illegal = on_illegal
-
-    def _heard(self, text: str) -> None:
-        self.on_illegal(text)
 
     def hit(self, point: str, *values: str, times: int = 1) -> None:
         """Count hits of a bin of the point `point`; see `CoverPoint.hit`."""
@@ -117,7 +110,7 @@ class CoverModel:
             planned,
             never,
             frozenset(ignored),
-            on_illegal=self._heard,
+            on_illegal=lambda text: self.on_illegal(text),  # it is set later
         )
         return self.points[name]
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage plan: bins, reason, test and least hits of each sampled point, from `plan.toml`."""
+"""Coverage plan: bins, reason, test and least hits of each sampled point, from `plan.toml`.
+
+`Points` is the base of the classes that sample them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -14,12 +18,14 @@ import msgspec
 
 from cocotbext.cxl.faults import CAMPAIGN
 from cocotbext.cxl.wire.messages import ReqOp, RwdOp
-from models.access_decode import Cause
+from models.access_decode import Cause, Kind
+from models.aggregated_line import AggregatedLine
 from models.commit_check import CommitCode
-from models.regions import INFO_SELECTOR, VIEW_SELECTORS
+from models.regions import INFO_SELECTOR, VIEW_SELECTORS, RegionConfig
 from models.register_map import REG_MAP
 from models.register_types import Counts, FieldAccess
 from verif.coverage.cover_model import CoverModel, CoverPoint
+from verif.scoreboard.operations import Op
 
 _PATTERN = re.compile(r"\{(?:(\d+)\.\.(\d+)|(\w+))\}")
 Axes = Mapping[str, list[str]]
@@ -56,13 +62,10 @@ class _Plan(msgspec.Struct, forbid_unknown_fields=True):
 
 def _stored() -> Iterable[str]:
     """Yield the fields that only software changes, by their names in the plan."""
-    every = [("", one) for one in REG_MAP.registers]
-    every += [("REGION.", one) for one in REG_MAP.region_registers]
-    for prefix, register in every:
+    for name, register in REG_MAP.named().items():
         for field in register.fields:
             if field.access is FieldAccess.RW and not field.volatile:
-                own = "" if field.name == "VALUE" else f".{field.name}"
-                yield f"{prefix}{register.name}{own}"
+                yield name if field.name == "VALUE" else f"{name}.{field.name}"
 
 
 @cache
@@ -84,8 +87,7 @@ def _plan() -> _Plan:
         "LRSM": list(enums["Lrsm"]),
         "LINK_ERRORS": [name for name, code in enums["LinkError"].items() if code],
         "STATUS_READS": [
-            *(one.name for one in REG_MAP.registers if one.volatile_mask),
-            *(f"REGION.{one.name}" for one in REG_MAP.region_registers if one.volatile_mask),
+            *(name for name, one in REG_MAP.named().items() if one.volatile_mask),
             *(f"selector {one}" for one in (INFO_SELECTOR, *VIEW_SELECTORS)),
         ],
         "STORED": list(_stored()),
@@ -163,3 +165,46 @@ def add_point(model: CoverModel, name: str, plan: PlanEntry, axes: Axes) -> Cove
         return model.cross(name, plan.reason, axes, never=never, **common)
     illegal = values_of(plan.illegal)
     return model.point(name, plan.reason, values_of(plan.bins), illegal=illegal, **common)
+
+
+@dataclass(slots=True)
+class Judged:
+    """Operation on a line of a region that the scoreboard found correct.
+
+    Attributes:
+        op: Request with its response.
+        config: Descriptor of the region.
+        before: Line before the operation.
+        after: Line after the operation.
+        closed: Whether the round of the region is closed.
+        done: Whether the operation has completed the region.
+    """
+
+    op: Op
+    config: RegionConfig
+    before: AggregatedLine
+    after: AggregatedLine
+    closed: bool
+    done: bool
+
+    @property
+    def mode(self) -> str:
+        """Return the name of the mode of the region."""
+        return self.config.mode.name
+
+    @property
+    def writes(self) -> bool:
+        """Return True for a contribution, False for a read."""
+        return self.op.access.kind is Kind.CONTRIBUTION
+
+
+class Points:
+    """Base of the classes that sample planned points.
+
+    The first one of a model adds all planned points to it.
+    """
+
+    def __init__(self, model: CoverModel) -> None:
+        self.hit = model.hit
+        for name, plan in entries().items() if entries().keys() - model.points else ():
+            add_point(model, name, plan, {axis: values_of(one) for axis, one in plan.axes.items()})

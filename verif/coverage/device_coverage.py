@@ -15,6 +15,7 @@ from models.expected_response import ExpectedResponse
 from models.modes import Mode
 from models.regions import RegionConfig
 from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import Judged
 from verif.coverage.engine_points import (
     CountPoints,
     EnginePoints,
@@ -24,7 +25,6 @@ from verif.coverage.engine_points import (
 )
 from verif.coverage.link_points import LinkFaultPoints, LinkPoints, LinkStatePoints
 from verif.coverage.pair_points import PairPoints
-from verif.coverage.points import Judged
 from verif.coverage.region_points import CapacityPoints, EpochPoints, RegionPoints, ViewPoints
 from verif.coverage.register_points import RamPoints, RegisterPoints
 from verif.coverage.transaction_points import ControlPoints, MemoryPortPoints, TransactionPoints

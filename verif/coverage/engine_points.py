@@ -24,8 +24,7 @@ from models.regions import SUM8_SELECTOR, SUM16_SELECTOR, RegionConfig
 from models.register_map import REG_MAP
 from models.votes import LowBitResult
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import class_of, codes, entries
-from verif.coverage.points import Judged, Points
+from verif.coverage.coverage_plan import Judged, Points, class_of, codes, entries
 from verif.coverage.transaction_points import be_kind, threshold_class, workers_class
 from verif.scoreboard.operations import Op
 

@@ -18,8 +18,7 @@ from cocotbext.cxl.wire.control import Llcrd, RetryAck, RetryFrame, RetryIdle, R
 from cocotbext.cxl.wire.flits import CREDIT_SIZES, Direction
 from cocotbext.cxl.wire.slots import LAYOUTS, SlotUse
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import class_of, codes
-from verif.coverage.points import Points
+from verif.coverage.coverage_plan import Points, class_of, codes
 
 M2S, S2M = Direction.M2S, Direction.S2M
 CHANNELS = {M2S: ("Req", "RwD"), S2M: ("NDR", "DRS")}

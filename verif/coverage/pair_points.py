@@ -27,7 +27,7 @@ from models.modes import Mode
 from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.points import Points
+from verif.coverage.coverage_plan import Points
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.operations import Op
 

@@ -12,8 +12,7 @@ from models.modes import Mode
 from models.regions import STATUS_SELECTOR, RegionConfig
 from models.register_map import REG_MAP
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import class_of, codes
-from verif.coverage.points import Judged, Points
+from verif.coverage.coverage_plan import Judged, Points, class_of, codes
 from verif.coverage.transaction_points import LOW_BIT, own_points, threshold_class
 from verif.scoreboard.operations import Op
 

@@ -17,8 +17,7 @@ from models.access_decode import Kind
 from models.register_map import REG_MAP
 from models.register_types import FieldAccess, Register
 from verif.coverage.cover_model import BETWEEN, CoverModel
-from verif.coverage.coverage_plan import codes, entries, shown_by
-from verif.coverage.points import Points
+from verif.coverage.coverage_plan import Points, codes, entries, shown_by
 from verif.scoreboard.operations import Op
 
 SHOWN_BY: dict[str, tuple[str, ...]] = shown_by()
@@ -33,17 +32,17 @@ _FLAGS = codes("FLAGS")
 _REGION_BITS = {"DONE": "bit of DONE", "FALLBACK": "bit of FALLBACK"}
 
 
-def changing(register: Register, prefix: str = "") -> dict[str, str]:
+def changing(name: str, register: Register) -> dict[str, str]:
     """Return the names in the plan of the fields that can change, by name of the field.
 
     Fields of access PULSE and constants are left out; a field VALUE is named as its register.
 
     Args:
+        name: Name of the register in `RegMap.named`.
         register: Register.
-        prefix: Text before the name of the register, "REGION." for one of a region.
     """
     return {
-        f.name: prefix + register.name + ("" if f.name == "VALUE" else f".{f.name}")
+        f.name: name if f.name == "VALUE" else f"{name}.{f.name}"
         for f in register.fields
         if f.access is FieldAccess.RW or (f.volatile and f.access is not FieldAccess.PULSE)
     }
@@ -55,8 +54,7 @@ def fields() -> dict[str, str]:
     Raises:
         ValueError: [shown_by] of `plan.toml` names a field that cannot change.
     """
-    names = [n for r in REG_MAP.registers for n in changing(r).values()]
-    names += [n for r in REG_MAP.region_registers for n in changing(r, "REGION.").values()]
+    names = [one for each in REG_MAP.named().items() for one in changing(*each).values()]
     shown = {name: test for test, shows in SHOWN_BY.items() for name in shows}
     if unknown := shown.keys() - set(names):
         raise ValueError(f"[shown_by] names {min(unknown)}, which cannot change")
@@ -100,14 +98,12 @@ class RegisterPoints(Points):
             )
             for test in dict.fromkeys(tests.values())
         }
-        every = [("", one) for one in REG_MAP.registers]
-        every += [("REGION.", one) for one in REG_MAP.region_registers]
         self._fields = {
-            prefix + register.name: [
-                (self.points[tests[name]], name, register.field(own))
-                for own, name in changing(register, prefix).items()
+            name: [
+                (self.points[tests[field]], field, register.field(own))
+                for own, field in changing(name, register).items()
             ]
-            for prefix, register in every
+            for name, register in REG_MAP.named().items()
         }
 
     def read(self, name: str, data: int, certain: Mapping[str, int]) -> None:

@@ -19,8 +19,7 @@ from models.regions import MAX_WORKERS, RegionConfig, state_lines
 from models.register_map import REG_MAP
 from verif.axi import Resp
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import class_of, codes
-from verif.coverage.points import Points
+from verif.coverage.coverage_plan import Points, class_of, codes
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.memory_port import Record
 from verif.scoreboard.operations import WINDOW_SHIFT, Op

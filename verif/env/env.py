@@ -186,7 +186,7 @@ class NfEnv(uvm_env):
         self.host = Host(model.line_key)
 
     def connect_phase(self) -> None:
-        self.registers = Registers(self.axil.sequencer, self.predictor, self.cfg.seed)
+        self.registers = Registers(self.axil.port, self.predictor, self.cfg.seed)
         self.host.connect(self.cxl)
         self.cxl.request_port.connect(Sink("request_sink", self, self._request))
         self.cxl.response_port.connect(Sink("response_sink", self, self._response))
@@ -269,7 +269,7 @@ class NfEnv(uvm_env):
         return [
             *scoreboard.errors,
             *([] if "memory" in scoreboard.off else memory),
-            *self.axil.finish(),
+            *self.axil.monitor.finish(),
             *([] if "link" in scoreboard.off else link),
         ]
 

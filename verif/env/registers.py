@@ -4,22 +4,20 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 from models.commit_check import CommitCode
 from models.regions import RegionConfig
 from models.register_types import FieldAccess, Register, byte_mask
 from verif.axi import Resp
-from verif.regs.axil import FULL_STROBE, STROBE_RUNS
-from verif.regs.axil_agent import AxiLiteAccess, AxiLiteSequence
+from verif.regs.axil import FULL_STROBE, STROBE_RUNS, AxiLitePort
 from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 
 
 class Registers:
     """Register accesses by name over AXI4-Lite, which the predictor checks."""
 
-    def __init__(self, sequencer: Any, predictor: RegisterPredictor, seed: int) -> None:
-        self.sequencer = sequencer
+    def __init__(self, port: AxiLitePort, predictor: RegisterPredictor, seed: int) -> None:
+        self.port = port
         self.predictor = predictor
         self.rng = random.Random(seed)
 
@@ -33,9 +31,8 @@ class Registers:
         register, field = self.predictor.find(name)
         if field is not None:
             value = field.insert(self.predictor.values[register.name], value)
-        access = AxiLiteAccess(True, register.address, value, self._strobe(register, value))
-        await AxiLiteSequence(access).start(self.sequencer)
-        assert access.resp is Resp.OKAY, f"write of {name} answered {access.resp.name}"
+        resp = await self.port.write(register.address, value, self._strobe(register, value))
+        assert resp is Resp.OKAY, f"write of {name} answered {resp.name}"
 
     def _strobe(self, register: Register, value: int) -> int:
         """Draw byte strobes for a write: a run of bytes that holds all that the word changes.
@@ -59,10 +56,9 @@ class Registers:
             AssertionError: The device does not answer OKAY.
         """
         register, field = self.predictor.find(name)
-        access = AxiLiteAccess(False, register.address)
-        await AxiLiteSequence(access).start(self.sequencer)
-        assert access.resp is Resp.OKAY, f"read of {name} answered {access.resp.name}"
-        return access.data if field is None else field.extract(access.data)
+        data, resp = await self.port.read(register.address)
+        assert resp is Resp.OKAY, f"read of {name} answered {resp.name}"
+        return data if field is None else field.extract(data)
 
     async def write_shadow(self, region: int, config: RegionConfig) -> None:
         """Write the shadow registers of a region that differ from those of a descriptor."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AXI4-Lite agent: driver over cocotbext-axi, and a monitor that samples the pins by itself."""
+"""AXI4-Lite agent: manager over cocotbext-axi, and a monitor that samples the pins by itself."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-import cocotb
 import pyuvm
-from cocotb.triggers import Event
 
 from verif.axi import AXI4_LITE, Handshakes, Resp, bind_port, clock_port
 from verif.regs.axil import PREFIX, AxiLitePort
@@ -40,54 +38,6 @@ class AxiLiteAccess:
     strobe: int = 0
     resp: Resp = Resp.OKAY
     since: Any = None
-
-
-class AxiLiteItem(pyuvm.uvm_sequence_item):
-    """Sequence item with one access.
-
-    `finish_item` of a sequence returns when the access has been issued; `completed` is set when it
-    has been answered.
-    """
-
-    def __init__(self, access: AxiLiteAccess) -> None:
-        super().__init__("axil")
-        self.access = access
-        self.completed = Event()
-
-
-class AxiLiteSequence(pyuvm.uvm_sequence):
-    """Sequence of one access; `start` returns when it has been answered."""
-
-    def __init__(self, access: AxiLiteAccess) -> None:
-        super().__init__("axil_access")
-        self.item = AxiLiteItem(access)
-
-    async def body(self) -> None:
-        await self.start_item(self.item)
-        await self.finish_item(self.item)
-        await self.item.completed.wait()
-
-
-class AxiLiteDriver(pyuvm.uvm_driver):
-    """Driver of the register bus. Reads do not wait for writes, so a read may overtake a long
-    commit.
-    """
-
-    port: AxiLitePort
-
-    async def run_phase(self) -> None:
-        while True:
-            item = await self.seq_item_port.get_next_item()
-            cocotb.start_soon(self._issue(item))
-            self.seq_item_port.item_done()
-
-    async def _issue(self, item: AxiLiteItem) -> None:
-        one = item.access
-        if one.write:
-            one.resp = await self.port.write(one.address, one.data, one.strobe)
-        else:
-            one.data, one.resp = await self.port.read(one.address)
-        item.completed.set()
 
 
 class AxiLiteMonitor(pyuvm.uvm_component):
@@ -221,7 +171,7 @@ class AxiLiteMonitor(pyuvm.uvm_component):
 class AxiLiteAgent(pyuvm.uvm_agent):
     """Agent of the register bus; set `dut` (the design) before the build phase.
 
-    `sequencer` accepts `AxiLiteItem`s, `monitor.ap` publishes `AxiLiteAccess`es.
+    `port` issues accesses, `monitor.ap` publishes each answered `AxiLiteAccess`.
     """
 
     dut: Any
@@ -230,13 +180,4 @@ class AxiLiteAgent(pyuvm.uvm_agent):
         super().build_phase()
         self.monitor = AxiLiteMonitor("monitor", self)
         self.monitor.pins = bind_port(self.dut, PREFIX, AXI4_LITE)
-        self.sequencer = pyuvm.uvm_sequencer("sequencer", self)
-        self.driver = AxiLiteDriver("driver", self)
-        self.driver.port = AxiLitePort(self.dut)
-
-    def connect_phase(self) -> None:
-        self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
-
-    def finish(self) -> list[str]:
-        """Report unanswered accesses, and return the findings of the whole run."""
-        return self.monitor.finish()
+        self.port = AxiLitePort(self.dut)

@@ -62,29 +62,25 @@ class Bus(PredictorBench):
 
     def snapshot(self, line: int, words: list[int]) -> None:
         """Read a line of the control window, with a response that holds these words."""
-        self.tag += 1
-        self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, BASE + 64 * line, ldid=1))
-        data = pack_words(words)
-        self.scoreboard.response(S2MDRS(DrsOp.MEM_DATA, self.tag, ldid=1, data=data))
+        self.line(BASE + 64 * line, pack_words(words))
 
-    def line(self, selector: int, data: bytes, poison: bool = False) -> None:
-        """Read line 0 of region 1 by a selector, with a response of this data."""
+    def line(self, addr: int, data: bytes, poison: bool = False) -> None:
+        """Read a line, with a response of this data."""
         self.tag += 1
-        addr = CONFIG.address(selector, 0)
         self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, addr, ldid=1))
         got = S2MDRS(DrsOp.MEM_DATA, self.tag, ldid=1, data=data, poison=poison)
         self.scoreboard.response(got)
 
     def info(self, epoch: int, generation: int, closed: bool = False) -> None:
-        """Read INFO of an untouched line, with a response of this epoch, generation and CLOSED."""
+        """Read INFO of line 0 in region 1, untouched: the response has these figures."""
         untouched = LineInfo(epoch, generation, 0, 0, *[False] * 5)
-        self.line(1, replace(untouched, closed=closed).pack())
+        self.line(CONFIG.address(1, 0), replace(untouched, closed=closed).pack())
 
     def vote(self, poison: bool) -> None:
         """Read the result of line 0 in region 1, untouched: a tie in each element; `poison`: of the
         response.
         """
-        self.line(0, bytes(64), poison)
+        self.line(CONFIG.address(0, 0), bytes(64), poison)
 
     def commit(self, epoch: int, config: RegionConfig = CONFIG) -> M2SRwD:
         values = {**config.register_values(), "EPOCH": epoch}

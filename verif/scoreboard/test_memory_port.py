@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import tracemalloc
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Any
@@ -21,7 +22,6 @@ from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID, Initialiser
 from verif.scoreboard.predictor_bench import PredictorBench
 from verif.scoreboard.ranges import SETTLE_CLOCKS, Span
-from verif.scoreboard.scoreboard import Scoreboard
 from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write, wrong
 
 RECORD = 4
@@ -192,50 +192,40 @@ def test_the_device_must_not_poison_its_own_state() -> None:
 
 def test_counters_and_interrupts_follow_the_port() -> None:
     bench = Bench(BINARY)
-    scoreboard: Scoreboard = bench.scoreboard
+    scoreboard = bench.scoreboard
     bus = PredictorBench(scoreboard, DeviceParams())
     status = bus.predictor.by_name["IRQ_STATUS"]
+    mem, poison = status.field("MEM_ERROR").mask, status.field("POISON").mask
 
-    def irq(value: int) -> bool:
+    def irq(right: int, *wrong: int) -> None:
         scoreboard.now += SETTLE_CLOCKS
-        return bus.read("IRQ_STATUS", value)
+        bus.exact("IRQ_STATUS", right, *wrong)
+        scoreboard.errors.clear()
 
     def clear(ones: int) -> None:
         bus.write("IRQ_STATUS", ones)
+        irq(0)
 
-    mem, poison = status.field("MEM_ERROR").mask, status.field("POISON").mask
-    assert irq(0)
-    assert not irq(mem)
-    assert not irq(poison)
-    scoreboard.errors.clear()
+    irq(0, mem, poison)
     scoreboard.memory_beat(eviction(BINARY, 0, answered=False))
     scoreboard.memory_beat(eviction(BINARY, 1))
     scoreboard.memory_beat(beat(BINARY, 0, poison=True, resp=Resp.DECERR))
-    scoreboard.compare_counters({"MEM_READ_ERROR": 1, "MEM_WRITE_ERROR": 1, "MEM_POISON": 0})
-    assert scoreboard.errors == []
-    assert irq(mem)
-    assert not irq(0)
+    irq(mem, 0)
+    bus.exact("MEM_READ_ERROR", 1, 0, 2)
+    bus.exact("MEM_WRITE_ERROR", 1, 0, 2)
+    bus.exact("MEM_POISON", 0, 1)
     clear(mem)
-    assert irq(0)
     scoreboard.memory_beat(beat(BINARY, 0, poison=True))
-    assert irq(poison)
-    clear(mem)
-    assert not irq(0)
+    bus.write("IRQ_STATUS", mem)
+    irq(poison, 0)
     clear(poison)
-    assert irq(0)
-    poisoned = dataclasses.replace(write(0x40), poison=True)
-    bench.do(poisoned)
-    assert irq(poison)
-    assert not irq(0)
+    bench.do(dataclasses.replace(write(0x40), poison=True))
+    irq(poison, 0)
     clear(poison)
     scoreboard.clear_counters()
-    assert irq(0)
-    scoreboard.now += SETTLE_CLOCKS
-    scoreboard.errors.clear()
-    scoreboard.compare_counters({"MEM_READ_ERROR": 0, "MEM_POISON": 0, "POISON_RECEIVED": 0})
-    assert scoreboard.errors == []
-    scoreboard.compare_counters({"MEM_POISON": 1})
-    assert "COUNTER MEM_POISON is 1, expected 0" in scoreboard.errors[0]
+    irq(0)
+    for name in ("MEM_READ_ERROR", "MEM_POISON", "POISON_RECEIVED"):
+        bus.exact(name, 0, 1)
 
 
 def forbidden(bench: Bench, one: MemBeat) -> str:
@@ -334,6 +324,19 @@ def test_a_loss_among_racing_requests() -> None:
 # -- INIT_BUSY follows the writes of the initialiser; a write without need is flagged -------------
 
 
+def begun(now: Callable[[], int] = int) -> Initialiser:
+    """Return the model after the first commit of region 0, with descriptor BINARY; `now`: clock."""
+    model = Initialiser(now)
+    model.committed(0, None, BINARY, 8)
+    return model
+
+
+def fill(model: Initialiser, region: int = 0) -> None:
+    """Let the initialiser write all lines of a region; each write is needed."""
+    for index in range(BINARY.lines):
+        assert model.write(region, index, False) is None
+
+
 def test_busy_until_the_last_line() -> None:
     for config in (BINARY, FP32):
         model = Initialiser(count(step=1_000).__next__)
@@ -347,10 +350,8 @@ def test_busy_until_the_last_line() -> None:
 
 
 def test_an_area_that_the_region_had_may_do_without() -> None:
-    model = Initialiser()
-    model.committed(0, None, BINARY, 8)
-    for index in range(BINARY.lines):
-        model.write(0, index, False)
+    model = begun()
+    fill(model)
     model.committed(0, BINARY, BINARY, 8)
     assert model.busy() == Span(0, 1)
     other = dataclasses.replace(BINARY, state_base=0x20000)
@@ -360,8 +361,7 @@ def test_an_area_that_the_region_had_may_do_without() -> None:
 
 def test_evictions_come_before_the_initialiser() -> None:
     cycle = 0
-    model = Initialiser(lambda: cycle)
-    model.committed(0, None, BINARY, 8)
+    model = begun(lambda: cycle)
     for index in range(BINARY.lines):
         assert model.busy() == Span(1, 1)
         assert model.evicted(0, index, empty=index % 2 == 1, committing=False) is None
@@ -373,8 +373,7 @@ def test_evictions_come_before_the_initialiser() -> None:
 
 def test_an_eviction_empties_no_record_that_exists() -> None:
     for first in ("initialiser", "eviction"):
-        model = Initialiser()
-        model.committed(0, None, BINARY, 8)
+        model = begun()
         if first == "initialiser":
             assert model.write(0, 1, False) is None
         else:
@@ -384,8 +383,7 @@ def test_an_eviction_empties_no_record_that_exists() -> None:
 
 
 def test_evictions_of_the_round_before_bind_nobody() -> None:
-    model = Initialiser()
-    model.committed(0, None, BINARY, 8)
+    model = begun()
     model.evicted(0, 1, empty=False, committing=False)
     model.committed(0, BINARY, BINARY, 8)
     assert model.write(0, 1, False) is None
@@ -395,8 +393,7 @@ def test_evictions_of_the_round_before_bind_nobody() -> None:
 def test_lines_evicted_before_a_commit_may_be_overwritten_last() -> None:
     for clocks, clean in ((0, True), (100_000, False)):
         now = [0]
-        model = Initialiser(partial(now.__getitem__, 0))
-        model.committed(0, None, BINARY, 8)
+        model = begun(partial(now.__getitem__, 0))
         model.evicted(0, 1, empty=False, committing=False)
         model.committed(0, BINARY, BINARY, 8, trusted=True)
         for index in {*range(BINARY.lines)} - {1}:
@@ -420,16 +417,14 @@ def test_lines_evicted_before_a_commit_wait_for_other_areas() -> None:
         model.evicted(0, 0, empty=False, committing=False)
         model.committed(0, small, small, 8, trusted=True)
         now[0] += 100_000
-        for index in range(BINARY.lines):
-            assert model.write(1, index, False) is None
+        fill(model, region=1)
         now[0] += clocks
         assert (model.write(0, 0, False) is None) == clean
         assert model.busy() == Span(0, int(clean))
 
 
 def test_a_repeated_commit_does_not_end_it() -> None:
-    model = Initialiser()
-    model.committed(0, None, BINARY, 8)
+    model = begun()
     model.write(0, 0, False)
     model.committed(0, BINARY, BINARY, 8)
     assert model.busy() == Span(1, 1)
@@ -449,8 +444,7 @@ def test_a_large_area_costs_what_is_written() -> None:
 
 
 def test_identity_needs_none() -> None:
-    model = Initialiser()
-    model.committed(0, None, BINARY, 8)
+    model = begun()
     plain = dataclasses.replace(BINARY, mode=Mode.IDENTITY)
     model.committed(0, BINARY, plain, 8)
     assert model.busy() == Span(0, 0)
@@ -472,10 +466,8 @@ def test_a_write_before_the_commit_is_settled() -> None:
 
 
 def test_an_area_that_has_kept_its_trust_does_without() -> None:
-    model = Initialiser(count(step=1_000).__next__)
-    model.committed(0, None, BINARY, 8)
-    for index in range(BINARY.lines):
-        model.write(0, index, False)
+    model = begun(count(step=1_000).__next__)
+    fill(model)
     model.committed(0, BINARY, BINARY, 8, trusted=True)
     assert model.busy() == Span(0, 0)
     assert "without need" in str(model.write(0, 0, False))

@@ -14,7 +14,16 @@ from typing import Any
 
 import pytest
 
-from cocotbext.cxl.wire.messages import S2MDRS, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import (
+    S2MDRS,
+    S2MNDR,
+    M2SMessage,
+    M2SReq,
+    M2SRwD,
+    ReqOp,
+    RwdOp,
+    S2MMessage,
+)
 from models.modes import Mode
 from models.regions import RegionConfig
 from models.register_map import REG_MAP
@@ -26,7 +35,7 @@ from verif.scoreboard.test_scoreboard import Bench
 
 MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY, Mode.G_INT4, Mode.G_INT8)
 STATUS = REG_MAP.region_register("STATUS")
-Change = Callable[[S2MDRS, Random], S2MDRS]
+Change = Callable[[S2MDRS, Random], S2MMessage]
 
 
 class Traffic:
@@ -202,6 +211,9 @@ FAULTS: dict[str, Change] = {
     "poison": lambda answer, _: dataclasses.replace(answer, poison=not answer.poison),
     "the tag": lambda answer, _: dataclasses.replace(answer, tag=answer.tag ^ 0x4000),
     "the LD-ID": lambda answer, _: dataclasses.replace(answer, ldid=answer.ldid ^ 8),
+    "the opcode": lambda answer, _: dataclasses.replace(answer, opcode=1),
+    "the metadata": lambda answer, _: dataclasses.replace(answer, meta_field=0),
+    "no data": lambda answer, _: S2MNDR(0, answer.tag, answer.ldid),
     "the load": lambda answer, rng: dataclasses.replace(answer, devload=rng.randrange(1, 4)),
 }
 

@@ -26,11 +26,10 @@ module bench_wire (
     input  wire logic [ 15:0] dev_tx_protocol_id,
     input  wire logic [527:0] dev_tx_flit,
     output logic              dev_tx_ready,
-    input  wire logic         dev_retrain_request,
-    input  wire logic         break_hold  // 1: tx moves on although tx_ready is low
+    input  wire logic         dev_retrain_request
 );
 
-  assign dev_tx_ready = break_hold || !tx_valid || tx_ready;
+  assign dev_tx_ready = !tx_valid || tx_ready;
   assign retrain_request = dev_retrain_request;
 
   always_ff @(posedge clk or negedge rst_n) begin

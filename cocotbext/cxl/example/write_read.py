@@ -41,7 +41,6 @@ async def reset(dut: Any) -> None:
 
     The device is broken as the environment variable CXL_EXAMPLE_FAULT says, if set.
     """
-    dut.break_hold.value = 0
     dut.rst_n.value = 0
     fault = os.environ.get(FAULT)
     stub = BrokenDevice(DeviceLink(), DeviceFault(fault)) if fault else None

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from enum import Enum
 
@@ -33,14 +32,8 @@ class DeviceFault(Enum):
 class BrokenDevice(DeviceStub):
     """Device stub with plain memory that shows one DeviceFault."""
 
-    def __init__(
-        self,
-        link: DeviceLink,
-        fault: DeviceFault,
-        latency: tuple[int, int] = (4, 4),
-        rng: random.Random | None = None,
-    ) -> None:
-        super().__init__(link, latency, rng)
+    def __init__(self, link: DeviceLink, fault: DeviceFault) -> None:
+        super().__init__(link)
         self.fault = fault
         self._reads = 0
         self._damage = False

@@ -28,7 +28,6 @@ from cocotbext.cxl.wire.control import (
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc_ok, seal
 from cocotbext.cxl.wire.flits import (
-    Direction,
     ProtocolCode,
     WireFlit,
     decode_credit,
@@ -57,7 +56,6 @@ class LinkPartner(Generic[TxT, RxT]):
     be repeated; ``hold_*(False)`` releases everything that was held. A reset ends these faults.
     """
 
-    tx_direction: Direction
     # Bit positions of the nibble that returns plain credits and of the one that receives them. Data
     # credits use DataCrd.
     _return_shift: int
@@ -469,7 +467,6 @@ _IDLE = seal(encode_control(RetryIdle()))
 class HostLink(LinkPartner[M2SMessage, S2MMessage]):
     """Host end of the link: sends Req and RwD, receives NDR and DRS."""
 
-    tx_direction = Direction.M2S
     _return_shift = 20
     _grant_shift = 24
     _packer = M2SPacker
@@ -479,7 +476,6 @@ class HostLink(LinkPartner[M2SMessage, S2MMessage]):
 class DeviceLink(LinkPartner[S2MMessage, M2SMessage]):
     """Device end of the link: sends NDR and DRS, receives Req and RwD."""
 
-    tx_direction = Direction.S2M
     _return_shift = 24
     _grant_shift = 20
     _packer = S2MPacker

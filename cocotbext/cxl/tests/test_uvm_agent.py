@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import cocotb
 import pytest
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, Timer
+from cocotb.triggers import ClockCycles
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
 from cocotbext.cxl.bus import CxlMemBus
-from cocotbext.cxl.config import CxlConfig, ReadyPattern
+from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.conftest import RunCocotb
 from cocotbext.cxl.device import CxlMemDevice
 from cocotbext.cxl.errors import CxlTimeout
@@ -95,7 +95,6 @@ class AgentTest(uvm_test):
     async def run_phase(self) -> None:
         self.raise_objection()
         dut = self.dut
-        dut.break_hold.value = 0
         dut.rst_n.value = 0
         pack = PackOptions(dense=self.cfg.link.pack.dense, rng=self.rng, multi_header=True)
         link = LinkConfig(rng=self.rng, pack=pack)
@@ -123,23 +122,11 @@ class AgentTest(uvm_test):
         assert monitor.tracker.idle, monitor.tracker.outstanding
 
     async def traffic(self) -> None:
-        """Send 500 random messages in one item, twice, and check that all are answered."""
+        """Send 500 random messages in one item, twice, then one message in each item."""
         for _ in range(2):
             batch = Batch(random_requests(self.rng, 500))
             await batch.start(self.agent.sequencer)
             assert None not in batch.responses
-
-
-class Pattern(AgentTest):
-    """Test with a fixed pattern of tx_ready, sequential tags and one item per message."""
-
-    def configure(self) -> CxlConfig:
-        cfg = CxlConfig.dense(7)
-        cfg.ready = ReadyPattern(pattern=(True, False, False, True))
-        cfg.sequential_tags = True
-        return cfg
-
-    async def traffic(self) -> None:
         await Memory("memory").start(self.agent.sequencer)
 
 
@@ -162,25 +149,6 @@ class Injected(AgentTest):
         await ClockCycles(self.dut.clk, 50)
         assert self.device.link.counters["protocol_error"] == 1
         assert self.agent.monitor.tracker.counters["PROTOCOL_ERROR"] == 1
-
-
-class BrokenHold(AgentTest):
-    """Negative twin of the pin checks: a changed stalled flit raises RuntimeError."""
-
-    def configure(self) -> CxlConfig:
-        cfg = CxlConfig.dense(10)
-        cfg.ready = ReadyPattern(0.5)
-        return cfg
-
-    async def traffic(self) -> None:
-        self.dut.break_hold.value = 1
-        for message in random_requests(self.rng, 50):
-            self.agent.host.submit(message)
-        await Timer(500, "ns")
-        self.dut.break_hold.value = 0
-        texts = self.agent.monitor.errors
-        assert any("while s2m_ready was low" in text for text in texts)
-        raise RuntimeError("seen")
 
 
 class LostInSequence(AgentTest):
@@ -237,19 +205,10 @@ async def _run(dut: Any, test: type[AgentTest], clock: bool = True) -> None:
 
 
 @cocotb.test()
-@cocotb.parametrize(test=[AgentTest, Pattern, Injected])
+@cocotb.parametrize(test=[AgentTest, Injected])
 async def agent(dut: Any, test: type[AgentTest]) -> None:
     """Run the UVM tests that must pass."""
     await _run(dut, test)
-
-
-@cocotb.test(expect_error=RuntimeError)
-async def pin_checks_see_a_broken_hold(dut: Any) -> None:
-    """Check that the monitor reports a flit that changes while stalled.
-
-    The test BrokenHold then ends by a RuntimeError, which is expected.
-    """
-    await _run(dut, BrokenHold)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="us")
@@ -273,4 +232,4 @@ async def waived_time_out(dut: Any) -> None:
 
 def test_uvm_agent(run_cocotb: RunCocotb) -> None:
     """Run the cocotb tests of this module on each simulator."""
-    assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent") == (7, 0)
+    assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent") == (5, 0)
