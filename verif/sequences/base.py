@@ -265,6 +265,18 @@ class NfSequence(uvm_sequence):
             for kept, lines in faults:
                 kept.difference_update(lines)
 
+    @asynccontextmanager
+    async def traced(self) -> AsyncIterator[list[Any]]:
+        """Yield a list of the messages seen at the pins inside an `async with` block.
+
+        The block ends when all requests are answered.
+        """
+        trace: list[Any] = []
+        self.env.trace = trace
+        yield trace
+        await self.drain()
+        self.env.trace = None
+
     def data_line(self, config: RegionConfig, worker: int, line: int) -> int:
         """Return the memory address, in lines of 64 bytes, of a worker's FP32 data of a line."""
         return config.state_line + worker * config.lines + line

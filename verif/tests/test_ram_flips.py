@@ -158,10 +158,9 @@ def last_marks() -> None:
     """Check the repair of a region's last row of marks next to a region of fewer workers."""
 
 
-@nf_test()
-async def mended_at_commit(test: NfBaseTest) -> None:
+@nf_test(ram_flips.DamagedMarksSequence)
+async def mended_at_commit(run: ram_flips.DamagedMarksSequence) -> None:
     """Check commits around the clock in which a damaged row of another region's marks is mended."""
-    run = ram_flips.DamagedMarksSequence(test.env)
     marked, other = (run.layout.region(Mode.G_BINARY, log2, 3) for log2 in (3, 0))
     for delay in range(14):
         await run.commit_all(other, marked, ready=True)
