@@ -166,8 +166,7 @@ def test_an_error_of_a_burst() -> None:
     for line, wrong in ((BAD_WRITE - 2, False), (BAD_WRITE - 1, True), (BAD_WRITE, True)):
         port = Port(1)
         port.write(0, line, (1, FULL_STROBE, 0), (2, FULL_STROBE, 0))
-        beats = port.drain()
-        assert [beat.error for beat in beats] == [wrong, wrong]
+        assert [beat.error for beat in port.drain()] == [wrong, wrong]
         assert (port.store.read(line)[0] == 1) != wrong, "what is refused is not stored"
     for rate, wrong in ((0.0, False), (1.0, True)):
         port = Port(1, read_error_rate=rate, write_error_rate=rate, error_resps=(Resp.DECERR,))

@@ -735,8 +735,7 @@ class AccessDraws(Draws):
         """Append a read of a line's result at the end of an epoch, and with probability 1/2 a
         second read.
         """
-        selector = self._result(live.config)
-        self._read(live, line, selector, self.ldid(live))
+        self._read(live, line, self._result(live.config), self.ldid(live))
         if self.rng.random() < 0.5:
             self.read(live, line)
 
@@ -919,8 +918,7 @@ class _Generator(Draws):
         config = self.draws.region(self.others(number))
         if config is None:
             return
-        overlap = self.pick("overlap")
-        live = LiveRegion(self.descriptor(number, config), number, config, overlap)
+        live = LiveRegion(self.descriptor(number, config), number, config, self.pick("overlap"))
         live.begin(self.weights, self.rng, self.params.slots)
         self.live.append(live)
         self._write_commit(live.index)

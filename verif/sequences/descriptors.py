@@ -195,9 +195,7 @@ class EdgeSequence(NfSequence):
         windows lie in each other both ways.
         """
         mem = self.hw.mem_lines
-        modes = [
-            mode for mode in Mode if not mode.reserved and (self.hw.tern5 or not mode.optional)
-        ]
+        modes = [mode for mode in self.own_modes if not mode.reserved]
         shapes = self.shuffled([*((mode, False) for mode in modes), (Mode.FP32, True)])
         for number, (mode, keep_sum) in enumerate(shapes):
             config, area, step = self.shaped(mode, keep_sum, 2 * (number % 2))
@@ -282,9 +280,8 @@ class EdgeSequence(NfSequence):
         if self.live and self.random() < 0.5:
             other = self.choice(list(self.live.values()))
             end = other.state_line + state_lines(other, self.hw.cnt_w)
-            start = self.choice(
-                (end, end - 1, other.state_line - area, other.state_line + 1 - area)
-            )
+            first = other.state_line - area
+            start = self.choice((end, end - 1, first, first + 1))
         else:
             start = self.choice((mem - area, mem - area + 1, 0, self.randrange(mem)))
         start = max(start, 0) // record * record

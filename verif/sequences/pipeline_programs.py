@@ -145,8 +145,7 @@ class HeldBackSequence(ParkedBase):
         near = [pair for pair in pairs if pair[2] != "store"]
         for pair in (*near, (fp32, "store", "store"), (kept, "sum", "store")):
             await self.apart(*pair)
-        uses = [(low, kind) for kind in LOW_KINDS] + [(fp32, kind) for kind in FP_KINDS]
-        for config, kind in uses:
+        for config, kind in (*product([low], LOW_KINDS), *product([fp32], FP_KINDS)):
             await self.meet_fill(config, kind)
         for delay in range(8):
             await self.land(fp32, delay)
@@ -210,9 +209,7 @@ class HeldBackSequence(ParkedBase):
         """Let memory answer three stores of line 0 `gap` cycles apart."""
         await self.read_lines(config, 0)
         async with self.stalled("b"):
-            await self.in_order(
-                [self.message(config, "store", 0, worker) for worker in range(3)], 0
-            )
+            await self.in_order([self.message(config, "store", 0, n) for n in range(3)], 0)
             await self.cycles(4 * APART)
             for _ in range(3):
                 with self.memory(b_stall=0.0):
@@ -258,8 +255,7 @@ class LookupSequence(ParkedBase):
             await one(kind, self.slots + 1)
         await self.leave()
         await one(result, self.slots + 2)
-        with self.memory(latency=(3, 3)):
-            self.mem.latency = (40, 40)
+        with self.memory(latency=(40, 40)):
             await self.leave()
             for kind in (result, result, write):  # the record is in flight
                 await self.issue(self.message(config, kind, 0, worker))
@@ -335,9 +331,8 @@ class StateBase(ParkedBase):
         The last line of its lower half gets a record: the other lines of that half share its mark,
         so each of them is fetched.
         """
-        config = await self.start_region(
-            self.region, mode, lines_log2 + 1, STATE_WORKERS, strict=strict, ready=True
-        )
+        config = self.layout.region(mode, lines_log2 + 1, STATE_WORKERS, strict=strict)
+        await self.commit(self.region, config, ready=True)
         await self.away(config, config.lines // 2 - 1)
         return config
 
@@ -577,9 +572,8 @@ class BadBeatSequence(StateBase):
     async def body(self) -> None:
         await self.prepare()
         for mode in AGGREGATING:
-            config = await self.start_region(
-                self.region, mode, 5, 64, keep_sum=mode is Mode.FP32, ready=True
-            )
+            config = self.layout.region(mode, 5, 64, keep_sum=mode is Mode.FP32)
+            await self.commit(self.region, config, ready=True)
             beats = range(len(self.record(config, 0)))
             shapes = list(product(beats, ("SLVERR", "DECERR", "poison")))
             for line, (beat, _) in enumerate(shapes):  # as many workers as need the bad plane

@@ -136,8 +136,7 @@ class GatherBench:
         dut = self.dut
         kind = layout("region_desc_t")
         mine = pack(kind, state_base=STATE_BASE, lines_log2=LINES_LOG2, workers=64)
-        desc = mine << REGION * sum(width for _, width in kind)
-        tie_inputs(dut, "nf_fp32_gather", desc=desc)
+        tie_inputs(dut, "nf_fp32_gather", desc=mine << REGION * sum(width for _, width in kind))
         await clock_and_reset(dut, 2)
         return self
 

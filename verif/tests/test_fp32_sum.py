@@ -32,7 +32,6 @@ async def stores_under_sum(run: NfSequence) -> None:
         await run.cycles(run.randint(1, 40))
         low = run.randrange(1, WORKERS - 8)
         ldid = run.ldid_for(config, low)
-        store = run.write_msg(config.address(low, 0), line(run.rng), ldid=ldid)
-        await run.env.host.call(store)
+        await run.env.host.call(run.write_msg(config.address(low, 0), line(run.rng), ldid=ldid))
         await run.contribute(config, WORKERS - 1, 0, line(run.rng))
         await run.drain()

@@ -141,8 +141,7 @@ class NumFreeBuf(LinkTest):
         await self.env.clocks(200)
         self.faults.armed = True
         run = self.memory()
-        depth = self.cfg.hw.retry_depth
-        flying = [await run.read(k << 6) for k in range(3 * depth)]
+        flying = [await run.read(k << 6) for k in range(3 * self.cfg.hw.retry_depth)]
         await self.env.clocks(1200)
         assert not all(p.done for p in flying), "the device never stopped"
         assert self.least <= 2, f"it stopped at NumFreeBuf {self.least}"

@@ -77,8 +77,7 @@ class Abort(LinkTest):
 
     def _aborted(self) -> bool:
         # Registers take clocks to read: the pins tell the same.
-        tracker = self.env.cxl.monitor.tracker
-        now = tracker.counters["TX_FLIT"]
+        now = self.env.cxl.monitor.tracker.counters["TX_FLIT"]
         if now != self._sent:
             self._sent, self._since = now, self.env.cxl.monitor.cycle
         return self.env.cxl.monitor.cycle - self._since > 600
@@ -143,8 +142,7 @@ class IllegalSize(HandMadeTest):
     async def send(self, op: RwdOp, addr: int, sz: bool, be: bool) -> None:
         """Send a write made by hand, its header in slot 2; the scoreboard predicts the response."""
         driver, enables = self.env.cxl.host, self.env.rng.getrandbits(64)
-        sent = enables if be else BE_ALL
-        write = M2SRwD(op, 0x740, addr, data=self.line(), be=sent)
+        write = M2SRwD(op, 0x740, addr, data=self.line(), be=enables if be else BE_ALL)
         d = chunks_of_line(write.data)
         head = slots_flit((5, 4, 5, 0), (0, 0, write.pack(), d[0]), sz, be)
         done = driver.inject(head, retryable=True, data=1, expect=[write])

@@ -27,7 +27,7 @@ from cocotbext.cxl.wire.flits import ProtocolCode, WireFlit, decode_protocol_id
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.coverage.link_points import ERRORS
 from verif.tests.link_coverage import link_test
-from verif.tests.link_messages import FRAMES, PID, random_ndr, slots_flit
+from verif.tests.link_messages import FRAMES, PID, slots_flit
 from verif.tests.link_testbench import (
     ABORT,
     LLRREQ,
@@ -267,8 +267,7 @@ async def answers_and_requests(dut: Any) -> None:
     for number in range(4):
         bench = await StateBench(dut, rng.getrandbits(32), grant_plain=8, grant_data=8).up()
         bench.ready_rate = 0.0
-        for _ in range(3):  # both stages in front of the pins are full
-            bench.answer(random_ndr(rng))
+        bench.answer_random(ndr=3)  # both stages in front of the pins are full
         await bench.clocks(8)
         wr = bench.write_pointer
         kinds: list[ControlFlit] = [*FRAMES, RetryReq(wr, 7)]
@@ -302,8 +301,7 @@ async def answers_and_requests(dut: Any) -> None:
         assert bench.status()["rrsm"] == 0
         # A request from before a retrain is not answered after it: the peer asks again.
         bench.ready_rate = 0.0
-        for _ in range(3):
-            bench.answer(random_ndr(rng))
+        bench.answer_random(ndr=3)
         await bench.clocks(8)
         bench.put(*FRAMES, RetryReq(wr, 5))
         await bench.until(lambda b=bench: b.status()["rrsm"] == 1, 20)  # type: ignore[misc]
@@ -320,8 +318,7 @@ async def counts_are_cleared(dut: Any) -> None:
 
     A RETRY.Ack without Empty clears neither. TIMEOUT counts flits only.
     """
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await StateBench(dut, rng.getrandbits(32)).up()
+    bench = await StateBench(dut, random.Random(cocotb.RANDOM_SEED).getrandbits(32)).up()
     first = await bench.lose()
     assert (first.num_retry, first.num_phy_reinit) == (1, 0)
     # Back-pressure: nothing leaves, so that no time passes for TIMEOUT.

@@ -82,8 +82,7 @@ class OverlapsTest(NfBaseTest):
         await timed("first_touch_after_a_closed_round", (write(1, n) for n in lines))
         await run.commit(1, sums)
         for worker in range(3):
-            stores = (write(worker, n, sums) for n in range(sums.lines))
-            await timed("stores_that_miss", stores)
+            await timed("stores_that_miss", (write(worker, n, sums) for n in range(sums.lines)))
         await timed("lone_sum", [read(sums.lines - 1)])
         # The sum of the first line is kept, and comes back with an INFO that misses.
         await self.clocks(read(n) for n in range(sums.lines))

@@ -149,8 +149,7 @@ def lenient(cfg: EnvConfig) -> None:
 @nf_test(configure=lenient)
 async def fresh_marks(test: NfBaseTest) -> None:
     """Check that a region whose marks are damaged during its initialisation counts as lost."""
-    probed = bool(test.settings["probed"])
-    await ram_flips.FreshMarksSequence(test.env, probed=probed).run()
+    await ram_flips.FreshMarksSequence(test.env, probed=bool(test.settings["probed"])).run()
 
 
 @nf_test(ram_flips.LastMarksSequence, shows="test_ram_flips::last_marks")

@@ -80,8 +80,7 @@ class TwinTest(ReplayTest):
 
     async def scenario(self) -> None:
         works = synthetic(self.cfg.seed)[0]
-        sequence = ReplaySequence(self.env, works)
-        await sequence.start(self.env.cxl.sequencer)
+        await ReplaySequence(self.env, works).start(self.env.cxl.sequencer)
         right = [judge(work) for work in works]
         assert not any(one.wrong for one in right), right
         assert sum(one.lines for one in right) == sum(work.lines for work in works) > 0
