@@ -234,12 +234,10 @@ class SurroundingDraws(Draws):
         low, high = _LATENCIES[self.pick("latency")]
         first = rng.randint(low, high)
         most = {"none": 0.0, "some": 0.3, "heavy": 0.8}[self.pick("stalls")]
-        aw, w, ar, b, r = (
-            round(rng.uniform(0, most), 2) if rng.random() < 0.7 else 0.0 for _ in range(5)
-        )
+        stalls = [round(rng.uniform(0, most), 2) if rng.random() < 0.7 else 0.0 for _ in range(5)]
         order = self.pick("memory_order")
         latency = (first, rng.randint(first, high))
-        return Memory(latency, aw, w, ar, b, r, order != "in order", order == "interleaved")
+        return Memory(latency, *stalls, order != "in order", order == "interleaved")
 
     def link(self) -> Link:
         """Draw packing, gaps, back-pressure and credits of the host."""
@@ -640,9 +638,8 @@ class AccessDraws(Draws):
 
     def wrong_ldid(self, live: LiveRegion) -> int:
         """Draw an LD-ID outside LD_MASK of a region; any LD-ID if the mask has all."""
-        return self.rng.choice(
-            [k for k in range(16) if not live.config.ld_mask >> k & 1] or range(16)
-        )
+        strangers = [k for k in range(16) if not live.config.ld_mask >> k & 1]
+        return self.rng.choice(strangers or range(16))
 
     # -- contributions ------------------------------------------------------------------------
     def contribute(self, live: LiveRegion, worker: int, line: int) -> None:
@@ -756,8 +753,8 @@ class AccessDraws(Draws):
         return range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)
 
     def _forbidden(self, config: RegionConfig) -> int:
-        legal = {INFO_SELECTOR, *VIEW_SELECTORS, *(sum_selectors(config) or {0})}
-        legal |= {*self._parts(config)}
+        results = sum_selectors(config) or [0]
+        legal = {INFO_SELECTOR, *VIEW_SELECTORS, *results, *self._parts(config)}
         forbidden = [n for n in range(SELECTORS) if n not in legal]
         edges = [n for n in forbidden if {n - 1, n + 1} & legal]
         return self.rng.choice(edges if self.rng.random() < 0.5 else forbidden)
@@ -830,10 +827,8 @@ class AccessDraws(Draws):
         edges = [self.params.mem_lines, self.params.mem_lines - 1]
         if live is not None:
             config = live.config
-            state, end = (
-                config.state_line,
-                config.state_line + state_lines(config, self.params.cnt_w),
-            )
+            state = config.state_line
+            end = state + state_lines(config, self.params.cnt_w)
             edges += [state, end - 1, end, max(0, state - 1)]
             edges += [config.base_line - 1, config.base_line + config.window_lines]
             edges += [config.base_line ^ 1 << rng.randrange(46) for _ in range(6)]
@@ -943,8 +938,7 @@ class _Generator(Draws):
         if what == "options" or (what != "same" and live.may_move):
             new = self.draws.changed(live.config, what, others) or live.config
         if new != live.config:
-            live.config = new
-            live.index = self.descriptor(live.number, new)
+            live.config, live.index = new, self.descriptor(live.number, new)
             live.overlap = self.pick("overlap")
         self._write_commit(live.index, when)
         live.begin(self.weights, self.rng, self.params.slots)
@@ -985,22 +979,18 @@ class _Generator(Draws):
             self.close(live)
 
     def _device_step(self, action: str, live: LiveRegion | None) -> None:
-        if action in ("plain write", "plain read"):
-            self.access.plain(write=action == "plain write")
-        elif action == "odd opcode":
-            self.access.odd_opcode(live)
-        elif action == "odd address":
-            self.access.odd_address(live)
-        elif action == "register":
-            self.out.extend(self.surroundings.registers(self.live))
-        elif action == "wait":
-            self.add(Do.WAIT, value=self.rng.choice((1, 5, 20, 100)))
-        elif action == "drain":
-            self.add(Do.DRAIN, idle=True)
-        elif action == "memory":
-            self.add(Do.MEMORY, memory=self.surroundings.memory())
-        elif action == "faults" and not self.faulty:
-            self._faults()
+        steps: dict[str, Callable[[], object]] = {
+            "plain write": lambda: self.access.plain(write=True),
+            "plain read": lambda: self.access.plain(write=False),
+            "odd opcode": lambda: self.access.odd_opcode(live),
+            "odd address": lambda: self.access.odd_address(live),
+            "register": lambda: self.out.extend(self.surroundings.registers(self.live)),
+            "wait": lambda: self.add(Do.WAIT, value=self.rng.choice((1, 5, 20, 100))),
+            "drain": lambda: self.add(Do.DRAIN, idle=True),
+            "memory": lambda: self.add(Do.MEMORY, memory=self.surroundings.memory()),
+            "faults": lambda: self.faulty or self._faults(),
+        }
+        steps[action]()
 
     def _next_region(self) -> LiveRegion | None:
         """Return the region that the next operation is for, or None without regions.

@@ -139,13 +139,13 @@ class NfSequence(uvm_sequence):
             await self.initialised()
 
     async def commit_all(
-        self, *configs: RegionConfig, regions: Iterable[int] = count(), ready: bool = False
+        self, *configs: RegionConfig, regions: Iterable[int] | None = None, ready: bool = False
     ) -> None:
         """Commit descriptors to `regions`, by default 0, 1, ...; await the initialiser if `ready`.
 
         `regions` may have more items than there are descriptors.
         """
-        for region, config in zip(regions, configs, strict=False):
+        for region, config in zip(regions or count(), configs, strict=False):
             await self.commit(region, config)
         if ready:
             await self.initialised()
