@@ -234,10 +234,12 @@ class SurroundingDraws(Draws):
         low, high = _LATENCIES[self.pick("latency")]
         first = rng.randint(low, high)
         most = {"none": 0.0, "some": 0.3, "heavy": 0.8}[self.pick("stalls")]
-        stalls = [round(rng.uniform(0, most), 2) if rng.random() < 0.7 else 0.0 for _ in range(5)]
+        aw, w, ar, b, r = (
+            round(rng.uniform(0, most), 2) if rng.random() < 0.7 else 0.0 for _ in range(5)
+        )
         order = self.pick("memory_order")
         latency = (first, rng.randint(first, high))
-        return Memory(latency, *stalls, order != "in order", order == "interleaved")
+        return Memory(latency, aw, w, ar, b, r, order != "in order", order == "interleaved")
 
     def link(self) -> Link:
         """Draw packing, gaps, back-pressure and credits of the host."""
@@ -988,7 +990,7 @@ class _Generator(Draws):
             "wait": lambda: self.add(Do.WAIT, value=self.rng.choice((1, 5, 20, 100))),
             "drain": lambda: self.add(Do.DRAIN, idle=True),
             "memory": lambda: self.add(Do.MEMORY, memory=self.surroundings.memory()),
-            "faults": lambda: self.faulty or self._faults(),
+            "faults": self._faults,
         }
         steps[action]()
 
@@ -1020,6 +1022,9 @@ class _Generator(Draws):
 
     # -- errors of the memory -----------------------------------------------------------------
     def _faults(self) -> None:
+        """Append an operation that makes memory fail, unless a phase with errors is under way."""
+        if self.faulty:
+            return
         faults = self.surroundings.faults(self.live, self.access.pool)
         if faults is not None:
             self.out.append(faults)

@@ -123,6 +123,10 @@ class LinkTest(NfBaseTest):
         """Return the values of registers by name."""
         return {name: await self.env.registers.read(name) for name in names}
 
+    async def rise(self, before: dict[str, int]) -> dict[str, int]:
+        """Return by how much registers have risen since they were read."""
+        return {name: now - before[name] for name, now in (await self.read(*before)).items()}
+
     async def table(self, flits: tuple[int, int]) -> faults.FaultTable:
         """Return the fault table of the run so far: faults injected, detected and recovered.
 

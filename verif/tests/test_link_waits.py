@@ -35,9 +35,8 @@ async def credits_that_wait(bench: link_testbench.LinkTestbench) -> None:
             link_testbench.RWD_CREDITS - count * write,
         )
         assert bench.host.credits == kept, "credits of what is still queued"
-        assert bench.host.unacknowledged <= 1, (
-            "something to acknowledge would flush the credits, too"
-        )
+        owed = bench.host.unacknowledged
+        assert owed <= 1, "something to acknowledge would flush the credits, too"
         start = bench.now
         bench.core_rate = 1.0
         while bench.host.credits != link_testbench.ALL_CREDITS:
