@@ -164,13 +164,9 @@ class MemResponder(uvm_component):
     # -- reads --------------------------------------------------------------------------------
     def _accept_read(self) -> None:
         pins = self.pins
-        axi_id = _known(pins.arid)
-        read = _Read(
-            axi_id,
-            _known(pins.araddr) >> 6,
-            _known(pins.arlen) + 1,
-            self.cycle + self.rng.randint(*self.cfg.latency),
-        )
+        axi_id, line, beats = _known(pins.arid), _known(pins.araddr) >> 6, _known(pins.arlen) + 1
+        ready_at = self.cycle + self.rng.randint(*self.cfg.latency)
+        read = _Read(axi_id, line, beats, ready_at)
         # A later read of one ID must not see older data than an earlier one.
         late = any(r.axi_id == axi_id and r.sampled is None for r in self._r)
         if not late and self.rng.random() < 0.5:

@@ -131,14 +131,8 @@ def test_drawn_bursts(seed: int) -> None:
                     {(False, at): (model[at], at in poisoned) for at in range(line, line + beats)}
                 )
                 continue
-            data = [
-                (
-                    rng.getrandbits(512),
-                    rng.choice((FULL_STROBE, rng.getrandbits(64))),
-                    rng.random() < 0.2,
-                )
-                for _ in range(beats)
-            ]
+            strobes = [rng.choice((FULL_STROBE, rng.getrandbits(64))) for _ in range(beats)]
+            data = [(rng.getrandbits(512), strobe, rng.random() < 0.2) for strobe in strobes]
             port.write(axi_id, line, *data)
             bad = BAD_WRITE in range(line, line + beats)
             for at, (word, strobe, poison) in enumerate(data, line):

@@ -554,11 +554,8 @@ class RegionDraws(Draws):
         for _ in range(TRIES):
             new = replace(old, **changes[what]()) if what in changes else old
             align, window = self._align(new), new.window_lines
-            new = replace(
-                new,
-                base=new.base_line // window * window << 6,
-                state_base=new.state_line // align * align << 6,
-            )
+            base, state = new.base_line // window * window, new.state_line // align * align
+            new = replace(new, base=base << 6, state_base=state << 6)
             if self.legal(new, others):
                 return new
         return None

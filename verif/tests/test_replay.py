@@ -56,14 +56,9 @@ def synthetic(seed: int, **options: Any) -> list[list[EpochLines]]:
     with tempfile.TemporaryDirectory() as folder:
         steps = {2: gradients(seed), 9: gradients(seed + 1)}
         write_capture(Path(folder) / "capture", "synthetic", steps)
+        capture, parameters = str(Path(folder) / "capture"), device_params().as_rtl()
         replay = make_replay(
-            ReplayOptions(
-                str(Path(folder) / "capture"),
-                routes=ROUTES,
-                seed=seed,
-                parameters=device_params().as_rtl(),
-                **options,
-            )
+            ReplayOptions(capture, routes=ROUTES, seed=seed, parameters=parameters, **options)
         )
         return list(steps_of(replay, replay.own_keys()))
 
