@@ -7,18 +7,15 @@ can only be seen here; and here a RETRY.Ack can arrive in the very clock of the 
 
 from __future__ import annotations
 
-import functools
 import random
-from collections.abc import Callable, Coroutine
 from itertools import product
 from typing import Any
 
 import cocotb
-from cocotb import regression
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, Timer
 
-from verif.tests.ports import ports, tie_inputs
+from verif.tests.ports import block_test, ports, tie_inputs
 
 _OUTPUTS = [
     name
@@ -149,14 +146,8 @@ class LrsmBench:
         await self.pulse()
 
 
-def lrsm_test(test: Callable[[LrsmBench], Coroutine[Any, Any, None]]) -> regression.TestGenerator:
-    """Register a test with cocotb; it gets an LrsmBench, out of reset."""
-
-    @functools.wraps(test)
-    async def run(dut: Any) -> None:
-        await test(await LrsmBench(dut).start())
-
-    return cocotb.test(run)
+lrsm_test = block_test(lambda dut: LrsmBench(dut).start())
+"""Decorator that registers a test of `nf_link_lrsm`, which gets an LrsmBench."""
 
 
 @lrsm_test
