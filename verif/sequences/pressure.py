@@ -608,8 +608,7 @@ class StandstillSequence(ParkedBase):
         kept = await self.start_region(2, Mode.FP32, 0, 2, keep_sum=True, ready=True)
         for worker in range(WORKERS):
             await self.contribute(self.fp32, worker, 0)
-            await self.contribute(kept, worker % kept.workers, 0)
-            await self.drain()
+            await self.fill_lines(kept, 0, worker % kept.workers)
         await self.read_lines(kept, 0)
         sums = []
         async with self.stalled("ar"):

@@ -450,8 +450,7 @@ class EveryStatusSequence(NfSequence):
             pairs += [(window, misses) for misses in edges if misses >= 0]
         self.rng.shuffle(pairs)
         for window, misses in pairs:
-            await self.registers.write("CAP_THRESHOLD", misses)
-            await self.registers.write("CAP_WINDOW", window)
+            await self.set_registers(CAP_THRESHOLD=misses, CAP_WINDOW=window)
             await self.registers.write("CAP_THRESHOLD", misses)
             await self.some(config)
         # There are few requests: 128 and 129 are never reached unless the upper bits are ignored.

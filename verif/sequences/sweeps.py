@@ -123,8 +123,7 @@ class RegionPairSequence(NfSequence):
             await self.read(config.address(0, config.lines - 1), ldid=ldid)
         owner = config.workers if config.mode is not Mode.IDENTITY else 2
         await self.contribute(config, 0, 0, ldid=owner)  # BIND
-        await self.read(config.state_base)
-        await self.drain()
+        await self.read_addresses([config.state_base])
         await self.read_registers("ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG")
 
     async def overload(self, region: int, config: RegionConfig) -> None:
@@ -304,8 +303,7 @@ class SelectorMaskSequence(NfSequence):
         await self.drain()
         for selector, line in (*self.sample(places, 3), *self.sample(views, min(len(lines), 3))):
             await self.registers.write("ERR_INFO.VALID", 1)
-            await self.read(config.address(selector, line))
-            await self.drain()
+            await self.read_addresses([config.address(selector, line)])
             await self.read_registers("ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG")
 
     async def contents(self, config: RegionConfig) -> None:
