@@ -858,15 +858,11 @@ def generate(
     return _Generator(seed, hardware, weights, operations).scenario()
 
 
-class _Generator(Draws):
+class _Generator(AccessDraws, SurroundingDraws, RegionDraws):
     def __init__(self, seed: int, hardware: DeviceParams, weights: Weights, count: int) -> None:
         super().__init__(hardware, weights, random.Random(f"scenario {seed}"))
         self.seed = seed
         self.count = count
-        given = (hardware, weights, self.rng)
-        self.draws, self.surroundings = RegionDraws(*given), SurroundingDraws(*given)
-        self.access = AccessDraws(*given)
-        self.out, self.add = self.access.out, self.access.add
         self.regions: list[Region] = []
         self.live: list[LiveRegion] = []
         self.epoch = self.rng.getrandbits(32)
@@ -876,7 +872,7 @@ class _Generator(Draws):
         self.by_rate = False
 
     def scenario(self) -> Scenario:
-        memory, link = self.surroundings.memory(), self.surroundings.link()
+        memory, link = self.memory(), self.link()
         background = self.pick("background")
         for number in self.rng.sample(range(self.params.regions), self._region_count()):
             self.first_commit(number)
@@ -909,7 +905,7 @@ class _Generator(Draws):
         return len(self.regions) - 1
 
     def first_commit(self, number: int) -> None:
-        config = self.draws.region(self.others(number))
+        config = self.region(self.others(number))
         if config is None:
             return
         live = LiveRegion(self.descriptor(number, config), number, config, self.pick("overlap"))
@@ -930,12 +926,12 @@ class _Generator(Draws):
         others = self.others(live.number)
         new = live.config
         if what == "refused":
-            bad = self.draws.refused(live.config, others)
+            bad = self.refused(live.config, others)
             if bad is not None:
                 self._write_commit(self.descriptor(live.number, bad))
             return
         if what == "options" or (what != "same" and live.may_move):
-            new = self.draws.changed(live.config, what, others) or live.config
+            new = self.changed(live.config, what, others) or live.config
         if new != live.config:
             live.config, live.index = new, self.descriptor(live.number, new)
             live.overlap = self.pick("overlap")
@@ -973,20 +969,20 @@ class _Generator(Draws):
         if action == "commit" or (action == "contribute" and not self._contribute(live)):
             self.commit(live)
         elif action == "read":
-            self.access.read(live)
+            self.read(live)
         elif action == "close":
             self.close(live)
 
     def _device_step(self, action: str, live: LiveRegion | None) -> None:
         steps: dict[str, Callable[[], object]] = {
-            "plain write": lambda: self.access.plain(write=True),
-            "plain read": lambda: self.access.plain(write=False),
-            "odd opcode": lambda: self.access.odd_opcode(live),
-            "odd address": lambda: self.access.odd_address(live),
-            "register": lambda: self.out.extend(self.surroundings.registers(self.live)),
+            "plain write": lambda: self.plain(write=True),
+            "plain read": lambda: self.plain(write=False),
+            "odd opcode": lambda: self.odd_opcode(live),
+            "odd address": lambda: self.odd_address(live),
+            "register": lambda: self.out.extend(self.registers(self.live)),
             "wait": lambda: self.add(Do.WAIT, value=self.rng.choice((1, 5, 20, 100))),
             "drain": lambda: self.add(Do.DRAIN, idle=True),
-            "memory": lambda: self.add(Do.MEMORY, memory=self.surroundings.memory()),
+            "memory": lambda: self.add(Do.MEMORY, memory=self.memory()),
             "faults": self._faults,
         }
         steps[action]()
@@ -1007,12 +1003,12 @@ class _Generator(Draws):
         done.
         """
         if live.config.mode is Mode.IDENTITY:
-            self.access.identity(live)
+            self.identity(live)
             return self.rng.random() < 0.97
         if live.work:
-            self.access.contribute(live, *live.work.popleft())
+            self.contribute(live, *live.work.popleft())
         elif live.closing:
-            self.access.closing_read(live, live.closing.popleft())
+            self.closing_read(live, live.closing.popleft())
         else:
             return False
         return True
@@ -1022,7 +1018,7 @@ class _Generator(Draws):
         """Append an operation that makes memory fail, unless a phase with errors is under way."""
         if self.faulty:
             return
-        faults = self.surroundings.faults(self.live, self.access.pool)
+        faults = self.faults(self.live, self.pool)
         if faults is not None:
             self.out.append(faults)
             self.faulty = self.rng.randint(10, 30)
@@ -1058,7 +1054,7 @@ class _Generator(Draws):
         aggregating = [live for live in self.live if live.config.mode is not Mode.IDENTITY]
         for live in aggregating:
             for line in live.lines[:8]:
-                self.access.closing_read(live, line)
+                self.closing_read(live, line)
         if self.faulty:
             self.out[before:] = [replace(one, limit=1) for one in self.out[before:]]
         for live in aggregating:
