@@ -64,6 +64,12 @@ class NfSequence(uvm_sequence):
         super().__init__(type(self).__name__)
         self.env = env
         self.cfg = env.cfg
+        self.hw: DeviceParams = env.cfg.hw
+        """Parameters of the build of the device, such as the numbers of slots and regions."""
+        self.mem: MemConfig = env.cfg.mem
+        """Settings of the memory agent; a change takes effect in the next cycle."""
+        self.registers: Registers = env.registers
+        """Accesses to the device's registers by name, through the AXI4-Lite port."""
         self.slots: int = env.cfg.hw.slots
         self.layout: RegionLayout = env.layout
         rng = self.rng = env.rng
@@ -77,24 +83,9 @@ class NfSequence(uvm_sequence):
             setattr(self, name, value)
 
     @property
-    def hw(self) -> DeviceParams:
-        """Parameters of the build of the device, such as the numbers of slots and regions."""
-        return self.cfg.hw
-
-    @property
     def own_modes(self) -> list[Mode]:
         """Modes without the optional ones that this device lacks; reserved ones are included."""
         return [mode for mode in Mode if self.hw.tern5 or not mode.optional]
-
-    @property
-    def mem(self) -> MemConfig:
-        """Settings of the memory agent; a change takes effect in the next cycle."""
-        return self.cfg.mem
-
-    @property
-    def registers(self) -> Registers:
-        """Accesses to the device's registers by name, through the AXI4-Lite port."""
-        return self.env.registers
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """Return a list of the items in random order."""

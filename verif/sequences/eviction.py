@@ -182,7 +182,6 @@ class EvictionBufferSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         shapes = ((Mode.G_BINARY, 5, 3), (Mode.FP32, 0, 3))
         self.low, self.fp32 = await self.start_regions(*shapes, ready=True)
         await self.full_buffer()

@@ -38,10 +38,13 @@ class ParkedBase(RecordSequence):
     Lines of the region `crowd` occupy the slots, so that other lines must be fetched.
     """
 
-    async def prepare(self, region: int | None = None) -> None:
-        """Commit the region `crowd` as number `region`, by default the highest one."""
+    crowd_region: int = -1
+    """Number of the region `crowd`; negative numbers count from the last region."""
+
+    async def pre_body(self) -> None:
+        """Commit the region `crowd` before `body`."""
         self.crowd = self.crowd_layout()
-        await self.commit(self.hw.regions - 1 if region is None else region, self.crowd, ready=True)
+        await self.commit(self.crowd_region % self.hw.regions, self.crowd, ready=True)
 
     async def leave(self) -> None:
         """Evict the lines of other regions: read twice as many lines of `crowd` as slots."""
@@ -82,7 +85,6 @@ class PipelineSequence(ParkedBase):
     """Operations on one line at every distance in cycles in the engine, in many sequences."""
 
     async def body(self) -> None:
-        await self.prepare()
         mode = self.choice((Mode.G_BINARY, Mode.G_TERNARY))
         self.low = await self.start_region(0, mode, 4, WORKERS)
         self.fp32 = await self.start_region(1, Mode.FP32, 4, WORKERS, ready=True)
@@ -132,7 +134,6 @@ class HeldBackSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         low = await self.start_region(0, Mode.G_BINARY, 4, WORKERS)
         fp32 = await self.start_region(1, Mode.FP32, 4, WORKERS, ready=True)
         pairs = [(low, *kinds) for kinds in product(LOW_KINDS, LOW_KINDS)]
@@ -225,7 +226,6 @@ class LookupSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         self.other = await self.start_region(1, Mode.FP32, 0, WORKERS)
         shapes = [1, 2, 3, self.choice((7, 15, 31)), self.choice((4, 8, 16, 32))]
         shapes += [self.choice((5, 9, 17, 33)), 63, 64, 11 + 2 * self.randrange(2)]
@@ -377,7 +377,6 @@ class ReadStateSequence(StateBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         for mode, strict in product(AGGREGATING, (False, True)):
             config = await self.region_of(mode, 5, strict)
             seen = (0, 3, STATE_WORKERS - 1, STATE_WORKERS)
@@ -417,7 +416,6 @@ class OwnMarkSequence(StateBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         for mode in AGGREGATING:
             config = self.layout.region(mode, 1, STATE_WORKERS)
             for state, seen in product(STATES, (0, 1, STATE_WORKERS)):
@@ -437,7 +435,6 @@ class WriteStateSequence(StateBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         for mode in AGGREGATING:
             config = await self.region_of(mode, 6)
             places = ("never left", "fetched", "back", "forwarded")
@@ -476,7 +473,6 @@ class PipelineDuplicateSequence(StateBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         for mode in LOW_BIT:
             config = await self.region_of(mode, 3)
             kinds = list(product((False, True), (False, True)))
@@ -515,7 +511,6 @@ class StoredStateSequence(StateBase):
     """Memory responses to FP32 stores in consecutive cycles, OKAY or error, for each line state."""
 
     async def body(self) -> None:
-        await self.prepare()
         config = await self.region_of(Mode.FP32, 4)
         for line, (state, known) in enumerate(product(STATES, (0, STATE_WORKERS))):
             await self.bring(config, state, line, known)
@@ -570,7 +565,6 @@ class BadBeatSequence(StateBase):
     """SLVERR, DECERR and poison in each beat of a record of each mode, one beat at a time."""
 
     async def body(self) -> None:
-        await self.prepare()
         for mode in AGGREGATING:
             config = self.layout.region(mode, 5, 64, keep_sum=mode is Mode.FP32)
             await self.commit(self.region, config, ready=True)
@@ -620,7 +614,6 @@ class BurstSequence(ParkedBase):
     config: RegionConfig
 
     async def body(self) -> None:
-        await self.prepare()
         mode = self.choice((Mode.G_BINARY, Mode.G_TERNARY))
         self.config = await self.start_region(0, mode, 1, _BURST + 1, ready=True)
         await self.burst()

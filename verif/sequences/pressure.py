@@ -318,7 +318,6 @@ class FullExitSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         self.fp32 = await self.start_region(0, Mode.FP32, 2, WORKERS)
         self.many = await self.start_region(1, Mode.G_BINARY, 7, 3, ready=True)
         for kind in ("store", "raw", "sum"):
@@ -450,7 +449,6 @@ class FullFillSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         lines = range(3 * MOST_PARKED)
         config = await self.start_region(0, Mode.G_TERNARY, 6, 3, ready=True)
         await self.fill_lines(config, lines, 0)
@@ -473,7 +471,6 @@ class BetweenBeatsSequence(ParkedBase):
     """Read data of ordinary memory and of FP32 sums between the beats of a record's burst."""
 
     async def body(self) -> None:
-        await self.prepare()
         config = await self.start_region(0, Mode.G_BINARY, 4, 64)
         fp32 = await self.start_region(1, Mode.FP32, 0, 6, ready=True)
         await self.fill_lines(fp32, 0, wait=False)
@@ -526,7 +523,6 @@ class StandstillSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         lines_log2 = (2 * (self.slots + BUILT_MISS_DEPTH)).bit_length()
         self.low = await self.start_region(0, Mode.G_BINARY, lines_log2, 2)
         self.fp32 = await self.start_region(1, Mode.FP32, 0, WORKERS, ready=True)
@@ -719,7 +715,6 @@ class HeldChannelSequence(TwoRegionBase):
     """Long waits of VALID for READY on the memory port, for every client that sends or receives."""
 
     async def body(self) -> None:
-        await self.prepare()
         await self.two_regions(Mode.G_BINARY, fp32_lines_log2=4)
         await self.initialised()
         for stall in (1.0, 0.5) * REPEATS:
@@ -806,7 +801,6 @@ class LatencySequence(ParkedBase):
     """Accesses on each path to memory at latencies of 1, 8, 30 and 80 cycles."""
 
     async def body(self) -> None:
-        await self.prepare()
         shapes = ((Mode.G_BINARY, 4, WORKERS), (Mode.FP32, 4, WORKERS), (Mode.IDENTITY, 0, 1))
         low, fp32, identity = await self.start_regions(*shapes)
         self.kept = await self.start_region(3, Mode.FP32, 2, 2, keep_sum=True, ready=True)
@@ -839,7 +833,6 @@ class BusyCommitSequence(TwoRegionBase):
     """Commits of one region while operations of other regions wait for memory, in each mode."""
 
     async def body(self) -> None:
-        await self.prepare()
         await self.two_regions(Mode.G_TERNARY, fp32_lines_log2=2)
         for mode in FIRST_EDITION:
             await self.start_region(2, mode, 0, 3, ready=True)

@@ -370,8 +370,9 @@ class EveryCloseSequence(ParkedBase):
     first one is open.
     """
 
+    crowd_region = 0
+
     async def body(self) -> None:
-        await self.prepare(region=0)
         last = self.hw.regions - 1
         for mode, strict in product(aggregating(self.hw), (False, True)):
             config = await self.start_region(last, mode, 2, 2, strict=strict)

@@ -8,6 +8,7 @@ the write pointer (nf_link_lrsm.eseq_q, nf_link_retry_buffer.wr_q) are public.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any, Self
 
 import cocotb
@@ -330,29 +331,29 @@ async def counts_are_cleared(dut: Any) -> None:
     sent = len(bench.tx_log)
     await bench.until(lambda: len(bench.requests(sent)) == 1, 2 * RETRY_TIMEOUT + 40)
     assert bench.requests(sent)[0].num_retry == 2
-    bench.put(*FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq))
-    await bench.until(lambda: bench.lrsm == NORMAL, 40)
-    again = await bench.lose()
-    assert again.num_retry == 3, "an answer without Empty leaves NUM_RETRY"
-    bench.put(*FRAMES, RetryAck(True, viral=True, num_retry=3, eseq=first.eseq))
-    await bench.until(lambda: bench.lrsm == NORMAL, 40)
-    again = await bench.lose()
-    assert again.num_retry == 1, "an answer with Empty clears NUM_RETRY"
+
+    async def again(answer: RetryAck, *more: ControlFlit) -> tuple[int, int]:
+        """Receive an answer, lose a flit; return NUM_RETRY and NUM_PHY_REINIT of the request."""
+        bench.put(*FRAMES, replace(answer, eseq=first.eseq), *more)
+        await bench.until(lambda: bench.lrsm == NORMAL, 40)
+        await bench.clocks(10 * len(more))
+        lost = await bench.lose()
+        return lost.num_retry, lost.num_phy_reinit
+
+    told = await again(RetryAck(False, num_retry=2))
+    assert told == (3, 0), "an answer without Empty leaves NUM_RETRY"
+    told = await again(RetryAck(True, viral=True, num_retry=3))
+    assert told == (1, 0), "an answer with Empty clears NUM_RETRY"
     # Exhausted once; then good flits come.
     await bench.until(lambda: bench.lrsm == PHY_REINIT, 12 * RETRY_TIMEOUT + 900)
     sent = len(bench.tx_log)
     await bench.cycle_phy()
     await bench.until(lambda: bool(bench.requests(sent)), 60)
     assert (bench.requests(sent)[0].num_retry, bench.requests(sent)[0].num_phy_reinit) == (1, 1)
-    bench.put(*FRAMES, RetryAck(False, num_retry=1, eseq=first.eseq))
-    await bench.until(lambda: bench.lrsm == NORMAL, 40)
-    again = await bench.lose()
-    assert (again.num_retry, again.num_phy_reinit) == (2, 1), "an answer leaves both counts"
-    bench.put(*FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq), Llcrd(0))
-    await bench.until(lambda: bench.lrsm == NORMAL, 40)
-    await bench.clocks(10)
-    again = await bench.lose()
-    assert (again.num_retry, again.num_phy_reinit) == (1, 0), "a good flit clears both counts"
+    told = await again(RetryAck(False, num_retry=1))
+    assert told == (2, 1), "an answer leaves both counts"
+    told = await again(RetryAck(False, num_retry=2), Llcrd(0))
+    assert told == (1, 0), "a good flit clears both counts"
 
 
 @link_test
