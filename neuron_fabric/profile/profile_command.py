@@ -277,7 +277,7 @@ def _draft(args: argparse.Namespace) -> int:
 
 
 def _routed(profile: Profile, name: str, route: Route) -> Profile:
-    """Return a profile in which each kind or region that the pattern ``name`` matches has a route."""
+    """Return a profile with a route for every kind and region that the pattern ``name`` matches."""
 
     def chosen(one: Region) -> PhaseRoute | None:
         named = any(fnmatch.fnmatchcase(text, name) for text in (one.kind, one.name))

@@ -25,7 +25,7 @@ import pyuvm  # type: ignore[import-untyped]
 from cocotb.regression import Test, TestGenerator
 
 _DECORATORS = (cocotb.test, cocotb.parametrize, cocotb.skipif, cocotb.xfail, pyuvm.test)
-_OF_PROJECT = ("nf_test", "link_test", "link_up_test", "lrsm_test", "regs_test")
+_OF_PROJECT = ("nf_test", "link_test", "link_up_test", "block_test")
 """Names of decorators in verif/tests that register a test with cocotb."""
 _NAMES = {decorator.__name__ for decorator in _DECORATORS} | {*_OF_PROJECT}
 

@@ -208,15 +208,9 @@ class NfEnv(uvm_env):
 
     def start_of_simulation_phase(self) -> None:
         hw, grants = self.cfg.hw, self.link.link
-        self.coverage.link.bind(
-            self.cxl.monitor.tracker,
-            {
-                "Req": hw.req_credits,
-                "RwD": hw.rwd_credits,
-                "NDR": grants.grant_plain,
-                "DRS": grants.grant_data,
-            },
-        )
+        own = {"Req": hw.req_credits, "RwD": hw.rwd_credits}
+        given = {"NDR": grants.grant_plain, "DRS": grants.grant_data}
+        self.coverage.link.bind(self.cxl.monitor.tracker, {**own, **given})
 
     def _request(self, observed: ObservedRequest) -> None:
         if self.trace is not None:
@@ -266,12 +260,9 @@ class NfEnv(uvm_env):
             self.predictor.finish()
             self._compare_credits()
         memory, link = self.mem.finish(), self.cxl.finish()
-        return [
-            *scoreboard.errors,
-            *([] if "memory" in scoreboard.off else memory),
-            *self.axil.monitor.finish(),
-            *([] if "link" in scoreboard.off else link),
-        ]
+        memory = [] if "memory" in scoreboard.off else memory
+        link = [] if "link" in scoreboard.off else link
+        return [*scoreboard.errors, *memory, *self.axil.monitor.finish(), *link]
 
     def _compare_credits(self) -> None:
         """Report credits that a quiet device has not returned, or has returned twice (spec: link

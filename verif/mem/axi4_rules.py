@@ -83,8 +83,7 @@ class AxiRules:
         """Check the write address channel in a cycle; payload is (id, addr, len, size, burst)."""
         self._stable(cycle, "AW", valid, ready, payload)
         if valid and ready:
-            axi_id, addr, length, size, burst = payload
-            self._aw.append(self._burst(cycle, "AW", axi_id, addr, length, size, burst))
+            self._aw.append(self._burst(cycle, "AW", *payload))
             self._match_writes(cycle)
 
     def w(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
@@ -111,8 +110,7 @@ class AxiRules:
                 self._error(cycle, f"WLAST={int(last)} at beat {burst.done} of {burst.beats}")
             if burst.done == burst.beats:
                 self._aw.popleft()
-                entry = (burst, self._collect)
-                self._await_b.setdefault(burst.axi_id, deque()).append(entry)
+                self._await_b.setdefault(burst.axi_id, deque()).append((burst, self._collect))
                 self._collect = []
 
     def b(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
@@ -135,9 +133,8 @@ class AxiRules:
         """Check the read address channel in a cycle; payload is (id, addr, len, size, burst)."""
         self._stable(cycle, "AR", valid, ready, payload)
         if valid and ready:
-            axi_id, addr, length, size, burst = payload
-            entry = self._burst(cycle, "AR", axi_id, addr, length, size, burst)
-            self._await_r.setdefault(axi_id, deque()).append(entry)
+            burst = self._burst(cycle, "AR", *payload)
+            self._await_r.setdefault(burst.axi_id, deque()).append(burst)
 
     def r(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
         """Check the read data channel in a cycle; payload is (id, data, resp, last, poison).
@@ -185,7 +182,7 @@ class AxiRules:
         """
         reads = sum(len(q) for q in self._await_r.values())
         writes = sum(len(q) for q in self._await_b.values())
-        return reads + writes + len(self._aw) + (1 if self._w or self.handshakes.waiting() else 0)
+        return reads + writes + len(self._aw) + bool(self._w or self.handshakes.waiting())
 
     def finish(self, cycle: int) -> None:
         """Report unfinished bursts at the end of the test."""

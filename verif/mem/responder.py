@@ -95,10 +95,8 @@ class MemResponder(uvm_component):
     def _quiet(self) -> None:
         for name in ("awready", "wready", "arready", "bvalid", "rvalid"):
             self._set(name, 0)
-        pins = self.pins
-        for handle in (pins.bid, pins.bresp, pins.rid, pins.rdata, pins.rresp, pins.rlast):
-            handle.value = 0
-        pins.ruser.value = 0
+        for name in ("bid", "bresp", "rid", "rdata", "rresp", "rlast", "ruser"):
+            getattr(self.pins, name).value = 0
 
     async def run_phase(self) -> None:
         self._quiet()
@@ -129,8 +127,11 @@ class MemResponder(uvm_component):
             self._accept_read()
         if self._b_out is not None and pins.bready.value == 1:
             self._b_out = None
-        if self._r_out is not None and pins.rready.value == 1:
-            self._r_beat_taken()
+        if (read := self._r_out) is not None and pins.rready.value == 1:
+            read.sent += 1
+            if read.sent == read.beats:
+                self._r.remove(read)
+            self._r_out = None
             self._r_free = self.cycle + self.cfg.beat - 1
         self._gather_writes()
         self._drive_b()
@@ -140,8 +141,7 @@ class MemResponder(uvm_component):
         ready = not cfg.w_stall or rng.random() >= cfg.w_stall
         self._set("wready", int(ready and self._w_free <= self.cycle))
         self._set("arready", int(not cfg.ar_stall or rng.random() >= cfg.ar_stall))
-        pending = self._aw or self._w or self._b or self._r or self._b_out or self._r_out
-        return bool(awv or wv or arv or pending)
+        return bool(awv or wv or arv or not self.idle)
 
     def _ready(self, queue: Iterable[_Transfer]) -> list[_Transfer]:
         """Return the transfers of a queue that may be answered now.
@@ -164,13 +164,9 @@ class MemResponder(uvm_component):
     # -- reads --------------------------------------------------------------------------------
     def _accept_read(self) -> None:
         pins = self.pins
-        axi_id = _known(pins.arid)
-        read = _Read(
-            axi_id,
-            _known(pins.araddr) >> 6,
-            _known(pins.arlen) + 1,
-            self.cycle + self.rng.randint(*self.cfg.latency),
-        )
+        axi_id, line, beats = _known(pins.arid), _known(pins.araddr) >> 6, _known(pins.arlen) + 1
+        ready_at = self.cycle + self.rng.randint(*self.cfg.latency)
+        read = _Read(axi_id, line, beats, ready_at)
         # A later read of one ID must not see older data than an earlier one.
         late = any(r.axi_id == axi_id and r.sampled is None for r in self._r)
         if not late and self.rng.random() < 0.5:
@@ -212,8 +208,7 @@ class MemResponder(uvm_component):
             self._sample(read)
         assert read.sampled is not None
         data, poison = read.sampled[read.sent]
-        line = read.line + read.sent
-        error = self.read_fails(line)
+        error = self.read_fails(read.line + read.sent)
         pins = self.pins
         pins.rid.value = read.axi_id
         pins.rdata.value = _ERROR_DATA if error else data
@@ -223,14 +218,6 @@ class MemResponder(uvm_component):
         pins.rlast.value = int(read.sent + 1 == read.beats)
         self._set("rvalid", 1)
         self._r_out = read
-
-    def _r_beat_taken(self) -> None:
-        read = self._r_out
-        assert read is not None
-        read.sent += 1
-        if read.sent == read.beats:
-            self._r.remove(read)
-        self._r_out = None
 
     # -- writes -------------------------------------------------------------------------------
     def write_fails(self, lines: range) -> bool:
@@ -262,23 +249,19 @@ class MemResponder(uvm_component):
 
     def _land(self, write: _Write) -> None:
         write.landed = True
-        if write.resp != Resp.OKAY:
-            return
-        for k, (data, strobe, poison) in enumerate(write.data):
-            self.store.write(write.line + k, data, strobe, poison)
+        for line, beat in enumerate(write.data if write.resp == Resp.OKAY else (), write.line):
+            self.store.write(line, *beat)
 
     def _drive_b(self) -> None:
         if self._b_out is not None:
             return
         cfg = self.cfg
-        chosen: _Write | None = None
-        if self._b and not (cfg.b_stall and self.rng.random() < cfg.b_stall):
-            ready = self._ready(self._b)
-            if ready:
-                chosen = self.rng.choice(ready)
-        if chosen is None:
+        stalled = not self._b or (cfg.b_stall and self.rng.random() < cfg.b_stall)
+        ready = [] if stalled else self._ready(self._b)
+        if not ready:
             self._set("bvalid", 0)
             return
+        chosen = self.rng.choice(ready)
         if not chosen.landed:
             self._land(chosen)
         self._b.remove(chosen)

@@ -32,9 +32,7 @@ class MemStore:
 
     def read(self, line: int) -> tuple[int, bool]:
         """Return the content of a line as a 512-bit number, and whether it is poisoned."""
-        data = self.lines.get(line)
-        if data is None:
-            data = self.background_line(line)
+        data = self.lines[line] if line in self.lines else self.background_line(line)
         return data, line in self.poisoned
 
     def write(self, line: int, data: int, strobe: int = FULL_STROBE, poison: bool = False) -> None:
@@ -46,16 +44,12 @@ class MemStore:
             strobe: Byte enables.
             poison: Whether the data are poisoned.
         """
-        if strobe == FULL_STROBE:
-            self.lines[line] = data
-            if poison:
-                self.poison(line)
-            else:
-                self.poisoned.discard(line)
-            return
-        mask = byte_mask(strobe, LINE_BITS // 8)
-        old, _ = self.read(line)
-        self.lines[line] = (old & ~mask) | (data & mask)
+        if strobe != FULL_STROBE:
+            mask = byte_mask(strobe, LINE_BITS // 8)
+            data = self.read(line)[0] & ~mask | data & mask
+        elif not poison:
+            self.poisoned.discard(line)
+        self.lines[line] = data
         if poison:
             self.poison(line)
 

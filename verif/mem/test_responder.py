@@ -131,14 +131,8 @@ def test_drawn_bursts(seed: int) -> None:
                     {(False, at): (model[at], at in poisoned) for at in range(line, line + beats)}
                 )
                 continue
-            data = [
-                (
-                    rng.getrandbits(512),
-                    rng.choice((FULL_STROBE, rng.getrandbits(64))),
-                    rng.random() < 0.2,
-                )
-                for _ in range(beats)
-            ]
+            strobes = [rng.choice((FULL_STROBE, rng.getrandbits(64))) for _ in range(beats)]
+            data = [(rng.getrandbits(512), strobe, rng.random() < 0.2) for strobe in strobes]
             port.write(axi_id, line, *data)
             bad = BAD_WRITE in range(line, line + beats)
             for at, (word, strobe, poison) in enumerate(data, line):
@@ -166,8 +160,7 @@ def test_an_error_of_a_burst() -> None:
     for line, wrong in ((BAD_WRITE - 2, False), (BAD_WRITE - 1, True), (BAD_WRITE, True)):
         port = Port(1)
         port.write(0, line, (1, FULL_STROBE, 0), (2, FULL_STROBE, 0))
-        beats = port.drain()
-        assert [beat.error for beat in beats] == [wrong, wrong]
+        assert [beat.error for beat in port.drain()] == [wrong, wrong]
         assert (port.store.read(line)[0] == 1) != wrong, "what is refused is not stored"
     for rate, wrong in ((0.0, False), (1.0, True)):
         port = Port(1, read_error_rate=rate, write_error_rate=rate, error_resps=(Resp.DECERR,))

@@ -554,11 +554,8 @@ class RegionDraws(Draws):
         for _ in range(TRIES):
             new = replace(old, **changes[what]()) if what in changes else old
             align, window = self._align(new), new.window_lines
-            new = replace(
-                new,
-                base=new.base_line // window * window << 6,
-                state_base=new.state_line // align * align << 6,
-            )
+            base, state = new.base_line // window * window, new.state_line // align * align
+            new = replace(new, base=base << 6, state_base=state << 6)
             if self.legal(new, others):
                 return new
         return None
@@ -640,9 +637,8 @@ class AccessDraws(Draws):
 
     def wrong_ldid(self, live: LiveRegion) -> int:
         """Draw an LD-ID outside LD_MASK of a region; any LD-ID if the mask has all."""
-        return self.rng.choice(
-            [k for k in range(16) if not live.config.ld_mask >> k & 1] or range(16)
-        )
+        strangers = [k for k in range(16) if not live.config.ld_mask >> k & 1]
+        return self.rng.choice(strangers or range(16))
 
     # -- contributions ------------------------------------------------------------------------
     def contribute(self, live: LiveRegion, worker: int, line: int) -> None:
@@ -735,8 +731,7 @@ class AccessDraws(Draws):
         """Append a read of a line's result at the end of an epoch, and with probability 1/2 a
         second read.
         """
-        selector = self._result(live.config)
-        self._read(live, line, selector, self.ldid(live))
+        self._read(live, line, self._result(live.config), self.ldid(live))
         if self.rng.random() < 0.5:
             self.read(live, line)
 
@@ -757,8 +752,8 @@ class AccessDraws(Draws):
         return range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)
 
     def _forbidden(self, config: RegionConfig) -> int:
-        legal = {INFO_SELECTOR, *VIEW_SELECTORS, *(sum_selectors(config) or {0})}
-        legal |= {*self._parts(config)}
+        results = sum_selectors(config) or [0]
+        legal = {INFO_SELECTOR, *VIEW_SELECTORS, *results, *self._parts(config)}
         forbidden = [n for n in range(SELECTORS) if n not in legal]
         edges = [n for n in forbidden if {n - 1, n + 1} & legal]
         return self.rng.choice(edges if self.rng.random() < 0.5 else forbidden)
@@ -831,10 +826,8 @@ class AccessDraws(Draws):
         edges = [self.params.mem_lines, self.params.mem_lines - 1]
         if live is not None:
             config = live.config
-            state, end = (
-                config.state_line,
-                config.state_line + state_lines(config, self.params.cnt_w),
-            )
+            state = config.state_line
+            end = state + state_lines(config, self.params.cnt_w)
             edges += [state, end - 1, end, max(0, state - 1)]
             edges += [config.base_line - 1, config.base_line + config.window_lines]
             edges += [config.base_line ^ 1 << rng.randrange(46) for _ in range(6)]
@@ -865,15 +858,11 @@ def generate(
     return _Generator(seed, hardware, weights, operations).scenario()
 
 
-class _Generator(Draws):
+class _Generator(AccessDraws, SurroundingDraws, RegionDraws):
     def __init__(self, seed: int, hardware: DeviceParams, weights: Weights, count: int) -> None:
         super().__init__(hardware, weights, random.Random(f"scenario {seed}"))
         self.seed = seed
         self.count = count
-        given = (hardware, weights, self.rng)
-        self.draws, self.surroundings = RegionDraws(*given), SurroundingDraws(*given)
-        self.access = AccessDraws(*given)
-        self.out, self.add = self.access.out, self.access.add
         self.regions: list[Region] = []
         self.live: list[LiveRegion] = []
         self.epoch = self.rng.getrandbits(32)
@@ -883,7 +872,7 @@ class _Generator(Draws):
         self.by_rate = False
 
     def scenario(self) -> Scenario:
-        memory, link = self.surroundings.memory(), self.surroundings.link()
+        memory, link = self.memory(), self.link()
         background = self.pick("background")
         for number in self.rng.sample(range(self.params.regions), self._region_count()):
             self.first_commit(number)
@@ -916,11 +905,10 @@ class _Generator(Draws):
         return len(self.regions) - 1
 
     def first_commit(self, number: int) -> None:
-        config = self.draws.region(self.others(number))
+        config = self.region(self.others(number))
         if config is None:
             return
-        overlap = self.pick("overlap")
-        live = LiveRegion(self.descriptor(number, config), number, config, overlap)
+        live = LiveRegion(self.descriptor(number, config), number, config, self.pick("overlap"))
         live.begin(self.weights, self.rng, self.params.slots)
         self.live.append(live)
         self._write_commit(live.index)
@@ -938,15 +926,14 @@ class _Generator(Draws):
         others = self.others(live.number)
         new = live.config
         if what == "refused":
-            bad = self.draws.refused(live.config, others)
+            bad = self.refused(live.config, others)
             if bad is not None:
                 self._write_commit(self.descriptor(live.number, bad))
             return
         if what == "options" or (what != "same" and live.may_move):
-            new = self.draws.changed(live.config, what, others) or live.config
+            new = self.changed(live.config, what, others) or live.config
         if new != live.config:
-            live.config = new
-            live.index = self.descriptor(live.number, new)
+            live.config, live.index = new, self.descriptor(live.number, new)
             live.overlap = self.pick("overlap")
         self._write_commit(live.index, when)
         live.begin(self.weights, self.rng, self.params.slots)
@@ -982,27 +969,23 @@ class _Generator(Draws):
         if action == "commit" or (action == "contribute" and not self._contribute(live)):
             self.commit(live)
         elif action == "read":
-            self.access.read(live)
+            self.read(live)
         elif action == "close":
             self.close(live)
 
     def _device_step(self, action: str, live: LiveRegion | None) -> None:
-        if action in ("plain write", "plain read"):
-            self.access.plain(write=action == "plain write")
-        elif action == "odd opcode":
-            self.access.odd_opcode(live)
-        elif action == "odd address":
-            self.access.odd_address(live)
-        elif action == "register":
-            self.out.extend(self.surroundings.registers(self.live))
-        elif action == "wait":
-            self.add(Do.WAIT, value=self.rng.choice((1, 5, 20, 100)))
-        elif action == "drain":
-            self.add(Do.DRAIN, idle=True)
-        elif action == "memory":
-            self.add(Do.MEMORY, memory=self.surroundings.memory())
-        elif action == "faults" and not self.faulty:
-            self._faults()
+        steps: dict[str, Callable[[], object]] = {
+            "plain write": lambda: self.plain(write=True),
+            "plain read": lambda: self.plain(write=False),
+            "odd opcode": lambda: self.odd_opcode(live),
+            "odd address": lambda: self.odd_address(live),
+            "register": lambda: self.out.extend(self.registers(self.live)),
+            "wait": lambda: self.add(Do.WAIT, value=self.rng.choice((1, 5, 20, 100))),
+            "drain": lambda: self.add(Do.DRAIN, idle=True),
+            "memory": lambda: self.add(Do.MEMORY, memory=self.memory()),
+            "faults": self._faults,
+        }
+        steps[action]()
 
     def _next_region(self) -> LiveRegion | None:
         """Return the region that the next operation is for, or None without regions.
@@ -1020,19 +1003,22 @@ class _Generator(Draws):
         done.
         """
         if live.config.mode is Mode.IDENTITY:
-            self.access.identity(live)
+            self.identity(live)
             return self.rng.random() < 0.97
         if live.work:
-            self.access.contribute(live, *live.work.popleft())
+            self.contribute(live, *live.work.popleft())
         elif live.closing:
-            self.access.closing_read(live, live.closing.popleft())
+            self.closing_read(live, live.closing.popleft())
         else:
             return False
         return True
 
     # -- errors of the memory -----------------------------------------------------------------
     def _faults(self) -> None:
-        faults = self.surroundings.faults(self.live, self.access.pool)
+        """Append an operation that makes memory fail, unless a phase with errors is under way."""
+        if self.faulty:
+            return
+        faults = self.faults(self.live, self.pool)
         if faults is not None:
             self.out.append(faults)
             self.faulty = self.rng.randint(10, 30)
@@ -1068,7 +1054,7 @@ class _Generator(Draws):
         aggregating = [live for live in self.live if live.config.mode is not Mode.IDENTITY]
         for live in aggregating:
             for line in live.lines[:8]:
-                self.access.closing_read(live, line)
+                self.closing_read(live, line)
         if self.faulty:
             self.out[before:] = [replace(one, limit=1) for one in self.out[before:]]
         for live in aggregating:

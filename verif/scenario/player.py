@@ -13,7 +13,7 @@ from typing import Any
 import cocotb
 
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
-from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, ReqOp
 from models.commit_check import CommitCode, check_commit
 from models.modes import Mode
 from models.regions import RegionConfig, state_lines
@@ -90,25 +90,20 @@ class ScenarioSequence(NfSequence):
         await self.drain()
 
     async def _play(self, operation: Operation) -> None:
-        do = operation.do
+        do, registers = operation.do, self.registers
         if do in (Do.WRITE, Do.READ, Do.REQUEST):
             await self._request(operation)
-        elif do is Do.COMMIT:
-            await self._commit(operation)
         elif do is Do.SET:
-            await self._register(
-                operation, self.env.registers.write(operation.name, operation.value)
-            )
+            await self._register(operation, registers.write(operation.name, operation.value))
         elif do is Do.GET:
-            await self._register(operation, self.env.registers.read(operation.name))
-        elif do is Do.CLEAR:
-            await self._clear(operation)
+            await self._register(operation, registers.read(operation.name))
         elif do is Do.WAIT:
-            await self.env.clocks(operation.value)
+            await self.cycles(operation.value)
         elif do is Do.MEMORY and operation.memory is not None:
-            apply_memory(self.env.cfg.mem, operation.memory)
-        elif do is Do.FAULTS:
-            await self._faults(operation)
+            apply_memory(self.mem, operation.memory)
+        elif do in (Do.COMMIT, Do.CLEAR, Do.FAULTS):
+            work = {Do.COMMIT: self._commit, Do.CLEAR: self._clear, Do.FAULTS: self._faults}
+            await work[do](operation)
 
     # -- requests -----------------------------------------------------------------------------
     async def _request(self, operation: Operation) -> None:
@@ -130,24 +125,13 @@ class ScenarioSequence(NfSequence):
             addr = config.address(operation.selector, operation.line % config.lines)
         if operation.do is not Do.WRITE:
             return M2SReq(operation.opcode, 0, addr, ldid=operation.ldid)
-        full = operation.be < 0
-        return M2SRwD(
-            RwdOp.MEM_WR if full else RwdOp.MEM_WR_PTL,
-            0,
-            addr,
-            ldid=operation.ldid,
-            data=bytes.fromhex(operation.data),
-            be=BE_ALL if full else operation.be,
-            poison=operation.poison,
-        )
+        data, be = bytes.fromhex(operation.data), None if operation.be < 0 else operation.be
+        return self.write_msg(addr, data, operation.ldid, operation.poison, be)
 
     def _touches(self, message: M2SMessage, config: RegionConfig) -> bool:
         line = message.addr >> 6
-        size = state_lines(config, self.cfg.hw.cnt_w)
-        return (
-            0 <= line - config.base_line < config.window_lines
-            or 0 <= line - config.state_line < size
-        )
+        inside = 0 <= line - config.base_line < config.window_lines
+        return inside or 0 <= line - config.state_line < state_lines(config, self.hw.cnt_w)
 
     # -- registers ----------------------------------------------------------------------------
     async def _registers_done(self) -> None:
@@ -231,11 +215,13 @@ class ScenarioSequence(NfSequence):
         memory, model = self.env.cfg.mem, self.model
         memory.read_error_rate = operation.read_error_rate
         memory.write_error_rate = operation.write_error_rate
-        for name, lines in (("read", operation.read_errors), ("write", operation.write_errors)):
-            for target in (f"{name}_error_lines", f"{name}_errors"):
-                owner = memory if target.endswith("_lines") else model
-                getattr(owner, target).clear()
-                getattr(owner, target).update(lines)
+        for lines, *targets in (
+            (operation.read_errors, memory.read_error_lines, model.read_errors),
+            (operation.write_errors, memory.write_error_lines, model.write_errors),
+        ):
+            for target in targets:
+                target.clear()
+                target.update(lines)
         store = self.env.mem.store
         store.poisoned.difference_update(self.spoilt)
         self.spoilt = operation.spoilt

@@ -256,28 +256,23 @@ def _operation(one: Operation) -> str:
     """Return an operation as text: `write descriptor 0 worker 3 line 5 ld 2 data 00*64`."""
     waits = "  (when all is answered)" if one.idle and one.do is not Do.DRAIN else ""
     goes_on = "  (in the background)" if one.background else ""
-    return f"{one.do}{_what(one)}{waits}{goes_on}"
+    what = {
+        Do.COMMIT: f" descriptor {one.region} epoch {one.value:#x}",
+        Do.SET: f" {one.name} = {one.value:#x}",
+        Do.GET: f" {one.name}",
+        Do.WAIT: f" {one.value} clocks",
+        Do.MEMORY: f" {_differences(one.memory or Memory(), Memory()) or 'as usual'}",
+        Do.FAULTS: _faults(one),
+        **dict.fromkeys((Do.WRITE, Do.READ, Do.REQUEST), _access(one)),
+    }.get(one.do, "")
+    return f"{one.do}{what}{waits}{goes_on}"
 
 
-def _what(one: Operation) -> str:
-    if one.do is Do.COMMIT:
-        return f" descriptor {one.region} epoch {one.value:#x}"
-    if one.do is Do.SET:
-        return f" {one.name} = {one.value:#x}"
-    if one.do is Do.GET:
-        return f" {one.name}"
-    if one.do is Do.WAIT:
-        return f" {one.value} clocks"
-    if one.do is Do.MEMORY and one.memory is not None:
-        return f" {_differences(one.memory, Memory()) or 'as usual'}"
-    if one.do is Do.FAULTS:
-        names = ("read_errors", "write_errors", "poisoned", "spoilt")
-        rates = [f" {n} {getattr(one, n)}" for n in _RATES if getattr(one, n)]
-        parts = [f" {n} {[hex(k) for k in getattr(one, n)]}" for n in names if getattr(one, n)]
-        return "".join([*rates, *parts]) or " none"
-    if one.do in (Do.WRITE, Do.READ, Do.REQUEST):
-        return _access(one)
-    return ""
+def _faults(one: Operation) -> str:
+    names = ("read_errors", "write_errors", "poisoned", "spoilt")
+    rates = [f" {n} {getattr(one, n)}" for n in _RATES if getattr(one, n)]
+    parts = [f" {n} {[hex(k) for k in getattr(one, n)]}" for n in names if getattr(one, n)]
+    return "".join([*rates, *parts]) or " none"
 
 
 def _access(one: Operation) -> str:

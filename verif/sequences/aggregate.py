@@ -41,9 +41,8 @@ class AggregateSequence(NfSequence):
     partial: float = 0.0
 
     async def body(self) -> None:
-        options = {
-            name: getattr(self, name) for name in ("strict", "bind", "tie_minus", "threshold")
-        }
+        names = ("strict", "bind", "tie_minus", "threshold")
+        options = {name: getattr(self, name) for name in names}
         config = self.layout.region(self.mode, self.lines_log2, self.workers, **options)
         for number in range(self.epochs):
             await self.commit(self.region, config if number == 0 else None)
@@ -156,13 +155,10 @@ class CountSequence(NfSequence):
     async def body(self) -> None:
         many = self.few[-2:]  # slow ones: one of them in a short run
         for few in (*self.few[:-2], *self.sample(many, min(2, self.cfg.count(2)))):
+            workers, minus = self.randint(*few), self.random() < 0.5
+            threshold = self.randint(*self.choice(self.thresholds[:2]))
             config = await self.start_region(
-                None,
-                self.mode,
-                (5 - 1).bit_length(),
-                self.randint(*few),
-                tie_minus=self.random() < 0.5,
-                threshold=self.randint(*self.choice(self.thresholds[:2])),
+                None, self.mode, 3, workers, tie_minus=minus, threshold=threshold
             )
             await self.vote(config, self.sample(range(config.lines), 5))
 
@@ -244,10 +240,8 @@ class IllegalLineSequence(NfSequence):
 
     async def body(self) -> None:
         region, calm = self.sample(range(self.hw.regions), 2)
-        config = self.layout.region(Mode.G_TERNARY, 1, 6)
-        legal = self.layout.region(Mode.G_TERNARY, 1, 6)
-        await self.commit(region, config)
-        await self.commit(calm, legal)
+        config = await self.start_region(region, Mode.G_TERNARY, 1, 6)
+        legal = await self.start_region(calm, Mode.G_TERNARY, 1, 6)
         half = bytes(32) + ILLEGAL[:32]
         one = (1 << 2 * self.randrange(256)).to_bytes(LINE_BYTES, "little")
         for round_ in range(2):
@@ -256,9 +250,8 @@ class IllegalLineSequence(NfSequence):
                 for _ in range(self.randint(1, 2)):  # the codes of a duplicate are not counted
                     await self.contribute(config, worker, line, data, limit=1)
                 await self.fill_lines(legal, line, worker)
-                await self.read_registers("ILLEGAL_CODE")
-                await self.read_registers("STATUS", region=region)
-                await self.read_registers("STATUS", region=calm)
+                names = ("ILLEGAL_CODE", f"REGION[{region}].STATUS", f"REGION[{calm}].STATUS")
+                await self.read_registers(*names)
             await self.commit(region)  # clears the flag of the region
             await self.read_registers("STATUS", region=region)
             if round_ == 0:
@@ -619,8 +612,7 @@ class EveryChangeSequence(NfSequence):
         last = self.hw.regions - 1
         config = await self.start_region(last, mode, 0, 16, bind=bind, ld_mask=mask)
         for ldid in self.sample(range(16), 4):
-            data = line_for(mode, self.rng)
-            await self.write(config.address(ldid, 0), data, 1, ldid=ldid)
+            await self.write(config.address(ldid, 0), line_for(mode, self.rng), 1, ldid=ldid)
             await self.read(config.address(0, 0), 1, ldid=ldid)
         await self.drain()
 
@@ -635,11 +627,9 @@ class LargeRegionSequence(NfSequence):
     async def body(self) -> None:
         for lines_log2 in (self.randint(10, 13), 14, self.randint(15, 20)):
             config = await self.start_region(0, Mode.IDENTITY, lines_log2, 1)
-            places = [(self.choice((0, 1, 128, 255)), line) for line in self.lines(config)]
-            await self.contribute_each(
-                ((config, selector, line) for selector, line in places), limit=1
-            )
-            await self.read_each((config, line, selector) for selector, line in places)
+            places = [(config, self.choice((0, 1, 128, 255)), line) for line in self.lines(config)]
+            await self.contribute_each(places, limit=1)
+            await self.read_each((config, line, selector) for _, selector, line in places)
         shapes = [
             (mode, self.randint(*limits)) for mode in AGGREGATING for limits in ((10, 13), (14, 17))
         ]

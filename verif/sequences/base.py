@@ -5,21 +5,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from itertools import count, product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyuvm import uvm_sequence
 
-from cocotbext.cxl.wire.messages import (
-    BE_ALL,
-    S2MDRS,
-    M2SMessage,
-    M2SReq,
-    M2SRwD,
-    ReqOp,
-    RwdOp,
-    S2MMessage,
-)
+from cocotbext.cxl.wire import messages
 from models.commit_check import CommitCode
+from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.regions import (
     INFO_SELECTOR,
@@ -30,8 +23,9 @@ from models.regions import (
     records,
     sum_selectors,
 )
+from models.register_types import WORD_MASK
 from verif.env.region_layout import RegionLayout
-from verif.sequences.line_data import line_for
+from verif.sequences.line_data import line_for, random_line
 
 if TYPE_CHECKING:
     from models.parameters import DeviceParams
@@ -70,6 +64,12 @@ class NfSequence(uvm_sequence):
         super().__init__(type(self).__name__)
         self.env = env
         self.cfg = env.cfg
+        self.hw: DeviceParams = env.cfg.hw
+        """Parameters of the build of the device, such as the numbers of slots and regions."""
+        self.mem: MemConfig = env.cfg.mem
+        """Settings of the memory agent; a change takes effect in the next cycle."""
+        self.registers: Registers = env.registers
+        """Accesses to the device's registers by name, through the AXI4-Lite port."""
         self.slots: int = env.cfg.hw.slots
         self.layout: RegionLayout = env.layout
         rng = self.rng = env.rng
@@ -83,19 +83,9 @@ class NfSequence(uvm_sequence):
             setattr(self, name, value)
 
     @property
-    def hw(self) -> DeviceParams:
-        """Parameters of the build of the device, such as the numbers of slots and regions."""
-        return self.cfg.hw
-
-    @property
-    def mem(self) -> MemConfig:
-        """Settings of the memory agent; a change takes effect in the next cycle."""
-        return self.cfg.mem
-
-    @property
-    def registers(self) -> Registers:
-        """Accesses to the device's registers by name, through the AXI4-Lite port."""
-        return self.env.registers
+    def own_modes(self) -> list[Mode]:
+        """Modes without the optional ones that this device lacks; reserved ones are included."""
+        return [mode for mode in Mode if self.hw.tern5 or not mode.optional]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """Return a list of the items in random order."""
@@ -139,9 +129,14 @@ class NfSequence(uvm_sequence):
         if ready:
             await self.initialised()
 
-    async def commit_all(self, *configs: RegionConfig, ready: bool = False) -> None:
-        """Commit descriptors to regions 0, 1 and so on; wait for the initialiser if `ready`."""
-        for region, config in enumerate(configs):
+    async def commit_all(
+        self, *configs: RegionConfig, regions: Iterable[int] | None = None, ready: bool = False
+    ) -> None:
+        """Commit descriptors to `regions`, by default 0, 1, ...; await the initialiser if `ready`.
+
+        `regions` may have more items than there are descriptors.
+        """
+        for region, config in zip(regions or count(), configs, strict=False):
             await self.commit(region, config)
         if ready:
             await self.initialised()
@@ -167,8 +162,7 @@ class NfSequence(uvm_sequence):
             options: other fields of the descriptor.
         """
         config = self.layout.region(mode, lines_log2, workers, **options)
-        number = self.any_region() if region is None else region
-        await self.commit(number, config, ready=ready)
+        await self.commit(self.any_region() if region is None else region, config, ready=ready)
         return config
 
     async def start_regions(
@@ -201,6 +195,10 @@ class NfSequence(uvm_sequence):
         """Write registers of the device by AXI4-Lite, in the order of the arguments NAME=value."""
         for name, value in values.items():
             await self.registers.write(name, value)
+
+    async def write_window(self, place: int) -> None:
+        """Write CTRL_WINDOW: move the control window to a byte address; 0 disables it."""
+        await self.set_registers(CTRL_WINDOW_HI=place >> 32, CTRL_WINDOW_LO=place & WORD_MASK)
 
     async def read_registers(self, *names: str, region: int | None = None) -> None:
         """Read registers by AXI4-Lite; the register predictor of the scoreboard checks the values.
@@ -265,6 +263,18 @@ class NfSequence(uvm_sequence):
             for kept, lines in faults:
                 kept.difference_update(lines)
 
+    @asynccontextmanager
+    async def traced(self) -> AsyncIterator[list[Any]]:
+        """Yield a list of the messages seen at the pins inside an `async with` block.
+
+        The block ends when all requests are answered.
+        """
+        trace: list[Any] = []
+        self.env.trace = trace
+        yield trace
+        await self.drain()
+        self.env.trace = None
+
     def data_line(self, config: RegionConfig, worker: int, line: int) -> int:
         """Return the memory address, in lines of 64 bytes, of a worker's FP32 data of a line."""
         return config.state_line + worker * config.lines + line
@@ -278,7 +288,7 @@ class NfSequence(uvm_sequence):
         return first + line * distance
 
     # -- traffic ------------------------------------------------------------------------------
-    async def issue(self, msg: M2SMessage, limit: int | None = None) -> Any:
+    async def issue(self, msg: messages.M2SMessage, limit: int | None = None) -> Any:
         """Pass a request to the driver; return its `Transaction` without waiting for the response.
 
         Args:
@@ -288,7 +298,7 @@ class NfSequence(uvm_sequence):
         """
         return await self.env.host.issue(msg, limit)
 
-    async def call(self, msg: M2SMessage) -> S2MMessage:
+    async def call(self, msg: messages.M2SMessage) -> messages.S2MMessage:
         """Send a request and return its response; AssertionError if it has none (MemSpecRd)."""
         response = await self.env.host.call(msg)
         assert response is not None, f"{msg} has no response to wait for"
@@ -301,18 +311,18 @@ class NfSequence(uvm_sequence):
         ldid: int | None = None,
         poison: bool = False,
         be: int | None = None,
-    ) -> M2SRwD:
+    ) -> messages.M2SRwD:
         """Return a MemWr, or a MemWrPtl with byte enables `be`; the LD-ID is drawn unless given."""
-        opcode = RwdOp.MEM_WR if be is None else RwdOp.MEM_WR_PTL
-        enables = BE_ALL if be is None else be
+        opcode = messages.RwdOp.MEM_WR if be is None else messages.RwdOp.MEM_WR_PTL
+        enables = messages.BE_ALL if be is None else be
         who = self.rng.randrange(16) if ldid is None else ldid
-        return M2SRwD(opcode, 0, addr, ldid=who, data=data, be=enables, poison=poison)
+        return messages.M2SRwD(opcode, 0, addr, ldid=who, data=data, be=enables, poison=poison)
 
-    def read_msg(self, addr: int, ldid: int | None = None) -> M2SReq:
+    def read_msg(self, addr: int, ldid: int | None = None) -> messages.M2SReq:
         """Return a MemRd (80 %) or a MemRdData. The LD-ID is drawn unless given."""
-        opcode = ReqOp.MEM_RD if self.random() < 0.8 else ReqOp.MEM_RD_DATA
+        opcode = messages.ReqOp.MEM_RD if self.random() < 0.8 else messages.ReqOp.MEM_RD_DATA
         who = self.rng.randrange(16) if ldid is None else ldid
-        return M2SReq(opcode, 0, addr, ldid=who)
+        return messages.M2SReq(opcode, 0, addr, ldid=who)
 
     async def write(self, addr: int, data: bytes, limit: int | None = None, **fields: Any) -> Any:
         """Issue a write and return its `Transaction` without waiting for the response.
@@ -328,10 +338,28 @@ class NfSequence(uvm_sequence):
         """
         return await self.issue(self.read_msg(addr, **fields), limit)
 
-    async def fetch(self, addr: int, **fields: Any) -> S2MDRS:
+    async def ordinary(self, read: bool, line: int, limit: int | None = None) -> Any:
+        """Issue a read of a line of ordinary memory, or a write of random data to it.
+
+        Return its `Transaction`; `limit` is that of `issue`.
+        """
+        if read:
+            return await self.read(line * LINE_BYTES, limit)
+        return await self.write(line * LINE_BYTES, self.randbytes(LINE_BYTES), limit)
+
+    async def either(
+        self, addr: int, limit: int, be: int | None = None, poison: bool = False
+    ) -> None:
+        """Issue a read of a byte address or, in half of the cases, a write of a random line."""
+        if self.random() < 0.5:
+            await self.write(addr, random_line(self.rng), limit, be=be, poison=poison)
+        else:
+            await self.read(addr, limit)
+
+    async def fetch(self, addr: int, **fields: Any) -> messages.S2MDRS:
         """Read a line at a byte address, wait for the response and return it."""
         response = await self.call(self.read_msg(addr, **fields))
-        assert isinstance(response, S2MDRS), f"read of {addr:#x} answered by {response}"
+        assert isinstance(response, messages.S2MDRS), f"read of {addr:#x} answered by {response}"
         return response
 
     async def drain(self) -> None:
@@ -412,6 +440,15 @@ class NfSequence(uvm_sequence):
         if wait:
             await self.drain()
         return sent
+
+    @staticmethod
+    def every_contribution(configs: Iterable[RegionConfig]) -> list[tuple[RegionConfig, int, int]]:
+        """Return every (region, worker, line) of some regions."""
+        return [
+            (config, *pair)
+            for config in configs
+            for pair in product(range(config.workers), range(config.lines))
+        ]
 
     async def contribute_each(
         self, work: Iterable[tuple[RegionConfig, int, int]], **fields: Any
@@ -513,8 +550,7 @@ class NfSequence(uvm_sequence):
 
     async def read_views(self, config: RegionConfig, line: int) -> None:
         """Read a line by every selector of `read_selectors`, in random order, then drain."""
-        chosen = self.read_selectors(config)
-        await self.read_lines(config, line, self.shuffled(chosen))
+        await self.read_lines(config, line, self.shuffled(self.read_selectors(config)))
 
     def crowd_layout(self) -> RegionConfig:
         """Place, without a commit, a G_BINARY region of at least twice as many lines as slots."""

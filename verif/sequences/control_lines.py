@@ -64,7 +64,7 @@ class ControlSequence(NfSequence):
         Args:
             place: byte address of the window; 0 disables it.
         """
-        await self.set_registers(CTRL_WINDOW_HI=place >> 32, CTRL_WINDOW_LO=place & 0xFFFF_FFFF)
+        await self.write_window(place)
         code = CommitCode(await self.registers.read("CTRL_WINDOW_LO.CODE"))
         if code is CommitCode.OK:
             self.window = replace(self.window, base=place)
@@ -319,8 +319,7 @@ class EveryOwnerSequence(ControlSequence):
             for region in self.shuffled(range(regions)):
                 config = self.layout.region(Mode.G_BINARY, 0, 2)
                 words = self.commit_words(region, config, self.getrandbits(32))
-                stranger = owners[region] ^ 1 << self.randrange(4)
-                await self.call(self.line_write(words, stranger))
+                await self.call(self.line_write(words, owners[region] ^ 1 << self.randrange(4)))
                 await self.call(self.line_write(words, owners[region]))
                 await self.contribute(config, 0, 0)
                 await self.call(self.line_read(REGION_LINE + region, owners[region]))
@@ -339,21 +338,21 @@ class HostsSequence(ControlSequence):
 
     async def body(self) -> None:
         mask = self.getrandbits(16)
-        for managers in self.sample((mask, mask ^ 0xFFFF), 2):  # each LD-ID is in one of them
-            for ldid in self.shuffled(range(16)):
-                region, owner = self.any_region(), self.choice((ldid, ldid ^ 8))
-                await self.open(managers, {region: owner})
-                threshold, shadow = self.getrandbits(8), self.getrandbits(8)
-                before = await self.registers.read("CAP_THRESHOLD")
-                name = f"REGION[{region}].THRESHOLD"
-                await self.set_words(ldid, CAP_THRESHOLD=threshold)
-                await self.set_words(ldid, **{name: shadow})
-                known = bool(managers >> ldid & 1)
-                after = await self.registers.read("CAP_THRESHOLD")
-                assert after == (threshold if known else before), f"LD-ID {ldid} of {managers:#x}"
-                found = await self.registers.read(name)
-                assert found == shadow or not (known or owner == ldid), f"owner {owner}: {ldid}"
-                await self.registers.write("ERR_INFO", 1)
+        # Each LD-ID is in one of the masks.
+        for managers, ldid in self.shuffled([*product((mask, mask ^ 0xFFFF), range(16))]):
+            region, owner = self.any_region(), self.choice((ldid, ldid ^ 8))
+            await self.open(managers, {region: owner})
+            threshold, shadow = self.getrandbits(8), self.getrandbits(8)
+            before = await self.registers.read("CAP_THRESHOLD")
+            name = f"REGION[{region}].THRESHOLD"
+            await self.set_words(ldid, CAP_THRESHOLD=threshold)
+            await self.set_words(ldid, **{name: shadow})
+            known = bool(managers >> ldid & 1)
+            after = await self.registers.read("CAP_THRESHOLD")
+            assert after == (threshold if known else before), f"LD-ID {ldid} of {managers:#x}"
+            found = await self.registers.read(name)
+            assert found == shadow or not (known or owner == ldid), f"owner {owner}: {ldid}"
+            await self.registers.write("ERR_INFO", 1)
 
 
 MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY)
@@ -394,9 +393,8 @@ class WindowCommitsSequence(ControlSequence):
                 for ldid, region in zip(hosts, regions, strict=False)
             ]
             self.open_hosts = len(shares)
-            tasks = [cocotb.start_soon(self.host(share)) for share in shares]
-            tasks.append(cocotb.start_soon(self.management(shares)))
-            for task in tasks:
+            work = [*(self.host(share) for share in shares), self.management(shares)]
+            for task in [cocotb.start_soon(one) for one in work]:
                 await task
             await self.drain()
             await self.check_commits(shares)
@@ -510,11 +508,8 @@ class WindowCommitsSequence(ControlSequence):
         elif kind < 0.75:
             await self.read_region(config, line, limit=2)
         elif kind < 0.9:
-            addr = rng.randrange(min(64, self.layout.plain_lines)) * LINE_OF_BYTES
-            if rng.random() < 0.5:
-                await self.write(addr, rng.randbytes(LINE_OF_BYTES), 3)
-            else:
-                await self.read(addr, 3)
+            line = rng.randrange(min(64, self.layout.plain_lines))
+            await self.ordinary(rng.random() >= 0.5, line, 3)
         else:
             await self.issue(self.line_read(rng.choice((0, 1, 4, REGION_LINE + share.region))))
 
@@ -533,7 +528,7 @@ class WindowCommitsSequence(ControlSequence):
             if kind < 0.5:
                 await self.registers.read(f"REGION[{share.region}].{rng.choice(leaves)}")
             elif kind < 0.6:
-                await self.registers.read(
+                await self.read_registers(
                     rng.choice(("STATUS", "CONTRIBUTION", "DONE", "IRQ_STATUS"))
                 )
             elif kind < 0.75:
@@ -635,9 +630,7 @@ class MovedWindowSequence(ControlSequence):
             self.stop = True
             await task
             await self.drain()
-            await self.registers.write(
-                "ERR_INFO", 1
-            )  # it is unknown which request was refused first
+            await self.set_registers(ERR_INFO=1)  # which request was refused first is unknown
 
     async def traffic(self, places: list[int], region: int) -> None:
         """Read lines and write zeros to registers at all places of the window until `stop`.
@@ -715,8 +708,7 @@ class ClearsSequence(HeldStateSequence):
     async def body(self) -> None:
         type(self).places = []  # there is no case before it
         await super().body()
-        clears = list(self.clears())
-        order = self.shuffled(clears)
+        order = self.shuffled(list(self.clears()))
         await self.write_each(order)
         for region in range(self.hw.regions):
             await self.commit(region)

@@ -75,8 +75,9 @@ class DescriptorErrorSequence(NfSequence):
         # The first record that reaches into the other area, and a larger window with the other one.
         over = other.state_base // (record << 6) * (record << 6)
         around = 1 << (other.lines_log2 + 3 + SELECTOR_BITS + 6)
+        near, inside = other.base // around * around, other.state_base - (15 << 6)
         # A window from 0 to beyond the other one, and an area as large as the memory.
-        whole = (other.base >> 6).bit_length() - SELECTOR_BITS
+        whole, all_log2 = (other.base >> 6).bit_length() - SELECTOR_BITS, mem.bit_length() - 1
         code = CommitCode
         changes: list[tuple[CommitCode, dict[str, Any]]] = [
             (code.WORKERS, {"workers": 0}),
@@ -93,10 +94,7 @@ class DescriptorErrorSequence(NfSequence):
             (code.WINDOW_MEMORY, {"base": 0, "lines_log2": 46 - SELECTOR_BITS}),
             (code.WINDOW_MEMORY, {"base": mem - window << 6}),
             (code.WINDOW_OVERLAP, {"base": other.base}),
-            (
-                code.WINDOW_OVERLAP,
-                {"base": other.base // around * around, "lines_log2": other.lines_log2 + 3},
-            ),
+            (code.WINDOW_OVERLAP, {"base": near, "lines_log2": other.lines_log2 + 3}),
             (code.STATE_ALIGN, {"state_base": good.state_base + 64}),
             (code.STATE_ALIGN, {"state_base": good.state_base + (record << 5)}),
             (code.STATE_MEMORY, {"state_base": last + (record << 6)}),
@@ -105,18 +103,12 @@ class DescriptorErrorSequence(NfSequence):
             (code.STATE_MEMORY, {"mode": Mode.IDENTITY, "state_base": mem - 1023 << 6}),
             (code.STATE_OVERLAP, {"state_base": over}),
             (code.STATE_OVERLAP, {"mode": Mode.FP32, "state_base": other.state_base + (19 << 6)}),
-            (
-                code.STATE_OVERLAP,
-                {"mode": Mode.FP32, "workers": 3, "state_base": other.state_base - (15 << 6)},
-            ),
+            (code.STATE_OVERLAP, {"mode": Mode.FP32, "workers": 3, "state_base": inside}),
             (code.THRESHOLD, {"threshold": 0, "state_base": 1 << 51, "base": 0}),
             (code.WINDOW_MEMORY, {"base": 0, "lines_log2": whole}),
             (code.STATE_ALIGN, {"state_base": last + (record << 6) + 64}),
             (code.STATE_ALIGN, {"state_base": over + 64}),
-            (
-                code.STATE_MEMORY,
-                {"base": 1 << 51, "lines_log2": mem.bit_length() - 1, "state_base": 0},
-            ),
+            (code.STATE_MEMORY, {"base": 1 << 51, "lines_log2": all_log2, "state_base": 0}),
             (code.OK, {"state_base": last}),
             (code.OK, {}),
             (code.STATE_ALIGN, {"state_base": self.choice((64, 192))}),
@@ -195,9 +187,7 @@ class EdgeSequence(NfSequence):
         windows lie in each other both ways.
         """
         mem = self.hw.mem_lines
-        modes = [
-            mode for mode in Mode if not mode.reserved and (self.hw.tern5 or not mode.optional)
-        ]
+        modes = [mode for mode in self.own_modes if not mode.reserved]
         shapes = self.shuffled([*((mode, False) for mode in modes), (Mode.FP32, True)])
         for number, (mode, keep_sum) in enumerate(shapes):
             config, area, step = self.shaped(mode, keep_sum, 2 * (number % 2))
@@ -282,9 +272,8 @@ class EdgeSequence(NfSequence):
         if self.live and self.random() < 0.5:
             other = self.choice(list(self.live.values()))
             end = other.state_line + state_lines(other, self.hw.cnt_w)
-            start = self.choice(
-                (end, end - 1, other.state_line - area, other.state_line + 1 - area)
-            )
+            first = other.state_line - area
+            start = self.choice((end, end - 1, first, first + 1))
         else:
             start = self.choice((mem - area, mem - area + 1, 0, self.randrange(mem)))
         start = max(start, 0) // record * record
@@ -474,13 +463,8 @@ class EveryBitSequence(NfSequence):
         await self.commit(region, config)
         every = range(config.workers)  # with BIND, some of them belong to no LD-ID
         hosts = [one for one in every if not config.bind or config.owner(one) < LD_IDS]
-        await self.contribute_each(
-            (
-                (config, worker, self.randrange(config.lines))
-                for worker in self.sample(hosts, min(2, len(hosts)))
-            ),
-            limit=1,
-        )
+        for worker in self.sample(hosts, min(2, len(hosts))):
+            await self.fill_lines(config, self.randrange(config.lines), worker, limit=1)
         await self.read_views(config, 0)
         for bit in range(SELECTOR_BITS, LINE_ADDRESS_BITS, 5):  # one bit away: not this region
             line = config.base_line ^ 1 << min(bit + region % 5, LINE_ADDRESS_BITS - 1)

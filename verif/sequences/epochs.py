@@ -8,7 +8,6 @@ these sequences need few slots, so that lines are evicted within their own epoch
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
 import cocotb
 
@@ -102,8 +101,7 @@ class CommitOverWritesSequence(NfSequence):
             other = self.layout.region(mode, 4, config.workers)
             crowd = self.layout.region(Mode.G_BINARY, self.slots.bit_length(), 3)
             region, next_to = self.sample(range(self.hw.regions), 2)
-            await self.commit(region, config)
-            await self.commit(next_to, crowd)
+            await self.commit_all(config, crowd, regions=(region, next_to))
             lines = self.sample(range(config.lines), 8)
             await self.fill_lines(config, lines, 0)
             await self.fill_lines(crowd, range(self.slots), 0)  # they take all slots
@@ -208,8 +206,7 @@ class CommitOverEvictionSequence(NfSequence):
         self.mem.latency = (40, 120)
         for number in range(12):
             await self.commit(region, config if number == 0 else None)
-            count = min(config.lines, self.slots + 4)
-            lines = self.sample(range(config.lines), count)
+            lines = self.sample(range(config.lines), min(config.lines, self.slots + 4))
             await self.read_lines(config, lines)
             await self.fill_lines(config, lines, ANY)
 
@@ -222,8 +219,7 @@ class GivenUpAreaSequence(NfSequence):
 
     async def body(self) -> None:
         old = self.layout.region(Mode.G_BINARY, 6, 3)  # 64 records of 4 lines: 256
-        spare = self.layout.region(Mode.IDENTITY, 0, 1)
-        plain = replace(spare, state_base=old.state_base)
+        plain = replace(self.layout.region(Mode.IDENTITY, 0, 1), state_base=old.state_base)
         region = self.any_region()
         for _ in range(6):
             await self.commit(region, old, ready=True)
@@ -250,12 +246,8 @@ class ManyRegionsSequence(NfSequence):
     async def body(self) -> None:
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_BINARY, Mode.G_TERNARY]
         count = min(self.hw.regions, 16)
-        configs = [
-            await self.start_region(
-                region, self.choice(modes), self.randrange(2), self.randint(1, 9)
-            )
-            for region in range(count)
-        ]
+        drawn = ((self.choice(modes), self.randrange(2), self.randint(1, 9)) for _ in range(count))
+        configs = await self.start_regions(*drawn)
         for _ in range(3):
             for region in self.sample(range(count), count // 2):
                 # Only a line of another region is on chip when this one drops its lines.
@@ -264,11 +256,7 @@ class ManyRegionsSequence(NfSequence):
                 await self.fill_lines(other, line, worker)
                 for _ in range(self.randint(1, 3)):
                     await self.commit(region)
-            work = [
-                (config, *pair)
-                for config in configs
-                for pair in product(range(config.workers), range(config.lines))
-            ]
+            work = self.every_contribution(configs)
             self.rng.shuffle(work)
             for config, worker, line in work[: self.cfg.count(len(work) * 3 // 4)]:
                 await self.contribute(config, worker, line, limit=4)
@@ -291,19 +279,16 @@ class AlmostDoneSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        almost, other = self.sample(range(self.hw.regions), 2)
+        regions = self.sample(range(self.hw.regions), 2)
         first = self.layout.region(self.choice(AGGREGATING), self.randint(0, 2), self.randint(1, 4))
         second = self.layout.region(self.choice(AGGREGATING), 2, self.randint(1, 4))
-        await self.commit(almost, first)
-        await self.commit(other, second)
+        await self.commit_all(first, second, regions=regions)
         for config, lines in (
             (first, range(first.lines - 1)),
             (second, range(second.lines - 1)),
             (first, range(first.lines - 1, first.lines)),
         ):
-            for line in lines:
-                await self.fill_lines(config, line, wait=False)
-            await self.drain()
+            await self.fill_lines(config, lines)
             if config is second or lines.start:
                 await self.read_registers("IRQ_STATUS", "DONE")
 
@@ -319,22 +304,18 @@ class NoRoundSequence(NfSequence):
 
     async def body(self) -> None:
         bare, plain = self.sample(range(self.hw.regions), 2)
-        memory = await self.start_region(
-            plain, Mode.IDENTITY, self.randrange(3), self.randint(1, 64)
-        )
+        log2, workers = self.randrange(3), self.randint(1, 64)
+        memory = await self.start_region(plain, Mode.IDENTITY, log2, workers)
         for region in self.sample((bare, plain), 2):
             await self.close(region)
             await self.read_registers("STATUS", "COMPLETE_LINES", region=region)
             await self.read_registers("DONE", "IRQ_STATUS")
-        line = self.randrange(memory.lines)
-        address = memory.address(self.randrange(256), line)
+        address = memory.address(self.randrange(256), self.randrange(memory.lines))
         await self.write(address, self.randbytes(LINE_BYTES), 1)
-        await self.read(address, 1)
-        await self.drain()
+        await self.read_addresses([address], 1)
         for region in self.sample((bare, plain), 2):
-            votes = await self.start_region(
-                region, Mode.G_BINARY, self.randrange(3), self.randint(1, 3)
-            )
+            log2, workers = self.randrange(3), self.randint(1, 3)
+            votes = await self.start_region(region, Mode.G_BINARY, log2, workers)
             await self.fill_lines(votes, 0)
             await self.read_views(votes, 0)
             await self.registers.read_status()
@@ -351,9 +332,8 @@ class RefusedSequence(NfSequence):
         region = self.any_region()
         workers = min(64, 2 * self.hw.cnt_max + 2) if self.hw.cnt_max < 64 else self.randint(2, 5)
         config = self.layout.region(Mode.G_TERNARY, self.randint(1, 2), workers)
-        crowd = await self.start_region(
-            (region + 1) % self.hw.regions, Mode.G_BINARY, (2 * self.slots).bit_length(), 1
-        )
+        crowd = self.layout.region(Mode.G_BINARY, (2 * self.slots).bit_length(), 1)
+        await self.commit((region + 1) % self.hw.regions, crowd)
         await self.commit(region, config)
         whole = self.randrange(config.lines)
         for worker in range(workers):  # more than a count holds, if there are so many

@@ -56,9 +56,8 @@ class AllInFlightSequence(NfSequence):
 
     async def body(self) -> None:
         lines = range(2 * self.slots)
-        config = await self.start_region(
-            0, Mode.G_BINARY, (len(lines) - 1).bit_length(), MAX_WORKERS, ready=True
-        )
+        log2 = (len(lines) - 1).bit_length()
+        config = await self.start_region(0, Mode.G_BINARY, log2, MAX_WORKERS, ready=True)
         async with self.stalled("b", level=0.9):
             for _ in range(12):
                 order = self.shuffled(lines)
@@ -79,12 +78,9 @@ class AgainAtOnceSequence(NfSequence):
         counted = (Mode.G_BINARY, Mode.G_TERNARY, *([Mode.G_TERN5] * 2 * self.hw.tern5))
         for gap in range(10 * 4):  # a new round has no marks
             few = gap // 10 % 2 == 1
-            config = self.layout.region(
-                self.choice(counted) if few else Mode.G_BINARY,
-                lines_log2,
-                self.randint(3, 5) if few else MAX_WORKERS,
-            )
-            await self.commit(0, config, ready=True)
+            mode = self.choice(counted) if few else Mode.G_BINARY
+            workers = self.randint(3, 5) if few else MAX_WORKERS
+            config = await self.start_region(0, mode, lines_log2, workers, ready=True)
             order = self.shuffled(lines)
             inside, outside = order[: self.slots], order[self.slots :]
             before = range(config.workers - 1) if few else ANY
@@ -112,9 +108,7 @@ class PinnedSlotSequence(NfSequence):
         shapes = ((Mode.G_BINARY, self.slots.bit_length(), 2), (Mode.FP32, 0, 2))
         crowd, summed = await self.start_regions(*shapes, ready=True)
         lines = [(crowd, line) for line in range(2 * self.slots - 2)]
-        lines.insert(
-            self.slots - 1, (summed, 0)
-        )  # into the last slot, which is the oldest at the end
+        lines.insert(self.slots - 1, (summed, 0))  # in the last slot, the oldest one at the end
         for config, line in lines:
             await self.fill_lines(config, line, 0)
         async with self.stalled("r"):
@@ -188,7 +182,6 @@ class EvictionBufferSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         shapes = ((Mode.G_BINARY, 5, 3), (Mode.FP32, 0, 3))
         self.low, self.fp32 = await self.start_regions(*shapes, ready=True)
         await self.full_buffer()
@@ -326,11 +319,10 @@ class EvictionBufferSequence(ParkedBase):
             await self.fill_lines(config, last, ANY, wait=False)
             await self.cycles(4 * APART)
             # A commit waits for the lines that are evicted, and these for the initialiser.
-            commit = cocotb.start_soon(self.commit(1))
+            commit = cocotb.start_soon(self.commit(1, ready=True))
             await self.cycles(4 * APART)
         await commit
         await self.drain()
-        await self.initialised()
         await self.read_lines(config, (*first, *last), limit=1)
         await self.commit(0, self.low, ready=True)
 
@@ -353,10 +345,7 @@ class EveryMarkSequence(NfSequence):
         await self.each(work, 0)
         await self.unmarked(work)
         lines_log2 = (self.rows * self.lines).bit_length() - 1
-        configs = [
-            await self.start_region(region, Mode.G_BINARY, lines_log2, 3)
-            for region in range(regions)
-        ]
+        configs = await self.start_regions(*[(Mode.G_BINARY, lines_log2, 3)] * regions)
         work = [
             (config, row * self.lines + self.randrange(self.lines))
             for config, row in product(configs, range(self.rows))
@@ -368,8 +357,7 @@ class EveryMarkSequence(NfSequence):
             await self.commit(region)
         await self.each(work, 1)
         await self.read_each((config, line, INFO_SELECTOR) for config, line in self.shuffled(work))
-        for region in range(regions):
-            await self.start_region(region, Mode.G_BINARY, 0, 1)
+        await self.start_regions(*[(Mode.G_BINARY, 0, 1)] * regions)
 
     async def unmarked(self, work: list[tuple[RegionConfig, int]]) -> None:
         """Check that neighbours of evicted lines that were never used are read without memory.

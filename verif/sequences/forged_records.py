@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import product
 
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
@@ -184,8 +183,7 @@ class MovedSequence(ForgedSequence):
         plain = replace(queued, mode=Mode.IDENTITY, lines_log2=0)
         self.place(there, range(there.lines), 2)
         first, second = self.sample(range(self.hw.regions), 2)
-        await self.commit(first, here)
-        await self.commit(second, queued)
+        await self.commit_all(here, queued, regions=(first, second))
         await self.commit(first, replace(here, state_base=there.state_base))
         await self.commit(second, plain)
         kept = self.sample(range(256), 12)
@@ -194,8 +192,7 @@ class MovedSequence(ForgedSequence):
         await self.empty(here, self.sample(range(64), 2 * self.slots))
         await self.initialised()
         await self.empty(here, self.sample(range(here.lines), 4 * self.slots))
-        for selector in kept:
-            await self.read(plain.address(selector, 0))
+        await self.read_addresses(plain.address(selector, 0) for selector in kept)
 
 
 class InitialiserSequence(ForgedSequence):
@@ -211,9 +208,8 @@ class InitialiserSequence(ForgedSequence):
         queued = self.layout.region(Mode.G_TERNARY, 3, 2)
         for one in (config, queued):
             self.place(one, range(one.lines), 1)
-        first, second = sorted(self.sample(range(self.hw.regions), 2))
-        await self.commit(first, config)
-        await self.commit(second, queued)
+        regions = sorted(self.sample(range(self.hw.regions), 2))
+        await self.commit_all(config, queued, regions=regions)
         await self.empty(queued, list(range(queued.lines)))
         await self.front(config)
         await self.initialised()
@@ -292,17 +288,14 @@ class GarbageSequence(NfSequence):
         """
         size = state_lines(config, self.hw.cnt_w)
         for line in range(min(size, 64)):
-            if self.random() < keep:
-                continue
-            data = self.choice((ZEROS, ONES, random_line(self.rng), b"\x01" + ZEROS[1:]))
-            await self.write(config.state_base + line * LINE_BYTES, data)
+            if self.random() >= keep:
+                data = self.choice((ZEROS, ONES, random_line(self.rng), b"\x01" + ZEROS[1:]))
+                await self.write(config.state_base + line * LINE_BYTES, data)
         await self.drain()
 
     async def use(self, config: RegionConfig) -> None:
         """Read all lines, send 80 % of the contributions, and read again."""
         await self.read_lines(config, None, (0, self.part_selector(config)))
-        for worker, line in product(range(config.workers), range(config.lines)):
-            if self.random() < 0.8:
-                await self.contribute(config, worker, line)
-        await self.drain()
+        work = self.every_contribution([config])
+        await self.contribute_each(one for one in work if self.random() < 0.8)
         await self.read_lines(config)

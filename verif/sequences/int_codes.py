@@ -130,13 +130,10 @@ class IntCodesSequence(IntSequence):
         await self.commit(1, crowd)
         await self.extremes()
         for number in range(6):
+            log2, workers = self.randint(0, 1), self.workers()
+            signed, strict = self.random() < 0.6, self.random() < 0.3
             config = await self.start_region(
-                0,
-                INTS[number % 2],
-                self.randint(0, 1),
-                self.workers(),
-                signed=self.random() < 0.6,
-                strict=self.random() < 0.3,
+                0, INTS[number % 2], log2, workers, signed=signed, strict=strict
             )
             for line in range(config.lines):
                 await self.sum_line(config, line, self.choice(SHAPES), crowd)
@@ -165,17 +162,14 @@ class NeighbourSumsSequence(IntSequence):
         for _ in range(3):
             used = self.sample(kinds, min(len(kinds), self.hw.regions))
             regions = [self.layout.region(m, 1, self.workers(), signed=s) for m, s in used]
+            asked: list[tuple[RegionConfig, int, int]] = []
             for place, config in enumerate(regions):
                 await self.commit(place, config)
                 for line in range(config.lines):
                     workers = self.sample(range(config.workers), min(config.workers, 3))
                     await self.fill_lines(config, line, workers, wait=False)
+                asked += product([config], range(config.lines), sum_selectors(config))
             await self.drain()
-            asked = [
-                (config, *view)
-                for config in regions
-                for view in product(range(config.lines), sum_selectors(config))
-            ]
             await self.read_each(self.shuffled(asked))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import cocotb
@@ -43,8 +44,7 @@ class KeptSequence(RecordSequence):
     def beat(self, beat: MemBeat) -> None:
         """Count a memory read beat by its kind of line; a test connects it to the monitor."""
         if not beat.write:
-            place = self.env.scoreboard.memory.located(beat)[1]
-            self.seen[place] += 1
+            self.seen[self.env.scoreboard.memory.located(beat)[1]] += 1
 
     def make(self) -> RegionConfig:
         """Return a descriptor with KEEP_SUM; its state area may begin at an odd line."""
@@ -59,9 +59,8 @@ class KeptSequence(RecordSequence):
 
     async def complete(self, config: RegionConfig, lines: list[int]) -> None:
         """Contribute as every worker to the lines, in random order, and wait for the responses."""
-        work = [(worker, line) for line in lines for worker in range(config.workers)]
-        self.rng.shuffle(work)
-        await self.contribute_each(((config, worker, line) for worker, line in work), limit=2)
+        work = self.shuffled([*product([config], range(config.workers), lines)])
+        await self.contribute_each(work, limit=2)
 
     async def sums(
         self, config: RegionConfig, lines: Sequence[int], times: int = 1
@@ -128,9 +127,8 @@ class ServedSequence(KeptSequence):
         """Store to a line (whole, partial or poisoned), which ends its kept sum (KEEP_SUM)."""
         kind = self.random()
         be = byte_enables(self.rng) if kind < 0.4 else None
-        worker = self.randrange(config.workers)
         poison = poison or kind > 0.8
-        await self.contribute(config, worker, line, limit=1, be=be, poison=poison)
+        await self.fill_lines(config, line, ANY, limit=1, be=be, poison=poison, wait=False)
 
 
 class StoreMissSequence(KeptSequence):

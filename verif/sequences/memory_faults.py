@@ -20,7 +20,7 @@ from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.regions import INFO_SELECTOR, RegionConfig, planes_kept, records
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.line_data import byte_enables, random_line
+from verif.sequences.line_data import byte_enables
 
 
 class MemoryErrorSequence(NfSequence):
@@ -40,9 +40,7 @@ class MemoryErrorSequence(NfSequence):
         ]
         for number in range(4):
             await self.commit(0)
-            await self.contribute_each(
-                (fp32, place % fp32.workers, place // fp32.workers) for place in data
-            )
+            await self.contribute_each((fp32, *divmod(place, fp32.lines)) for place in data)
             with ExitStack() as faults:
                 for pool in pools:
                     # A refused store poisons its line for the epoch: every other epoch has none.
@@ -84,11 +82,7 @@ class MemoryErrorSequence(NfSequence):
         else:
             place = identity.address(self.randrange(8), 0) if kind < 0.7 else None
             addr = self.randrange(28) * LINE_BYTES if place is None else place
-            if self.random() < 0.5:
-                poison = self.random() < 0.1
-                await self.write(addr, random_line(self.rng), RACE_LIMIT, be=be, poison=poison)
-            else:
-                await self.read(addr, RACE_LIMIT)
+            await self.either(addr, RACE_LIMIT, be, self.random() < 0.1)
 
 
 class RecordSequence(NfSequence):
@@ -100,8 +94,7 @@ class RecordSequence(NfSequence):
 
     def make(self) -> RegionConfig:
         """Return a descriptor of a region with more than twice as many lines as slots."""
-        lines_log2 = (2 * self.slots + 15).bit_length()
-        return self.layout.region(self.mode, lines_log2, self.workers)
+        return self.layout.region(self.mode, (2 * self.slots + 15).bit_length(), self.workers)
 
     def record(self, config: RegionConfig, line: int) -> list[int]:
         """Return the memory line addresses that a fetch of a record reads, bookkeeping first."""
@@ -237,9 +230,8 @@ class RefusedMeanwhileSequence(RecordSequence):
             async with self.stalled("ar"):
                 with self.memory(b_stall=1.0):
                     # The last one waits for the read channel.
-                    await self.fill_lines(
-                        config, lines[self.slots - 1 : self.slots + 3], 1, limit=1, wait=False
-                    )
+                    some = lines[self.slots - 1 : self.slots + 3]
+                    await self.fill_lines(config, some, 1, limit=1, wait=False)
                     await self.cycles(60)
                 await self.cycles(60)
         await self.whole_epoch(config, lines)
@@ -301,19 +293,12 @@ class RandomErrorSequence(RecordSequence):
         """Issue a random request to the region (75 %) or to ordinary memory."""
         if self.random() < 0.25:
             addr = self.randrange(32) * LINE_BYTES
-            if self.random() < 0.5:
-                be = byte_enables(self.rng) if self.random() < 0.3 else None
-                await self.write(addr, random_line(self.rng), 1, be=be, poison=self.random() < 0.1)
-            else:
-                await self.read(addr, 1)
+            partial, poison = self.random() < 0.3, self.random() < 0.1
+            await self.either(addr, 1, byte_enables(self.rng) if partial else None, poison)
             return
         line = self.randrange(config.lines)
         if config.mode is Mode.IDENTITY:
-            address = config.address(self.randrange(8), line)
-            if self.random() < 0.5:
-                await self.write(address, random_line(self.rng), 1)
-            else:
-                await self.read(address, 1)
+            await self.either(config.address(self.randrange(8), line), 1)
         elif self.random() < 0.6:
             partial = config.mode is Mode.FP32 and self.random() < 0.2
             be = byte_enables(self.rng) if partial else None
@@ -348,7 +333,7 @@ class WaitingBeatsSequence(NfSequence):
                 if self.random() < 0.5:
                     await self.read_region(config, self.randrange(config.lines), limit=RACE_LIMIT)
                 else:
-                    await self.read(self.randrange(PLACES) * LINE_BYTES, RACE_LIMIT)
+                    await self.ordinary(True, self.randrange(PLACES), RACE_LIMIT)
             await self.drain()
             await self.refusals(config)
             watch.cancel()
@@ -362,8 +347,7 @@ class WaitingBeatsSequence(NfSequence):
                 if self.random() < 0.5:
                     await self.contribute(config, 0, self.randrange(config.lines), limit=RACE_LIMIT)
                 else:
-                    addr = self.randrange(PLACES) * LINE_BYTES
-                    await self.write(addr, self.randbytes(LINE_BYTES), RACE_LIMIT)
+                    await self.ordinary(False, self.randrange(PLACES), RACE_LIMIT)
             await self.drain()
 
     async def watch(self) -> None:
@@ -440,20 +424,15 @@ class BlameSequence(RecordSequence):
         other = self.choice([one for one in range(regions) if one != guilty])
         bad = self.layout.region(Mode.G_BINARY, 4, 6)
         good = self.layout.region(Mode.G_TERNARY, 4, 6)
-        await self.commit(guilty, bad)
-        await self.commit(other, good, ready=True)
+        await self.commit_all(bad, good, regions=(guilty, other), ready=True)
         self.mem.latency = (20, 60)
         with self.failing(writes=[self.bookkeeping(bad, line) for line in range(bad.lines)]):
             for worker in range(6):
-                work = [*product([good], range(good.lines))]
+                work = [*product([good], [worker], range(good.lines))]
                 # The first lines are in no slot when they are read: they are certainly lost.
-                work += product([bad], range(4, bad.lines))
-                self.rng.shuffle(work)
-                await self.contribute_each(
-                    ((config, worker, line) for config, line in work[: 6 * self.slots]), limit=1
-                )
+                work += product([bad], [worker], range(4, bad.lines))
+                await self.contribute_each(self.shuffled(work)[: 6 * self.slots], limit=1)
         await self.read_lines(good, None, (0, 8), limit=1, wait=False)
         # a line that was not written back must not return unchanged
-        await self.read_each(
-            ((bad, line, self.choice((0, 8))) for line in range(bad.lines)), limit=1
-        )
+        last = ((bad, line, self.choice((0, 8))) for line in range(bad.lines))
+        await self.read_each(last, limit=1)

@@ -48,11 +48,7 @@ class MixedRegionsSequence(NfSequence):
         """Send `transactions` (times NF_SCALE) requests to random regions and memory lines."""
         for _ in range(self.cfg.count(self.transactions)):
             if self.random() < 0.1:
-                addr = self.randrange(16) * LINE_BYTES
-                if self.random() < 0.5:
-                    await self.write(addr, random_line(self.rng), self.race)
-                else:
-                    await self.read(addr, self.race)
+                await self.either(self.randrange(16) * LINE_BYTES, self.race)
                 continue
             config = self.choice(configs)
             line = self.randrange(config.lines)

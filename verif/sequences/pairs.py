@@ -69,9 +69,8 @@ class FeaturePairSequence(FlipSequence):
         """Start new rounds, and run the program of a bin."""
         resource, access = found.split(": ")
         modes = product(MODES.get(leaving, EVERY), MODES.get(arriving, EVERY))
-        mode, other = self.choice(
-            [m for m in modes if (m[0] is m[1]) != (relation == "other mode")]
-        )
+        others = relation == "other mode"
+        mode, other = self.choice([m for m in modes if (m[0] is not m[1]) == others])
         numbers = self.sample(range(self.hw.regions), 3)
         self.places: list[tuple[int, int]] = []
         self.taken: dict[tuple[int, int], int] = {}
@@ -85,8 +84,7 @@ class FeaturePairSequence(FlipSequence):
             config = self.configs.get((number, chosen))
             if config is None:
                 most = min(self.choice((7, 24)), most_workers(chosen, self.hw))
-                workers = self.randint(FIRST + 1, most)
-                config = self.layout.region(chosen, LINES_LOG2, workers)
+                config = self.layout.region(chosen, LINES_LOG2, self.randint(FIRST + 1, most))
                 self.configs[number, chosen] = config
             self.active[number] = config
             await self.commit(number, config, ready=True)
@@ -299,11 +297,8 @@ class FeaturePairSequence(FlipSequence):
         """Use a feature in a region, at a line if it is one of requests; B comes last."""
         self.before = self.hits()
         config = self.active[number]
-        if feature == "close":
-            await self.close(number)
-            return
-        if feature == "commit":
-            await self.commit(number)
+        if feature in ("close", "commit"):
+            await (self.close(number) if feature == "close" else self.commit(number))
             return
         damaged = self.taken.get((number, line), self.next_slot)
         holders = {one for one, slot in self.taken.items() if slot == damaged}

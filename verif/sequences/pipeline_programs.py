@@ -38,10 +38,13 @@ class ParkedBase(RecordSequence):
     Lines of the region `crowd` occupy the slots, so that other lines must be fetched.
     """
 
-    async def prepare(self, region: int | None = None) -> None:
-        """Commit the region `crowd` as number `region`, by default the highest one."""
+    crowd_region: int = -1
+    """Number of the region `crowd`; negative numbers count from the last region."""
+
+    async def pre_body(self) -> None:
+        """Commit the region `crowd` before `body`."""
         self.crowd = self.crowd_layout()
-        await self.commit(self.hw.regions - 1 if region is None else region, self.crowd, ready=True)
+        await self.commit(self.crowd_region % self.hw.regions, self.crowd, ready=True)
 
     async def leave(self) -> None:
         """Evict the lines of other regions: read twice as many lines of `crowd` as slots."""
@@ -82,7 +85,6 @@ class PipelineSequence(ParkedBase):
     """Operations on one line at every distance in cycles in the engine, in many sequences."""
 
     async def body(self) -> None:
-        await self.prepare()
         mode = self.choice((Mode.G_BINARY, Mode.G_TERNARY))
         self.low = await self.start_region(0, mode, 4, WORKERS)
         self.fp32 = await self.start_region(1, Mode.FP32, 4, WORKERS, ready=True)
@@ -132,7 +134,6 @@ class HeldBackSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         low = await self.start_region(0, Mode.G_BINARY, 4, WORKERS)
         fp32 = await self.start_region(1, Mode.FP32, 4, WORKERS, ready=True)
         pairs = [(low, *kinds) for kinds in product(LOW_KINDS, LOW_KINDS)]
@@ -145,8 +146,7 @@ class HeldBackSequence(ParkedBase):
         near = [pair for pair in pairs if pair[2] != "store"]
         for pair in (*near, (fp32, "store", "store"), (kept, "sum", "store")):
             await self.apart(*pair)
-        uses = [(low, kind) for kind in LOW_KINDS] + [(fp32, kind) for kind in FP_KINDS]
-        for config, kind in uses:
+        for config, kind in (*product([low], LOW_KINDS), *product([fp32], FP_KINDS)):
             await self.meet_fill(config, kind)
         for delay in range(8):
             await self.land(fp32, delay)
@@ -210,9 +210,7 @@ class HeldBackSequence(ParkedBase):
         """Let memory answer three stores of line 0 `gap` cycles apart."""
         await self.read_lines(config, 0)
         async with self.stalled("b"):
-            await self.in_order(
-                [self.message(config, "store", 0, worker) for worker in range(3)], 0
-            )
+            await self.in_order([self.message(config, "store", 0, n) for n in range(3)], 0)
             await self.cycles(4 * APART)
             for _ in range(3):
                 with self.memory(b_stall=0.0):
@@ -228,7 +226,6 @@ class LookupSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         self.other = await self.start_region(1, Mode.FP32, 0, WORKERS)
         shapes = [1, 2, 3, self.choice((7, 15, 31)), self.choice((4, 8, 16, 32))]
         shapes += [self.choice((5, 9, 17, 33)), 63, 64, 11 + 2 * self.randrange(2)]
@@ -258,8 +255,7 @@ class LookupSequence(ParkedBase):
             await one(kind, self.slots + 1)
         await self.leave()
         await one(result, self.slots + 2)
-        with self.memory(latency=(3, 3)):
-            self.mem.latency = (40, 40)
+        with self.memory(latency=(40, 40)):
             await self.leave()
             for kind in (result, result, write):  # the record is in flight
                 await self.issue(self.message(config, kind, 0, worker))
@@ -335,9 +331,8 @@ class StateBase(ParkedBase):
         The last line of its lower half gets a record: the other lines of that half share its mark,
         so each of them is fetched.
         """
-        config = await self.start_region(
-            self.region, mode, lines_log2 + 1, STATE_WORKERS, strict=strict, ready=True
-        )
+        config = self.layout.region(mode, lines_log2 + 1, STATE_WORKERS, strict=strict)
+        await self.commit(self.region, config, ready=True)
         await self.away(config, config.lines // 2 - 1)
         return config
 
@@ -382,7 +377,6 @@ class ReadStateSequence(StateBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         for mode, strict in product(AGGREGATING, (False, True)):
             config = await self.region_of(mode, 5, strict)
             seen = (0, 3, STATE_WORKERS - 1, STATE_WORKERS)
@@ -422,7 +416,6 @@ class OwnMarkSequence(StateBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         for mode in AGGREGATING:
             config = self.layout.region(mode, 1, STATE_WORKERS)
             for state, seen in product(STATES, (0, 1, STATE_WORKERS)):
@@ -442,7 +435,6 @@ class WriteStateSequence(StateBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         for mode in AGGREGATING:
             config = await self.region_of(mode, 6)
             places = ("never left", "fetched", "back", "forwarded")
@@ -481,7 +473,6 @@ class PipelineDuplicateSequence(StateBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         for mode in LOW_BIT:
             config = await self.region_of(mode, 3)
             kinds = list(product((False, True), (False, True)))
@@ -520,7 +511,6 @@ class StoredStateSequence(StateBase):
     """Memory responses to FP32 stores in consecutive cycles, OKAY or error, for each line state."""
 
     async def body(self) -> None:
-        await self.prepare()
         config = await self.region_of(Mode.FP32, 4)
         for line, (state, known) in enumerate(product(STATES, (0, STATE_WORKERS))):
             await self.bring(config, state, line, known)
@@ -575,11 +565,9 @@ class BadBeatSequence(StateBase):
     """SLVERR, DECERR and poison in each beat of a record of each mode, one beat at a time."""
 
     async def body(self) -> None:
-        await self.prepare()
         for mode in AGGREGATING:
-            config = await self.start_region(
-                self.region, mode, 5, 64, keep_sum=mode is Mode.FP32, ready=True
-            )
+            config = self.layout.region(mode, 5, 64, keep_sum=mode is Mode.FP32)
+            await self.commit(self.region, config, ready=True)
             beats = range(len(self.record(config, 0)))
             shapes = list(product(beats, ("SLVERR", "DECERR", "poison")))
             for line, (beat, _) in enumerate(shapes):  # as many workers as need the bad plane
@@ -626,7 +614,6 @@ class BurstSequence(ParkedBase):
     config: RegionConfig
 
     async def body(self) -> None:
-        await self.prepare()
         mode = self.choice((Mode.G_BINARY, Mode.G_TERNARY))
         self.config = await self.start_region(0, mode, 1, _BURST + 1, ready=True)
         await self.burst()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import cocotb
@@ -59,8 +60,7 @@ class MissSequence(NfSequence):
         config = await self.start_region(None, Mode.G_BINARY, max(6, self.slots.bit_length()), 5)
         lines = self.sample(range(config.lines), self.slots + max(12, self.slots // 4))
         for number in range(self.cfg.count(4)):
-            worker = number % config.workers
-            await self.fill_lines(config, self.shuffled(lines), worker)
+            await self.fill_lines(config, self.shuffled(lines), number % config.workers)
         await self.read_lines(config, lines, (0, 8, 9))
 
 
@@ -176,8 +176,7 @@ class HammerSequence(NfSequence):
     async def body(self) -> None:
         fp32 = self.layout.region(Mode.FP32, self.slots.bit_length(), 8)
         low = self.layout.region(Mode.G_BINARY, 2, 3)
-        for region, config in zip(self.sample(range(self.hw.regions), 2), (fp32, low), strict=True):
-            await self.commit(region, config)
+        await self.commit_all(fp32, low, regions=self.sample(range(self.hw.regions), 2))
         latency = 6 * self.slots * 8
         self.mem.latency = (latency, latency)
         for reads in (False, True):
@@ -208,15 +207,10 @@ class EvictedSumSequence(NfSequence):
     async def body(self) -> None:
         config = self.layout.region(Mode.FP32, 0, 64)
         crowd = self.layout.region(Mode.G_BINARY, 5, 3)
-        regions = self.sample(range(self.hw.regions), 2)
-        for region, one in zip(regions, (config, crowd), strict=True):
-            await self.commit(region, one)
+        await self.commit_all(config, crowd, regions=self.sample(range(self.hw.regions), 2))
         await self.fill_lines(config, 0, data=lambda _worker, _line: self.values())
-        self.mem.r_stall, self.mem.reorder, self.mem.interleave = (
-            0.8,
-            True,
-            True,
-        )  # a fill overtakes the sum
+        self.mem.r_stall = 0.8
+        self.mem.reorder = self.mem.interleave = True  # a fill overtakes the sum
         for _ in range(self.cfg.count(8)):
             missing = self.random() < 0.5  # the first store is then parked after the sum
             if missing:
@@ -252,23 +246,12 @@ class PoisonedStoreSequence(NfSequence):
 
     async def body(self) -> None:
         config = await self.start_region(None, Mode.FP32, 4, 3)
-        count = min(config.lines, self.slots + 4)
-        lines = self.sample(range(config.lines), count)
+        lines = self.sample(range(config.lines), min(config.lines, self.slots + 4))
         await self.fill_lines(config, lines, ANY, poison=True)
         await self.read_lines(config, lines)
 
 
-class PlainTraffic(NfSequence):
-    """Base of the sequences that send reads and writes of ordinary memory."""
-
-    async def plain(self, read: bool, line: int) -> Any:
-        """Issue a read or a write of random data to a memory line; return its `Transaction`."""
-        if read:
-            return await self.read(line * LINE_BYTES)
-        return await self.write(line * LINE_BYTES, self.randbytes(LINE_BYTES))
-
-
-class FlowSequence(PlainTraffic):
+class FlowSequence(NfSequence):
     """A flood of plain reads or writes, and single requests of the other kind that must not starve.
 
     `reads_flood`: the flood consists of reads and writes must pass, or the other way round.
@@ -291,10 +274,10 @@ class FlowSequence(PlainTraffic):
 
     async def one(self, read: bool) -> Any:
         """Issue a plain read or write; return its `Transaction`. The kinds use different lines."""
-        return await self.plain(read, self.randrange(128) | read << 8)
+        return await self.ordinary(read, self.randrange(128) | read << 8)
 
 
-class HeldSequence(PlainTraffic):
+class HeldSequence(NfSequence):
     """More requests of one kind than places for responses, which wait for credits of the host.
 
     Requests of the other kind must pass, and so must a commit, which waits until all requests are
@@ -307,10 +290,10 @@ class HeldSequence(PlainTraffic):
     async def body(self) -> None:
         for _ in range(90):
             await self.issue(M2SReq(ReqOp.MEM_SPEC_RD, 0, self.randrange(64) * LINE_BYTES))
-        held = [await self.plain(self.data, number) for number in range(90)]
+        held = [await self.ordinary(self.data, number) for number in range(90)]
         await self.cycles(300)  # until every place is taken
         for number in range(20):
-            await self.plain(not self.data, 1 << 8 | number)
+            await self.ordinary(not self.data, 1 << 8 | number)
         await self.env.host.drain_if(lambda msg: msg.addr >= 1 << 14)
         await self.start_region(0, Mode.G_BINARY, 0, 1)
         gone = sum(request.done for request in held)
@@ -335,7 +318,6 @@ class FullExitSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         self.fp32 = await self.start_region(0, Mode.FP32, 2, WORKERS)
         self.many = await self.start_region(1, Mode.G_BINARY, 7, 3, ready=True)
         for kind in ("store", "raw", "sum"):
@@ -467,7 +449,6 @@ class FullFillSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         lines = range(3 * MOST_PARKED)
         config = await self.start_region(0, Mode.G_TERNARY, 6, 3, ready=True)
         await self.fill_lines(config, lines, 0)
@@ -490,7 +471,6 @@ class BetweenBeatsSequence(ParkedBase):
     """Read data of ordinary memory and of FP32 sums between the beats of a record's burst."""
 
     async def body(self) -> None:
-        await self.prepare()
         config = await self.start_region(0, Mode.G_BINARY, 4, 64)
         fp32 = await self.start_region(1, Mode.FP32, 0, 6, ready=True)
         await self.fill_lines(fp32, 0, wait=False)
@@ -543,7 +523,6 @@ class StandstillSequence(ParkedBase):
     """
 
     async def body(self) -> None:
-        await self.prepare()
         lines_log2 = (2 * (self.slots + BUILT_MISS_DEPTH)).bit_length()
         self.low = await self.start_region(0, Mode.G_BINARY, lines_log2, 2)
         self.fp32 = await self.start_region(1, Mode.FP32, 0, WORKERS, ready=True)
@@ -625,8 +604,7 @@ class StandstillSequence(ParkedBase):
         kept = await self.start_region(2, Mode.FP32, 0, 2, keep_sum=True, ready=True)
         for worker in range(WORKERS):
             await self.contribute(self.fp32, worker, 0)
-            await self.contribute(kept, worker % kept.workers, 0)
-            await self.drain()
+            await self.fill_lines(kept, 0, worker % kept.workers)
         await self.read_lines(kept, 0)
         sums = []
         async with self.stalled("ar"):
@@ -664,32 +642,32 @@ class StandstillSequence(ParkedBase):
         An operation that needs the slot of a clean line does not wait.
         """
         sent = EVICTIONS + PORT + FIRST
-        for channel, room in (("aw", sent), ("b", BUILT_MISS_DEPTH)):
-            for dirty in (self.slots, sent // 2):
-                await self.leave()
-                await self.fill_lines(self.low, range(dirty), 0, wait=False)
-                await self.read_lines(self.low, range(dirty, self.slots))
-                all_dirty, lines = dirty == self.slots, range(self.slots, self.slots + room + MORE)
-                async with self.stalled(channel):
-                    before = await self.registers.read("EVICTION")
-                    if all_dirty:
-                        others = await self.fill_lines(self.low, lines, 0, wait=False)
-                    else:
-                        others = await self.read_lines(self.low, lines, wait=False)
-                    await self.cycles(len(others) + 8 * APART)
-                    found = await self.registers.read("EVICTION") - before
-                    done = sum(other.done for other in others)
-                wanted = room if all_dirty else min(dirty, room + MORE)
-                assert found == wanted, f"{channel}: {found} evictions in flight, not {wanted}"
-                served = room if all_dirty else room + MORE
-                assert done == served, f"{channel}: {done} others answered, {served} need no wait"
+        channels = (("aw", sent), ("b", BUILT_MISS_DEPTH))
+        for (channel, room), dirty in product(channels, (self.slots, sent // 2)):
+            await self.leave()
+            await self.fill_lines(self.low, range(dirty), 0, wait=False)
+            await self.read_lines(self.low, range(dirty, self.slots))
+            all_dirty, lines = dirty == self.slots, range(self.slots, self.slots + room + MORE)
+            async with self.stalled(channel):
+                before = await self.registers.read("EVICTION")
+                if all_dirty:
+                    others = await self.fill_lines(self.low, lines, 0, wait=False)
+                else:
+                    others = await self.read_lines(self.low, lines, wait=False)
+                await self.cycles(len(others) + 8 * APART)
+                found = await self.registers.read("EVICTION") - before
+                done = sum(other.done for other in others)
+            wanted = room if all_dirty else min(dirty, room + MORE)
+            assert found == wanted, f"{channel}: {found} evictions in flight, not {wanted}"
+            served = room if all_dirty else room + MORE
+            assert done == served, f"{channel}: {done} others answered, {served} need no wait"
 
     async def admission(self) -> None:
         """Check how many plain reads and writes the device admits while memory answers none."""
         async with self.stalled("b", "r"):
             for number in range(ADMITTED + MORE):
-                await self.read(number * LINE_BYTES)
-                await self.write((128 + number) * LINE_BYTES, self.randbytes(LINE_BYTES))
+                await self.ordinary(True, number)
+                await self.ordinary(False, 128 + number)
             await self.cycles(8 * APART)
             found = [list(ids).count(PLAIN) for ids in self.env.mem.responder.waiting]
         assert found == [ADMITTED] * 2, f"{found} reads and writes admitted, not {ADMITTED}"
@@ -709,11 +687,7 @@ class StandstillSequence(ParkedBase):
                     lines = range(self.slots, self.slots + EVICTIONS) if write else recorded
                     await self.in_order([self.message(self.low, "vote", line) for line in lines])
                     for number in range(MORE):
-                        if write:
-                            data = self.randbytes(LINE_BYTES)
-                            await self.write(number * LINE_BYTES, data)
-                        else:
-                            await self.read(number * LINE_BYTES)
+                        await self.ordinary(not write, number)
                     await self.cycles(APART)
                 await self.cycles(2 * APART)
                 ids = self.env.mem.responder.waiting[write]
@@ -741,7 +715,6 @@ class HeldChannelSequence(TwoRegionBase):
     """Long waits of VALID for READY on the memory port, for every client that sends or receives."""
 
     async def body(self) -> None:
-        await self.prepare()
         await self.two_regions(Mode.G_BINARY, fp32_lines_log2=4)
         await self.initialised()
         for stall in (1.0, 0.5) * REPEATS:
@@ -757,35 +730,31 @@ class HeldChannelSequence(TwoRegionBase):
         a stalled cycle.
         """
         await self.fill_lines(self.fp32, 0, range(4))
-        for name in ("aw", "w", "ar"):
-            for kind in ("record", "plain write", "plain read", "store", "sum", "initialiser"):
-                await self.fill_lines(self.low, range(self.slots), 0, wait=False)
-                await self.fill_lines(self.fp32, 0, 0)
-                commit = None
-                async with self.stalled(name, level=stall):
-                    if kind == "initialiser":
-                        region = self.layout.region(Mode.G_BINARY, 1, 3)
-                        commit = cocotb.start_soon(self.commit(2, region))
-                    else:
-                        for number in range(3):
-                            await self.request(kind, number)
-                    await self.cycles(APART + HOLD)
-                if commit is not None:
-                    await commit
-                await self.drain()
+        kinds = ("record", "plain write", "plain read", "store", "sum", "initialiser")
+        for name, kind in product(("aw", "w", "ar"), kinds):
+            await self.fill_lines(self.low, range(self.slots), 0, wait=False)
+            await self.fill_lines(self.fp32, 0, 0)
+            commit = None
+            async with self.stalled(name, level=stall):
+                if kind == "initialiser":
+                    commit = cocotb.start_soon(self.start_region(2, Mode.G_BINARY, 1, 3))
+                else:
+                    for number in range(3):
+                        await self.request(kind, number)
+                await self.cycles(APART + HOLD)
+            if commit is not None:
+                await commit
+            await self.drain()
 
     async def request(self, kind: str, number: int) -> None:
         """Issue a request that makes the client `kind` use the memory port."""
-        if kind == "record":
-            await self.read_region(self.low, self.slots + number, 0)
-        elif kind == "plain write":
-            await self.write((3 + number) * LINE_BYTES, self.randbytes(LINE_BYTES))
-        elif kind == "plain read":
-            await self.read((3 + number) * LINE_BYTES)
-        elif kind == "store":
-            await self.contribute(self.fp32, number, 0)
-        else:
-            await self.read_region(self.fp32, 0, 64)
+        await {
+            "record": lambda: self.read_region(self.low, self.slots + number, 0),
+            "plain write": lambda: self.ordinary(False, 3 + number),
+            "plain read": lambda: self.ordinary(True, 3 + number),
+            "store": lambda: self.contribute(self.fp32, number, 0),
+            "sum": lambda: self.read_region(self.fp32, 0, 64),
+        }[kind]()
 
     async def device_not_ready(self, delay: int) -> None:
         """Let engine responses, one per cycle, precede those of ordinary memory and of sums.
@@ -804,10 +773,10 @@ class HeldChannelSequence(TwoRegionBase):
                     await self.in_order([self.message(self.low, kind, line, w) for w in workers])
                     self.mem.latency = (3 * APART, 3 * APART)
                     if kind == "contribute":
-                        await self.write(7 * LINE_BYTES, self.randbytes(LINE_BYTES), 1)
+                        await self.ordinary(False, 7, 1)
                     elif kind == "vote":
                         for place in range(8, 11):
-                            await self.read(place * LINE_BYTES)
+                            await self.ordinary(True, place)
                     else:
                         selectors = [RAW_SELECTOR + number % 4 for number in range(10)]
                         await self.read_lines(self.fp32, 0, selectors, wait=False)
@@ -832,21 +801,17 @@ class LatencySequence(ParkedBase):
     """Accesses on each path to memory at latencies of 1, 8, 30 and 80 cycles."""
 
     async def body(self) -> None:
-        await self.prepare()
-        low = self.layout.region(Mode.G_BINARY, 4, WORKERS)
-        fp32 = self.layout.region(Mode.FP32, 4, WORKERS)
-        identity = self.layout.region(Mode.IDENTITY, 0, 1)
-        self.kept = self.layout.region(Mode.FP32, 2, 2, keep_sum=True)
-        await self.commit_all(low, fp32, identity, self.kept, ready=True)
+        shapes = ((Mode.G_BINARY, 4, WORKERS), (Mode.FP32, 4, WORKERS), (Mode.IDENTITY, 0, 1))
+        low, fp32, identity = await self.start_regions(*shapes)
+        self.kept = await self.start_region(3, Mode.FP32, 2, 2, keep_sum=True, ready=True)
         for cycles in (1, 1, 8, 8, 30, 30, 80, 80):
             self.mem.latency = (cycles, cycles)
             await self.paths(low, fp32, identity)
 
     async def paths(self, low: RegionConfig, fp32: RegionConfig, identity: RegionConfig) -> None:
         """Use each path to memory with one request at a time."""
-        for config in (low, fp32):
-            for line in range(2):
-                await self.fill_lines(config, line, line, limit=1)
+        for config, line in product((low, fp32), range(2)):
+            await self.fill_lines(config, line, line, limit=1)
         await self.leave()
         for config in (low, fp32):
             await self.read_lines(config, range(2), alone=True)
@@ -855,8 +820,7 @@ class LatencySequence(ParkedBase):
             for _ in range(2):
                 await self.write(address, self.randbytes(LINE_BYTES), 1)
                 await self.drain()
-                await self.read(address)
-                await self.drain()
+                await self.read_addresses([address])
         await self.start_region(4, Mode.G_TERNARY, 1, 2, ready=True)
         for line in range(self.kept.lines):
             await self.fill_lines(self.kept, line, limit=1)
@@ -869,7 +833,6 @@ class BusyCommitSequence(TwoRegionBase):
     """Commits of one region while operations of other regions wait for memory, in each mode."""
 
     async def body(self) -> None:
-        await self.prepare()
         await self.two_regions(Mode.G_TERNARY, fp32_lines_log2=2)
         for mode in FIRST_EDITION:
             await self.start_region(2, mode, 0, 3, ready=True)
@@ -908,15 +871,12 @@ class BusyCommitSequence(TwoRegionBase):
 
     async def begin(self, kind: str) -> None:
         """Start an operation that a commit meets; `kind` "nothing" starts none."""
-        if kind == "eviction":
-            await self.read_lines(self.low, range(8, 10), wait=False)
-        elif kind == "store":
-            await self.contribute(self.fp32, 1, 0)
-        elif kind == "sum":
-            await self.read_region(self.fp32, 0, 0)
-        elif kind == "fill":
-            await self.read_lines(self.low, range(8, 11), limit=1, wait=False)
-        elif kind == "plain":
-            await self.read(9 * LINE_BYTES)
-        elif kind == "initialiser":
-            await self.start_region(3, Mode.G_BINARY, 4, 3)
+        await {
+            "nothing": lambda: self.cycles(0),
+            "eviction": lambda: self.read_lines(self.low, range(8, 10), wait=False),
+            "store": lambda: self.contribute(self.fp32, 1, 0),
+            "sum": lambda: self.read_region(self.fp32, 0, 0),
+            "fill": lambda: self.read_lines(self.low, range(8, 11), limit=1, wait=False),
+            "plain": lambda: self.ordinary(True, 9),
+            "initialiser": lambda: self.start_region(3, Mode.G_BINARY, 4, 3),
+        }[kind]()

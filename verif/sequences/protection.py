@@ -8,20 +8,12 @@ from itertools import product
 from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from models import regions
 from models.access_decode import Cause
 from models.commit_check import most_workers
 from models.control_window import CONTROL_LINES
 from models.line_packing import LINE_BYTES
 from models.modes import FIRST_EDITION, Mode
-from models.regions import (
-    INFO_SELECTOR,
-    SELECTOR_BITS,
-    STATUS_SELECTOR,
-    VIEW_SELECTORS,
-    RegionConfig,
-    state_lines,
-)
-from models.register_types import WORD_MASK
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 
@@ -38,7 +30,7 @@ class ProtectionSequence(NfSequence):
 
     async def body(self) -> None:
         modes = [Mode.G_BINARY, Mode.FP32, Mode.IDENTITY, Mode.G_TERNARY, Mode.FP32]
-        self.configs: list[RegionConfig] = []
+        self.configs: list[regions.RegionConfig] = []
         count = min(len(modes), self.hw.regions)
         for number, region in enumerate(self.sample(range(self.hw.regions), count)):
             mask = self.getrandbits(16) | 1 << self.randrange(16)
@@ -68,7 +60,7 @@ class ProtectionSequence(NfSequence):
                     await self.read(self.randrange(8) * LINE_BYTES)
         await self.drain()
 
-    def at_the_edges(self, config: RegionConfig) -> Iterator[M2SMessage]:
+    def at_the_edges(self, config: regions.RegionConfig) -> Iterator[M2SMessage]:
         """Yield requests that just keep or break a rule: workers W - 1 and W, owner, no bytes."""
         ldids = [ldid for ldid in range(16) if config.ld_mask >> ldid & 1]
         w = config.workers
@@ -101,13 +93,13 @@ class ProtectionSequence(NfSequence):
             return M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
         return M2SRwD(self.choice(_NOT_WRITES), 0, addr, ldid=ldid, data=data)
 
-    def place(self, config: RegionConfig) -> int:
+    def place(self, config: regions.RegionConfig) -> int:
         """Draw a byte address in the region, at its state area, beyond the memory, or in memory."""
         kind = self.random()
         if kind < 0.55:
             return config.address(self.selector(config), self.randrange(config.lines))
         if kind < 0.70:  # a state area as ordinary memory, its edges included
-            size = state_lines(config, self.hw.cnt_w)
+            size = regions.state_lines(config, self.hw.cnt_w)
             offset = self.choice((-1, 0, size - 1, size, self.randrange(size)))
             return config.state_base + offset * LINE_BYTES
         if kind < 0.80:
@@ -115,7 +107,7 @@ class ProtectionSequence(NfSequence):
             return (self.layout.params.mem_lines + beyond << 6) % (1 << 52)
         return self.randrange(8) * LINE_BYTES
 
-    def selector(self, config: RegionConfig) -> int:
+    def selector(self, config: regions.RegionConfig) -> int:
         """Draw a selector: an edge of a mode's ranges, one with bit 7 inverted, or any."""
         w = config.workers
         edges = (0, 1, w - 1, w, 7, 8, 15, 16, 63, 64, 63 + w, 64 + w, 127, 255)
@@ -133,10 +125,8 @@ class ProtectionSequence(NfSequence):
             await self.issue(self.refused())
             await self.drain()
             await self.read_registers("ERR_INFO")  # the register predictor compares it
-            addr = (
-                await self.registers.read("ERR_ADDR_LO")
-                | await self.registers.read("ERR_ADDR_HI") << 32
-            )
+            addr = await self.registers.read("ERR_ADDR_LO")
+            addr |= await self.registers.read("ERR_ADDR_HI") << 32
             tag = await self.registers.read("ERR_TAG")
             want = message.addr & ~63
             assert addr & ~63 == want, f"ERR_ADDR is {addr:#x}, expected {want:#x}"
@@ -161,18 +151,15 @@ class CombinedCausesSequence(NfSequence):
 
     async def body(self) -> None:
         self.control = self.layout.control_window()
-        await self.set_registers(
-            CTRL_WINDOW_HI=self.control >> 32, CTRL_WINDOW_LO=self.control & WORD_MASK
-        )
-        low_bit = [one for one in Mode if one.low_bit and (self.hw.tern5 or not one.optional)]
+        await self.write_window(self.control)
+        low_bit = [one for one in self.own_modes if one.low_bit]
         modes = (self.choice(low_bit), Mode.FP32, Mode.IDENTITY)
         kinds: dict[tuple[object, ...], M2SMessage] = {}
         for region, mode in zip(self.sample(range(self.hw.regions), 3), modes, strict=True):
             mask, shift = self.randint(1, 0xFFFE), self.randrange(3)
             workers = self.randint(2, most_workers(mode, self.hw))
-            config = await self.start_region(
-                region, mode, 1, workers, ld_mask=mask, bind=True, bind_shift=shift
-            )
+            bound: dict[str, Any] = {"ld_mask": mask, "bind": True, "bind_shift": shift}
+            config = await self.start_region(region, mode, 1, workers, **bound)
             for _ in range(600):
                 selector, addr, place = self.place(config)
                 ldid = self.randrange(16)
@@ -188,7 +175,7 @@ class CombinedCausesSequence(NfSequence):
             await self.drain()
             await self.read_registers("ERR_INFO")  # the register predictor compares it
 
-    def place(self, config: RegionConfig) -> tuple[int | None, int, str]:
+    def place(self, config: regions.RegionConfig) -> tuple[int | None, int, str]:
         """Draw a place for a request.
 
         Returns:
@@ -202,7 +189,7 @@ class CombinedCausesSequence(NfSequence):
         if kind < 0.84:
             return 0, self.control + self.randrange(CONTROL_LINES) * LINE_BYTES, "control"
         if kind < 0.92:
-            size = state_lines(config, self.hw.cnt_w)
+            size = regions.state_lines(config, self.hw.cnt_w)
             return 0, config.state_base + self.randrange(size) * LINE_BYTES, "state area"
         return 0, self.layout.params.mem_lines + self.getrandbits(20) << 6, "nothing"
 
@@ -218,7 +205,9 @@ class CombinedCausesSequence(NfSequence):
         poison, data = self.random() < 0.3, random_line(self.rng)
         return M2SRwD(opcode, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
 
-    def broken(self, config: RegionConfig, message: M2SMessage, place: str) -> tuple[object, ...]:
+    def broken(
+        self, config: regions.RegionConfig, message: M2SMessage, place: str
+    ) -> tuple[object, ...]:
         """Return a key of the rules that a request breaks: write, opcode, state of each rule.
 
         Outside the window: the kind of place, write, opcode, whole words, and poison.
@@ -229,7 +218,7 @@ class CombinedCausesSequence(NfSequence):
             return place, write, int(message.opcode), *data
         selector = message.addr >> 6 + config.lines_log2 & 255
         workers = config.mode is not Mode.IDENTITY and write
-        readable = (*self.read_selectors(config), *VIEW_SELECTORS)
+        readable = (*self.read_selectors(config), *regions.VIEW_SELECTORS)
         legal = selector < config.workers if workers else selector in readable
         admitted = config.ld_mask >> message.ldid & 1
         return write, int(message.opcode), admitted, legal, config.owner(selector) == message.ldid
@@ -255,7 +244,7 @@ class BindShiftSequence(NfSequence):
                 for ldid in {config.owner(selector) & 15, selector & 15, self.randrange(16)}:
                     await self.contribute(config, selector, 0, limit=RACE_LIMIT, ldid=ldid)
             await self.drain()
-            chosen = {0, *selectors} if mode is Mode.IDENTITY else {0, INFO_SELECTOR}
+            chosen = {0, *selectors} if mode is Mode.IDENTITY else {0, regions.INFO_SELECTOR}
             await self.read_addresses(config.address(selector, 0) for selector in chosen)
 
 
@@ -295,7 +284,7 @@ class StrangersSequence(NfSequence):
             await self.fill_lines(config, 0)
             await self.each(config)
 
-    async def each(self, config: RegionConfig) -> None:
+    async def each(self, config: regions.RegionConfig) -> None:
         """Send reads of each selector and a write, as an admitted and as a refused LD-ID.
 
         Poison in a refused write is not counted as received.
@@ -303,14 +292,13 @@ class StrangersSequence(NfSequence):
         hosts = [[k for k in range(16) if config.ld_mask >> k & 1 == known] for known in (0, 1)]
         selectors = self.read_selectors(config)
         if config.mode is Mode.IDENTITY:
-            selectors = [0, STATUS_SELECTOR, *self.sample(selectors, 4)]
+            selectors = [0, regions.STATUS_SELECTOR, *self.sample(selectors, 4)]
         else:
-            selectors += VIEW_SELECTORS
-        for selector in self.shuffled(selectors):
-            for known in self.sample((0, 1), 2):
-                await self.registers.write("ERR_INFO", 1)
-                await self.fetch(config.address(selector, 0), ldid=self.choice(hosts[known]))
-                await self.check(not known)
+            selectors += regions.VIEW_SELECTORS
+        for selector, known in self.shuffled([*product(selectors, (0, 1))]):
+            await self.registers.write("ERR_INFO", 1)
+            await self.fetch(config.address(selector, 0), ldid=self.choice(hosts[known]))
+            await self.check(not known)
         for known in self.sample((0, 1), 2):
             await self.registers.write("ERR_INFO", 1)
             worker = self.randrange(config.workers)
@@ -352,7 +340,7 @@ class EveryAccessSequence(NfSequence):
             await self.missed(bound)
         await self.drain()
 
-    async def selectors(self, config: RegionConfig) -> None:
+    async def selectors(self, config: regions.RegionConfig) -> None:
         """Send reads and writes of each opcode to each selector at which the meaning changes."""
         w = config.workers
         edges = {0, w - 1, w, 7, 8, 15, 16, 63, 64, 63 + w, 64 + w, 255, 200}
@@ -363,7 +351,7 @@ class EveryAccessSequence(NfSequence):
             await self.issue(self.message(opcode, config.address(selector, line), config.mode), 1)
         await self.drain()
 
-    async def devices(self, config: RegionConfig) -> None:
+    async def devices(self, config: regions.RegionConfig) -> None:
         """Send each opcode as the owner, as a refused LD-ID and as the LD-ID of another worker."""
         for opcode in (*READS, *WRITES):
             address = config.address(BOUND if opcode in WRITES else 0, 0)
@@ -371,7 +359,7 @@ class EveryAccessSequence(NfSequence):
                 await self.issue(self.message(opcode, address, config.mode, ldid), 1)
         await self.drain()
 
-    async def other_opcodes(self, config: RegionConfig) -> None:
+    async def other_opcodes(self, config: regions.RegionConfig) -> None:
         """Send opcodes without data, and a reserved one, to memory, window, state area, beyond."""
         beyond = self.hw.mem_lines * LINE_BYTES + LINE_BYTES * self.randrange(64)
         for address in (0, config.base, config.state_base, beyond):
@@ -381,18 +369,18 @@ class EveryAccessSequence(NfSequence):
             await self.issue(M2SRwD(9, 0, address, ldid=5, data=data), 1)
         await self.drain()
 
-    async def edges(self, config: RegionConfig) -> None:
+    async def edges(self, config: regions.RegionConfig) -> None:
         """Write and read the lines at both ends of the state area by their memory addresses."""
         first = config.state_line
-        end = first + state_lines(config, self.hw.cnt_w)
+        end = first + regions.state_lines(config, self.hw.cnt_w)
         for line in (first - 1, first, end - 1, end):
             await self.write(line * LINE_BYTES, line_for(config.mode, self.rng), 1)
             await self.read(line * LINE_BYTES, 1)
         await self.drain()
 
-    async def missed(self, config: RegionConfig) -> None:
+    async def missed(self, config: regions.RegionConfig) -> None:
         """Read addresses that differ from one in the window in a single bit above it."""
-        shift = LINE_BYTES.bit_length() - 1 + config.lines_log2 + SELECTOR_BITS
+        shift = LINE_BYTES.bit_length() - 1 + config.lines_log2 + regions.SELECTOR_BITS
         address = config.address(8, 0)
         await self.read_addresses((address ^ 1 << bit for bit in range(shift, 52)), limit=1)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import cocotb
@@ -218,8 +219,7 @@ class FreshMarksSequence(FlipSequence):
 
     async def body(self) -> None:
         config = self.layout.region(Mode.G_BINARY, 13, 3)
-        marks = parameter("WRITTEN_LOG2")
-        group_log2 = max(0, config.lines_log2 - marks)
+        group_log2 = max(0, config.lines_log2 - parameter("WRITTEN_LOG2"))
         last = config.lines - (1 << group_log2)  # the first line of the last group
         row = min(config.lines, MARKS_OF_A_ROW << group_log2)
         for line in range(config.lines - row, config.lines):
@@ -228,8 +228,7 @@ class FreshMarksSequence(FlipSequence):
         region = self.any_region()
         await self.commit(region, config)
         marked = last - (1 << group_log2)  # its mark is in the same row, if a row has two
-        others = range(self.slots + 2)
-        await self.fill_lines(config, [marked, *others], 0)
+        await self.fill_lines(config, [marked, *range(self.slots + 2)], 0)
         at = config.lines_log2 - group_log2  # log2 of the marks
         place = MARK_BITS * (min(1 << at, MARKS_OF_A_ROW) - 1)
         index = (last >> group_log2) // MARKS_OF_A_ROW
@@ -293,7 +292,7 @@ class FlipTrafficSequence(FlipSequence):
         gated = Mode.G_TERN5 if self.hw.tern5 else Mode.G_TERNARY
         modes = (Mode.G_BINARY, Mode.FP32, gated)[: self.hw.regions]
         self.configs = [self.layout.region(mode, 3, 4) for mode in modes]
-        self.plain = [self.randrange(self.layout.plain_lines) for _ in range(8)]
+        self.places = [self.randrange(self.layout.plain_lines) for _ in range(8)]
         left = self.flips
         await self.commit_all(*self.configs)
         while left > 0:
@@ -320,7 +319,7 @@ class FlipTrafficSequence(FlipSequence):
             for line in range(config.lines):
                 selector = self.choice((*views, INFO_SELECTOR))
                 await self.read_region(config, line, selector, limit=1)
-        last = [await self.read(at * LINE_BYTES, 1) for at in self.plain]
+        last = [await self.ordinary(True, at, 1) for at in self.places]
         await self.drain()
         bad, corrected = await self.counted()
         flips = len(drawn) * (1 + self.double)
@@ -346,8 +345,8 @@ class FlipTrafficSequence(FlipSequence):
             count = self.randrange(len(places) // 2, len(places))
             for config, line in self.sample(places, count):
                 await self.access(config, line)
-            for at in dict.fromkeys(self.plain):
-                await self.ordinary(at)
+            for at in dict.fromkeys(self.places):
+                await self.ordinary(self.random() >= 0.5, at, 1)
             await self.cycles(self.randint(20, 60))
             for ram in drawn:
                 await self.draw(ram)
@@ -370,17 +369,11 @@ class FlipTrafficSequence(FlipSequence):
         """Issue `count` random requests to regions and ordinary memory."""
         for _ in range(count):
             if self.random() < 0.2:
-                await self.ordinary(self.choice(self.plain))
+                at = self.choice(self.places)
+                await self.ordinary(self.random() >= 0.5, at, 1)
             else:
                 config = self.choice(self.configs)
                 await self.access(config, self.randrange(config.lines))
-
-    async def ordinary(self, line: int) -> None:
-        """Issue a write or a read of a line of ordinary memory."""
-        if self.random() < 0.5:
-            await self.write(line * LINE_BYTES, self.randbytes(LINE_BYTES), 1)
-        else:
-            await self.read(line * LINE_BYTES, 1)
 
     async def access(self, config: RegionConfig, line: int) -> None:
         """Issue a contribution or a read of a line of a region."""
@@ -446,7 +439,7 @@ class HeldDataSequence(FlipSequence):
             for line in range(config.lines):  # planes show what a vote may hide
                 deferred = self.ram == "DEFERRED"  # none of these reads may be deferred
                 await self.read_lines(config, line, selectors, limit=1, wait=deferred)
-        await self.read_addresses((line * LINE_BYTES for line in self.plain), limit=1)
+        await self.read_addresses((line * LINE_BYTES for line in self.plain_lines), limit=1)
         self.evictions += await self.registers.read("EVICTION") - evicted
         if self.ram == "EVICT" and not begun:
             poison = await self.registers.read("MEM_POISON")
@@ -507,14 +500,12 @@ class HeldDataSequence(FlipSequence):
     async def hold_data(self, low: RegionConfig, fp32: RegionConfig, number: int) -> None:
         """Stall memory and send requests whose data then waits in the RAM."""
         lines, ram = list(range(low.lines)), self.ram
-        self.plain = self.sample(range(self.layout.plain_lines), 30)
+        self.plain_lines = self.sample(range(self.layout.plain_lines), 30)
         if ram in ("EVICT", "PARKED", "DEFERRED", *_OF_SLOTS):
             # Write records to memory, one line at a time: none of this data waits in a RAM.
-            for config in (fp32, low):
-                for line in lines if ram != "EVICT" else lines[: self.slots]:
-                    await self.fill_lines(
-                        config, line, range(self.workers if ram == "EVICT" else 1)
-                    )
+            few = ram == "EVICT"
+            for config, line in product((fp32, low), lines[: self.slots] if few else lines):
+                await self.fill_lines(config, line, range(self.workers if few else 1))
         self.mem.aw_stall = float(ram in ("EVICT", "STORES", "WRITES", *_OF_SLOTS))
         self.mem.w_stall = float(ram == "EVICT")
         self.mem.ar_stall = float(ram not in ("ANSWERS", *_OF_SLOTS))
@@ -526,14 +517,14 @@ class HeldDataSequence(FlipSequence):
         elif ram == "STORES":
             await self.fill_lines(fp32, lines, 0, limit=1, wait=False)
         elif ram == "WRITES":
-            for line in self.plain:
-                await self.write(line * LINE_BYTES, self.randbytes(LINE_BYTES), 1)
+            for line in self.plain_lines:
+                await self.ordinary(False, line, 1)
         elif ram == "ANSWERS":
-            for line in lines + self.plain:
-                await self.read(line * LINE_BYTES, 1)
+            for line in lines + self.plain_lines:
+                await self.ordinary(True, line, 1)
             await self.cycles(60)
             self.mem.ar_stall = 1.0  # a last read, for which a commit has to wait
-            await self.read((self.layout.plain_lines - 1) * LINE_BYTES, 1)
+            await self.ordinary(True, self.layout.plain_lines - 1, 1)
         else:
             await self.fill_lines(low, lines[::-1], 1, limit=1, wait=False)
         await self.cycles(60)
@@ -610,13 +601,10 @@ class LostSlotSequence(FlipSequence):
                 await self.expect((0, 0), f"second use of lost line {line}")
         # Evict all of them.
         await self.fill_lines(config, range(len(lines), 2 * len(lines)), 0, alone=True)
-        order = [(worker, line) for worker in range(self.workers) for line in range(config.lines)]
-        self.rng.shuffle(order)
-        await self.contribute_each(((config, worker, line) for worker, line in order), limit=1)
-        for line in range(config.lines):
-            for selector in (None, INFO_SELECTOR):
-                await self.read_region(config, line, selector, limit=1)
-        await self.drain()
+        order = self.shuffled([*product([config], range(self.workers), range(config.lines))])
+        await self.contribute_each(order, limit=1)
+        views = product(range(config.lines), (None, INFO_SELECTOR))
+        await self.read_each(((config, *view) for view in views), limit=1)
         await self.read_registers("COMPLETE_LINES", region=self.region)
         await self.expect((0, 0), "use of all lines after their eviction")
 
@@ -714,13 +702,12 @@ class MendedSequence(SlotFlipSequence):
         config = await self.start_region(0, Mode.G_BINARY, 2, 3, ready=True)
         for line in range(config.lines):
             await self.fill_lines(config, line)
-        for line in range(config.lines):
-            for ram in ("PLANES", "BOOK"):
-                for bit in self.draw_flips(ram, double=True):
-                    await self.inject(ram, line, bit)
-                    for wanted in ((0, 1), (0, 0)):
-                        await self.read_lines(config, line, PLANE_SELECTOR)
-                        await self.expect(wanted, f"{ram}, bit {bit}")
+        for line, ram in product(range(config.lines), ("PLANES", "BOOK")):
+            for bit in self.draw_flips(ram, double=True):
+                await self.inject(ram, line, bit)
+                for wanted in ((0, 1), (0, 0)):
+                    await self.read_lines(config, line, PLANE_SELECTOR)
+                    await self.expect(wanted, f"{ram}, bit {bit}")
 
 
 class LossAtOnceSequence(SlotFlipSequence):

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.regions import RegionConfig
@@ -48,11 +46,7 @@ class EventSequence(NfSequence):
 
     async def one_epoch(self, configs: list[RegionConfig]) -> None:
         """Contribute in random order: 75 % of all pairs of worker and line, `repeats` times."""
-        work = [
-            (config, *pair)
-            for config in configs
-            for pair in product(range(config.workers), range(config.lines))
-        ] * self.repeats
+        work = self.every_contribution(configs) * self.repeats
         self.rng.shuffle(work)
         for config, worker, line in work[: len(work) * 3 // 4]:
             await self.one_write(config, worker, line)

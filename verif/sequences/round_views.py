@@ -56,8 +56,7 @@ class CloseSequence(NfSequence):
         other = (region + 1) % self.hw.regions
         if other != region:
             await self.commit(other, open_round)
-        every = aggregating(self.hw)
-        modes = self.shuffled(every)
+        modes = self.shuffled(aggregating(self.hw))
         configs = [self.draw(mode) for mode in (*modes, *modes)]
         for number in range(self.rounds):
             await self.one_round(region, configs[number % len(configs)])
@@ -238,12 +237,11 @@ class InfoSequence(NfSequence):
         errors = self.mem.read_error_lines
         await self.fill_lines(config, lines, 0, alone=True)  # evicts the first ones again
         errors.update(self.bookkeeping(config, line) for line in lines)
-        for number in range(2):
-            for line in lines:
-                if number:
-                    await self.fill_lines(config, line, 1)
-                await self.read_lines(config, line, INFO_SELECTOR)
-                errors.discard(self.bookkeeping(config, line))
+        for number, line in product(range(2), lines):
+            if number:
+                await self.fill_lines(config, line, 1)
+            await self.read_lines(config, line, INFO_SELECTOR)
+            errors.discard(self.bookkeeping(config, line))
 
     async def traffic(self, config: RegionConfig, lines: list[int]) -> None:
         """Contribute to more lines than there are slots, and read their INFO."""
@@ -251,8 +249,7 @@ class InfoSequence(NfSequence):
         for line in rng.sample(lines, len(lines)):
             for _ in range(rng.randint(1, 3)):
                 worker = rng.randrange(config.workers)
-                poison = rng.random() < 0.05
-                await self.contribute(config, worker, line, limit=3, poison=poison)
+                await self.contribute(config, worker, line, limit=3, poison=rng.random() < 0.05)
                 if rng.random() < 0.7:
                     other = rng.choice((line, rng.choice(lines)))
                     await self.read_region(config, other, INFO_SELECTOR, limit=3)
@@ -275,8 +272,7 @@ class StatusSequence(NfSequence):
             mask = 0xFFFF ^ 1 << self.randrange(16)
             mode = Mode.FP32 if region == fp32 else self.choice(aggregating(self.hw))
             workers = min(workers, most_workers(mode, self.hw))
-            config = await self.start_region(region, mode, 3, workers, ld_mask=mask)
-            self.configs.append(config)
+            self.configs.append(await self.start_region(region, mode, 3, workers, ld_mask=mask))
         for round_ in range(3):
             if round_ == 1:  # a miss or two raise FALLBACK
                 await self.set_registers(CAP_WINDOW=4, CAP_THRESHOLD=1)
@@ -305,8 +301,7 @@ class StatusSequence(NfSequence):
         self.configs[0] = config
         for first in range(0, 64, 16):
             await self.commit(0, config)
-            worker = self.randrange(16) + first
-            await self.fill_lines(config, range(self.many), worker)
+            await self.fill_lines(config, range(self.many), self.randrange(16) + first)
             await self.look()
 
     async def one(self) -> None:
@@ -351,9 +346,8 @@ class StatusSequence(NfSequence):
         last = self.hw.regions - 1
         config = await self.start_region(last, Mode.G_BINARY, 3, 64)
         self.configs[last : last + 1] = [config]
-        for line in range(3):
-            for worker in (63, 62, 0):
-                await self.fill_lines(config, line, worker)
+        for line, worker in product(range(3), (63, 62, 0)):
+            await self.fill_lines(config, line, worker)
         await self.look()
 
     async def look(self) -> None:
@@ -376,8 +370,9 @@ class EveryCloseSequence(ParkedBase):
     first one is open.
     """
 
+    crowd_region = 0
+
     async def body(self) -> None:
-        await self.prepare(region=0)
         last = self.hw.regions - 1
         for mode, strict in product(aggregating(self.hw), (False, True)):
             config = await self.start_region(last, mode, 2, 2, strict=strict)
@@ -386,11 +381,11 @@ class EveryCloseSequence(ParkedBase):
             )
             await self.close(last)
             await self.reads(config)
-            for poison, gone in product((False, True), repeat=2):
-                for worker, line in ((1, UNTOUCHED), (1, SOME), (0, SOME), (0, COMPLETE)):
-                    if gone:
-                        await self.leave()
-                    await self.fill_lines(config, line, worker, poison=poison)
+            late = ((1, UNTOUCHED), (1, SOME), (0, SOME), (0, COMPLETE))
+            for poison, gone, (worker, line) in product((False, True), (False, True), late):
+                if gone:
+                    await self.leave()
+                await self.fill_lines(config, line, worker, poison=poison)
             await self.reads(config)
 
     async def reads(self, config: RegionConfig) -> None:
@@ -419,9 +414,7 @@ class EveryStatusSequence(NfSequence):
 
     async def complete(self, config: RegionConfig) -> None:
         """Contribute as every worker to all lines, and read DONE, FALLBACK and IRQ_STATUS."""
-        for line in range(config.lines):
-            await self.fill_lines(config, line, wait=False)
-        await self.drain()
+        await self.fill_lines(config)
         await self.read_registers("DONE", "FALLBACK", "IRQ_STATUS")
 
     async def done(self, first: RegionConfig, second: RegionConfig) -> None:
@@ -458,8 +451,7 @@ class EveryStatusSequence(NfSequence):
             pairs += [(window, misses) for misses in edges if misses >= 0]
         self.rng.shuffle(pairs)
         for window, misses in pairs:
-            await self.registers.write("CAP_THRESHOLD", misses)
-            await self.registers.write("CAP_WINDOW", window)
+            await self.set_registers(CAP_THRESHOLD=misses, CAP_WINDOW=window)
             await self.registers.write("CAP_THRESHOLD", misses)
             await self.some(config)
         # There are few requests: 128 and 129 are never reached unless the upper bits are ignored.
@@ -482,8 +474,7 @@ class EveryStatusSequence(NfSequence):
         """Make the device report one DevLoad level after another: light, optimal and so on."""
         names = ("OPTIMAL", "MODERATE", "SEVERE")
         register = REG_MAP.expand()["DEVLOAD_THRESHOLD"]
-        steps = "LOLMLSOMOSMSL"  # each level after each other one
-        for step in steps * 2:
+        for step in "LOLMLSOMOSMSL" * 2:  # each level after each other one
             values = {name: int(name.startswith(step)) for name in names}
             await self.registers.write("DEVLOAD_THRESHOLD", register.pack(**values))
             await self.cycles(30)
@@ -497,8 +488,7 @@ class EveryStatusSequence(NfSequence):
         await self.read(self.hw.mem_lines * LINE_BYTES)
         await self.write(5 * LINE_BYTES, ZEROS, poison=True)
         with self.failing(reads=[6], known=True):
-            await self.read(6 * LINE_BYTES)
-            await self.drain()
+            await self.read_addresses([6 * LINE_BYTES])
         await self.read_registers("IRQ_STATUS")
         await self.registers.write("IRQ_STATUS", every)
         await self.read_registers("IRQ_STATUS")
@@ -515,8 +505,8 @@ class EveryStatusSequence(NfSequence):
         for config in pair:
             await self.read_lines(config, 0, VIEW_SELECTORS, wait=False)
         await self.drain()
+        done = REG_MAP.expand()["IRQ_STATUS"].pack(DONE=1)
         for _ in range(2):
-            done = REG_MAP.expand()["IRQ_STATUS"].pack(DONE=1)
             await self.registers.write("IRQ_STATUS", done)
             await self.close(0)
             await self.read_registers("IRQ_STATUS")
@@ -571,8 +561,7 @@ class EveryFigureSequence(NfSequence):
             await self.figures(region, config)
             await self.commit(region)
             await self.close(region)
-            for line in range(config.lines):
-                await self.contribute(config, line % 2, line)
+            await self.contribute_each((config, line % 2, line) for line in range(config.lines))
             await self.figures(region, config)
             await self.start_region(region, Mode.G_BINARY, 0, 1)
 

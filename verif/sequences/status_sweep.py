@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from itertools import product
 
 import cocotb
@@ -144,8 +144,8 @@ class StatusSweepSequence(ControlSequence, FlipSequence):
             await self.fall(config)
         await self.read_registers("FALLBACK")  # which regions are not in it is certain now
         if "illegal" in kinds:
-            await self.contribute(config, 0, 0, ILLEGAL if config.mode is Mode.G_TERNARY else None)
-            await self.drain()  # two requests on a line at once leave counts open
+            # Two requests on a line at once leave counts open.
+            await self.fill_lines(config, 0, 0, ILLEGAL if config.mode is Mode.G_TERNARY else None)
         if "poison" in kinds:
             await self.fill_lines(config, 0, 1, poison=True)
         workers = range(config.workers if {"done", "saturated"} & kinds else 0)
@@ -166,36 +166,31 @@ class StatusSweepSequence(ControlSequence, FlipSequence):
         Nothing else is in flight, so that SLOT_MISS tells the checker that it has missed.
         """
         await self.drain()
-        await self.registers.read("SLOT_MISS")
-        await self.registers.write("CAP_THRESHOLD", 0)
-        await self.contribute(config, config.workers - 1, config.lines - 1)
-        await self.drain()
-        await self.registers.read("SLOT_MISS")
-        await self.registers.write("CAP_THRESHOLD", 255)
+        await self.read_registers("SLOT_MISS")
+        await self.set_registers(CAP_THRESHOLD=0)
+        await self.fill_lines(config, config.lines - 1, config.workers - 1)
+        await self.read_registers("SLOT_MISS")
+        await self.set_registers(CAP_THRESHOLD=255)
 
     async def refuse(self, config: RegionConfig) -> None:
         await self.call(self.read_msg(config.address(255, 0)))
 
     # -- activities ---------------------------------------------------------------------------
-    async def slowly(self) -> None:
+    async def slowly(self, change: Awaitable[None]) -> None:
         """Read ordinary memory, which answers late: a commit, close or move then waits for it."""
-        await self.read(self.randrange(8) * LINE_BYTES)
-        await self.cycles(40)
+        with self.memory(latency=(300, 300)):
+            await self.read(self.randrange(8) * LINE_BYTES)
+            await self.cycles(40)
+            await change
 
     async def do_commit(self) -> None:
-        with self.memory(latency=(300, 300)):
-            await self.slowly()
-            await self.commit(self.region)
+        await self.slowly(self.commit(self.region))
 
     async def do_close(self) -> None:
-        with self.memory(latency=(300, 300)):
-            await self.slowly()
-            await self.close(self.region)
+        await self.slowly(self.close(self.region))
 
     async def do_move(self) -> None:
-        with self.memory(latency=(300, 300)):
-            await self.slowly()
-            await self.move_to(self.layout.control_window())
+        await self.slowly(self.move_to(self.layout.control_window()))
 
     async def do_gather(self) -> None:
         await self.read_lines(self.configs[self.fp32], [0] * 4)

@@ -28,7 +28,6 @@ from models.regions import (
     record_lines,
     state_lines,
 )
-from models.register_types import WORD_MASK
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.int_codes import TERN5_SHAPES
 from verif.sequences.line_data import forged
@@ -54,7 +53,7 @@ class RegionPairSequence(NfSequence):
 
     async def body(self) -> None:
         half = self.hw.regions // 2
-        every = [mode for mode in Mode if self.hw.tern5 or not mode.optional]
+        every = self.own_modes
         modes = [mode for _ in range(half) for mode in self.shuffled(every)]
         self.live: dict[int, RegionConfig] = {}
         for low in self.shuffled(range(half)):
@@ -66,16 +65,11 @@ class RegionPairSequence(NfSequence):
         self.closing = {self.choice((low, low + half)) for low in range(half)}
         low_bit = [mode for mode in every if mode.low_bit]
         counting = [*low_bit, Mode.FP32]
-        events = (
-            ((self.damage, counting), (self.claim, counting))
-            if self.records
-            else (
-                (self.refuse, every),
-                (self.renew, every),
-                (self.end, every),
-                (self.overload, low_bit),
-            )
-        )
+        if self.records:
+            events = [(self.damage, counting), (self.claim, counting)]
+        else:
+            events = [(event, every) for event in (self.refuse, self.renew, self.end)]
+            events.append((self.overload, low_bit))
         for pair in pairs * self.cfg.count(2):
             for region, other in (pair, pair[::-1]):
                 for event, allowed in self.shuffled(events):
@@ -116,11 +110,9 @@ class RegionPairSequence(NfSequence):
 
     async def work(self, config: RegionConfig) -> None:
         """Contribute, mostly as every worker: some lines become complete, some are poisoned."""
-        for line in range(config.lines):
-            for worker in range(config.workers):
-                if self.random() < 0.8:
-                    poison = self.random() < 0.1
-                    await self.contribute(config, worker, line, limit=RACE_LIMIT, poison=poison)
+        for one in self.every_contribution([config]):
+            if self.random() < 0.8:
+                await self.contribute(*one, limit=RACE_LIMIT, poison=self.random() < 0.1)
 
     async def refuse(self, region: int, config: RegionConfig) -> None:
         """Send accesses by an LD-ID that the other region of the pair admits, and read ERR_INFO."""
@@ -131,8 +123,7 @@ class RegionPairSequence(NfSequence):
             await self.read(config.address(0, config.lines - 1), ldid=ldid)
         owner = config.workers if config.mode is not Mode.IDENTITY else 2
         await self.contribute(config, 0, 0, ldid=owner)  # BIND
-        await self.read(config.state_base)
-        await self.drain()
+        await self.read_addresses([config.state_base])
         await self.read_registers("ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG")
 
     async def overload(self, region: int, config: RegionConfig) -> None:
@@ -146,7 +137,7 @@ class RegionPairSequence(NfSequence):
             await self.look(number)
         await self.set_registers(FALLBACK=1 << region, IRQ_STATUS=0x7F)
 
-    async def renew(self, region: int, _config: RegionConfig) -> None:
+    async def renew(self, region: int, config: RegionConfig) -> None:
         """Commit the region again: its flags, counts and lines end, those of others stay."""
         await self.drain()
         await self.commit(region)
@@ -216,14 +207,9 @@ class RegionPairSequence(NfSequence):
     ) -> RegionConfig:
         """Place a region like another one with another number of lines, and perhaps mode."""
         mode = config.mode if mode is None else mode
-        place = self.layout.region(mode, lines_log2, MAX_WORKERS, keep_sum=config.keep_sum)
-        return replace(
-            config,
-            base=place.base,
-            state_base=place.state_base,
-            lines_log2=lines_log2,
-            mode=mode,
-        )
+        at = self.layout.region(mode, lines_log2, MAX_WORKERS, keep_sum=config.keep_sum)
+        moved = replace(config, base=at.base, state_base=at.state_base)
+        return replace(moved, lines_log2=lines_log2, mode=mode)
 
     async def end(self, region: int, config: RegionConfig) -> None:
         """Close the round; a late contribution follows."""
@@ -235,12 +221,12 @@ class RegionPairSequence(NfSequence):
         """Read lines of regions outside the pair until all others have left their slots."""
         half = self.hw.regions // 2
         await self.drain()
-        others = [
-            config
+        lines = [
+            (config, line, INFO_SELECTOR)
             for number, config in self.live.items()
             if number % half != region % half and config.mode is not Mode.IDENTITY
+            for line in (0, 1)
         ]
-        lines = [(config, line, INFO_SELECTOR) for config in others for line in (0, 1)]
         await self.read_each(self.sample(lines, 2 * self.slots))
 
     async def look(self, *regions: int) -> None:
@@ -252,8 +238,7 @@ class RegionPairSequence(NfSequence):
             await self.read_registers("STATUS", "COMPLETE_LINES", region=region)
             views = (STATUS_SELECTOR, WORKER_LINES_SELECTOR, self.choice(VIEW_SELECTORS))
             await self.read_lines(config, 0, self.sample(views, 2), wait=False)
-            for line in range(config.lines):
-                await self.read_region(config, line, 0)
+            await self.read_lines(config, wait=False)
             await self.read_region(config, self.randrange(config.lines))
         await self.drain()
 
@@ -267,8 +252,7 @@ class SelectorMaskSequence(NfSequence):
 
     async def body(self) -> None:
         self.region = self.any_region()
-        every = [mode for mode in Mode if self.hw.tern5 or not mode.optional]
-        for mode in self.shuffled(every):
+        for mode in self.shuffled(self.own_modes):
             most = self.place(mode).lines_log2
             between = [self.randrange(most) for _ in range(self.cfg.count(1) - 1)]
             sizes = self.shuffled([self.randrange(3), *between, most])
@@ -295,9 +279,8 @@ class SelectorMaskSequence(NfSequence):
                 break
             log2 -= 1
         size = log2 + SELECTOR_BITS
-        base = self.randint(
-            1 << max(0, self.hw.mem_lines_log2 - size), (1 << LINE_ADDRESS_BITS - size) - 1
-        )
+        first = 1 << max(0, self.hw.mem_lines_log2 - size)
+        base = self.randint(first, (1 << LINE_ADDRESS_BITS - size) - 1)
         return replace(config, base=base * LINE_BYTES << size, state_base=(mem - area) * LINE_BYTES)
 
     def lines(self, config: RegionConfig) -> list[int]:
@@ -320,8 +303,7 @@ class SelectorMaskSequence(NfSequence):
         await self.drain()
         for selector, line in (*self.sample(places, 3), *self.sample(views, min(len(lines), 3))):
             await self.registers.write("ERR_INFO.VALID", 1)
-            await self.read(config.address(selector, line))
-            await self.drain()
+            await self.read_addresses([config.address(selector, line)])
             await self.read_registers("ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG")
 
     async def contents(self, config: RegionConfig) -> None:
@@ -365,12 +347,9 @@ class CommitOrderSequence(NfSequence):
         region, *taken = self.sample(range(self.hw.regions), 3)
         good = self.layout.region(Mode.G_BINARY, 2, 3)
         others = [self.layout.region(Mode.FP32, 2, 4), self.layout.region(Mode.G_INT4, 3, 9)]
-        for number, config in zip(taken, others, strict=True):
-            await self.commit(number, config)
+        await self.commit_all(*others, regions=taken)
         self.control = self.layout.control_window()
-        await self.set_registers(
-            CTRL_WINDOW_HI=self.control >> 32, CTRL_WINDOW_LO=self.control & WORD_MASK
-        )
+        await self.write_window(self.control)
         draws = [self.pairs(good, others, others) for _ in range(self.cfg.count(4))]
         near = self.pairs(good, others, [replace(others[0], base=self.control)])
         draws.append({two: near[two] for two in near if CommitCode.WINDOW_OVERLAP in two})
@@ -564,10 +543,9 @@ class Tern5PressureSequence(Tern5Sequence):
 
     async def all_at_once(self, region: int, config: RegionConfig) -> None:
         """Send contributions and reads in random order to all lines, with CLOSE in between."""
-        work = [(worker, line) for worker in range(config.workers) for line in range(config.lines)]
-        work = self.shuffled(work)[: 12 * config.lines]
+        work = self.shuffled(self.every_contribution([config]))[: 12 * config.lines]
         ends = self.choice((len(work) // 2, len(work)))
-        for number, (worker, line) in enumerate(work):
+        for number, (_, worker, line) in enumerate(work):
             if number == ends:
                 await self.close(region)
             shape, poison = self.choice(TERN5_SHAPES), self.random() < 0.03

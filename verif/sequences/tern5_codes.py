@@ -117,14 +117,10 @@ class Tern5CodesSequence(Tern5Sequence):
         await self.fetched(crowd)
         await self.marks()
         for _ in range(3):
-            workers = self.workers()
+            log2, workers, strict = self.randint(0, 1), self.workers(), self.random() < 0.3
+            threshold = self.choice((1, 1, 2, self.randint(1, workers)))
             config = await self.start_region(
-                0,
-                Mode.G_TERN5,
-                self.randint(0, 1),
-                workers,
-                strict=self.random() < 0.3,
-                threshold=self.choice((1, 1, 2, self.randint(1, workers))),
+                0, Mode.G_TERN5, log2, workers, strict=strict, threshold=threshold
             )
             for line in range(config.lines):
                 await self.sum_line(config, line, self.choice(TERN5_SHAPES), crowd)

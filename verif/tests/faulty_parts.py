@@ -111,11 +111,8 @@ class OneRoundModel(DeviceModel):
     """Model in which a commit of an unchanged descriptor starts no epoch: old state stays."""
 
     def commit(self, region: int, config: RegionConfig, epoch: int) -> CommitCode:
-        return (
-            CommitCode.OK
-            if self.config(region) == config
-            else super().commit(region, config, epoch)
-        )
+        unchanged = self.config(region) == config
+        return CommitCode.OK if unchanged else super().commit(region, config, epoch)
 
 
 class BelievingModel(DeviceModel):

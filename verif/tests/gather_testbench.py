@@ -7,6 +7,7 @@ import random
 import struct
 from collections import Counter, deque
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import cocotb
@@ -119,25 +120,22 @@ class GatherBench:
         """
         rng = self.rng
         self.memory.clear()
-        for worker in range(64):
-            for index in range(LINES):
-                words = [
-                    rng.choice(FP32_CORNERS) if rng.random() < 0.1 else rng.getrandbits(32)
-                    for _ in range(16)
-                ]
-                data = int.from_bytes(struct.pack("<16I", *words), "little")
-                kind = rng.random()
-                self.memory[self.place(worker, index)] = Line(
-                    data, error=kind < error, poison=error <= kind < error + poison
-                )
+        for worker, index in product(range(64), range(LINES)):
+            words = [
+                rng.choice(FP32_CORNERS) if rng.random() < 0.1 else rng.getrandbits(32)
+                for _ in range(16)
+            ]
+            data = int.from_bytes(struct.pack("<16I", *words), "little")
+            kind = rng.random()
+            line = Line(data, error=kind < error, poison=error <= kind < error + poison)
+            self.memory[self.place(worker, index)] = line
 
     async def reset(self) -> GatherBench:
         """Reset the unit, with a descriptor of region `REGION` only; return the testbench."""
         dut = self.dut
         kind = layout("region_desc_t")
         mine = pack(kind, state_base=STATE_BASE, lines_log2=LINES_LOG2, workers=64)
-        desc = mine << REGION * sum(width for _, width in kind)
-        tie_inputs(dut, "nf_fp32_gather", desc=desc)
+        tie_inputs(dut, "nf_fp32_gather", desc=mine << REGION * sum(width for _, width in kind))
         await clock_and_reset(dut, 2)
         return self
 
@@ -196,12 +194,9 @@ class GatherBench:
             if beat is None and answers and answers[0][0] <= now and not self._stalled("r"):
                 beat = answers[0][1]
                 line = self.memory[beat]
+                poison = line.poison and not line.error
                 dut.r_beat.value = pack(
-                    "read_beat_t",
-                    data=line.data,
-                    err=int(line.error),
-                    poison=int(line.poison and not line.error),
-                    last=1,
+                    "read_beat_t", data=line.data, err=line.error, poison=poison, last=1
                 )
             elif beat is None:  # what others read is on the channel, too
                 dut.r_beat.value = self._noise
@@ -214,16 +209,7 @@ class GatherBench:
 
     def _request(self, tag: int, one: Sum) -> int:
         meta = pack("resp_meta_t", tag=tag, in_region=1, region=REGION)
-        return pack(
-            "gather_op_t",
-            meta=meta,
-            slot=tag,
-            index=one.index,
-            bitmap=one.bitmap,
-            raw=int(one.raw),
-            poison=int(one.poison),
-            keep=int(one.keep),
-        )
+        return pack("gather_op_t", meta=meta, slot=tag, **vars(one))
 
     def _answered(self, answer: dict[str, int]) -> None:
         tag = unpack("resp_meta_t", answer["meta"])["tag"]

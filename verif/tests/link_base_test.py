@@ -9,15 +9,8 @@ from typing import Any, ClassVar
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from cocotbext.cxl import faults
 from cocotbext.cxl.config import CxlConfig
-from cocotbext.cxl.faults import (
-    COUNTERS,
-    FaultInjector,
-    FaultKind,
-    FaultRule,
-    FaultTable,
-    judge,
-)
 from cocotbext.cxl.link.flit_event import FlitEvent
 from cocotbext.cxl.link.partner import HostLink
 from cocotbext.cxl.wire.control import ControlFlit, encode_control
@@ -44,16 +37,16 @@ class LinkTest(NfBaseTest):
     ``rules`` are the faults, injected while ``faults.armed``.
     """
 
-    rules: ClassVar[tuple[FaultRule, ...]] = ()
+    rules: ClassVar[tuple[faults.FaultRule, ...]] = ()
     waived: ClassVar[tuple[str, ...]] = ()
     """Names of link rules of the link checker that the host breaks on purpose."""
 
     def configure(self, cfg: EnvConfig) -> None:
         cfg.stuck_clocks = max(20_000, 60 * RETRY_TIMEOUT)
         cfg.shape_link = self.shape
-        self.faults = FaultInjector(self.plan(), cfg.seed)
+        self.faults = faults.FaultInjector(self.plan(), cfg.seed)
 
-    def plan(self) -> tuple[FaultRule, ...]:
+    def plan(self) -> tuple[faults.FaultRule, ...]:
         """Return the faults to inject; a subclass may override it."""
         return self.rules
 
@@ -81,7 +74,7 @@ class LinkTest(NfBaseTest):
         cocotb.start_soon(self._tick())
         await super().start()
 
-    def _injected(self, kind: FaultKind, _direction: Direction) -> None:
+    def _injected(self, kind: faults.FaultKind, _direction: Direction) -> None:
         self.env.coverage.link_fault.fault(kind, self.faults.retrying, str(self.cfg.profile))
 
     async def _tick(self) -> None:
@@ -130,17 +123,21 @@ class LinkTest(NfBaseTest):
         """Return the values of registers by name."""
         return {name: await self.env.registers.read(name) for name in names}
 
-    async def table(self, flits: tuple[int, int]) -> FaultTable:
+    async def rise(self, before: dict[str, int]) -> dict[str, int]:
+        """Return by how much registers have risen since they were read."""
+        return {name: now - before[name] for name, now in (await self.read(*before)).items()}
+
+    async def table(self, flits: tuple[int, int]) -> faults.FaultTable:
         """Return the fault table of the run so far: faults injected, detected and recovered.
 
         Args:
             flits: numbers of M2S and S2M flits, for the rates in the table.
         """
-        device = await self.read(*COUNTERS)
-        host = {name: self.host.counters[name.lower()] for name in COUNTERS}
-        return judge(self.faults, device, host, flits)
+        device = await self.read(*faults.COUNTERS)
+        host = {name: self.host.counters[name.lower()] for name in faults.COUNTERS}
+        return faults.judge(self.faults, device, host, flits)
 
-    async def check_faults(self) -> FaultTable:
+    async def check_faults(self) -> faults.FaultTable:
         """Check that every injected fault was detected and recovered; return the fault table."""
         table = await self.table((0, 0))
         assert not table.problems, table.problems

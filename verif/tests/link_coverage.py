@@ -49,13 +49,8 @@ class LinkObserver:
     def __init__(self, grant_plain: int, grant_data: int) -> None:
         self.tracker = LinkTracker(True, lambda _rule, _way: True)
         self.points = _points
-        self._full = {
-            "Req": _PARAMETERS["REQ_CREDITS"],
-            "RwD": _PARAMETERS["RWD_CREDITS"],
-            "NDR": grant_plain,
-            "DRS": grant_data,
-        }
-        self.points.link.bind(self.tracker, self._full)
+        own = {"Req": _PARAMETERS["REQ_CREDITS"], "RwD": _PARAMETERS["RWD_CREDITS"]}
+        self.points.link.bind(self.tracker, {**own, "NDR": grant_plain, "DRS": grant_data})
         self.points.state.reset()
         self._phy = True
 

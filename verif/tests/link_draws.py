@@ -79,8 +79,7 @@ def messages(bench: RetryTestbench, count: int, tricky: float = 0.2) -> None:
         elif kind == 2:
             bench.answer(link_messages.random_ndr(rng))
         else:
-            drs = link_messages.random_drs(rng)
-            bench.answer(drs)
+            bench.answer(link_messages.random_drs(rng))
 
 
 class Episodes:

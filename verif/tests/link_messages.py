@@ -32,20 +32,14 @@ def rwd_word(m: messages.M2SRwD, illegal: bool = False, raw_be: bool = False) ->
 
 def random_req(rng: random.Random) -> messages.M2SReq:
     op = rng.choice([*messages.ReqOp, *[rng.randrange(16)] * 3])
-    return messages.M2SReq(
-        op,
-        rng.getrandbits(16),
-        rng.getrandbits(46) << 6 | rng.getrandbits(1) << 5,
-        rng.getrandbits(4),
-        tc=rng.getrandbits(2),
-    )
+    tag, addr = rng.getrandbits(16), rng.getrandbits(46) << 6 | rng.getrandbits(1) << 5
+    return messages.M2SReq(op, tag, addr, rng.getrandbits(4), tc=rng.getrandbits(2))
 
 
 def random_rwd(rng: random.Random, partial: float = 0.3) -> messages.M2SRwD:
     is_partial = rng.random() < partial
-    whole = rng.choice(
-        [*[messages.RwdOp.MEM_WR] * 4, rng.choice((0, *range(3, 16)))]
-    )  # or reserved
+    reserved = rng.choice((0, *range(3, 16)))
+    whole = rng.choice([*[messages.RwdOp.MEM_WR] * 4, reserved])
     return messages.M2SRwD(
         messages.RwdOp.MEM_WR_PTL if is_partial else whole,
         rng.getrandbits(16),
@@ -63,14 +57,8 @@ def random_ndr(rng: random.Random) -> messages.S2MNDR:
 
 
 def random_drs(rng: random.Random) -> messages.S2MDRS:
-    return messages.S2MDRS(
-        0,
-        rng.getrandbits(16),
-        rng.getrandbits(4),
-        rng.getrandbits(2),
-        rng.random() < 0.2,
-        rng.randbytes(64),
-    )
+    tag, ldid, load = (rng.getrandbits(bits) for bits in (16, 4, 2))
+    return messages.S2MDRS(0, tag, ldid, load, rng.random() < 0.2, rng.randbytes(64))
 
 
 def count_scale() -> int:
@@ -129,18 +117,13 @@ def random_slots_flit(rng: random.Random, plain: int, data: int) -> int:
 
 def tricky_data(rng: random.Random) -> bytes:
     """Return 64 bytes of data that look like a control flit if sent as an all-data flit."""
-    kind = rng.choice(
-        (
-            control.RetryFrame(),
-            control.RetryFrame(),
-            control.RetryReq(rng.randrange(64), rng.randrange(4)),
-            control.RetryAck(False, False, rng.randrange(4), 3, rng.randrange(64), 9),
-            control.RetryIdle(),
-            control.Llcrd(8),
-            control.InitParam(63),
-        )
-    )
-    return control.encode_control(kind).to_bytes(64, "little")
+    kinds: list[control.ControlFlit] = [
+        *[control.RetryFrame()] * 2,
+        control.RetryReq(rng.randrange(64), rng.randrange(4)),
+        control.RetryAck(False, False, rng.randrange(4), 3, rng.randrange(64), 9),
+        *(control.RetryIdle(), control.Llcrd(8), control.InitParam(63)),
+    ]
+    return control.encode_control(rng.choice(kinds)).to_bytes(64, "little")
 
 
 def random_damage(rng: random.Random, rate: float) -> Damage:

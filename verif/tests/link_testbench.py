@@ -237,10 +237,8 @@ class RetryTestbench:
                     0, drs.tag, drs.ldid, drs.devload, False, link_messages.tricky_data(rng)
                 )
             both: list[M2SReq | M2SRwD] = [link_messages.random_req(rng), rwd]
-            for message in rng.sample(both, 2):
-                self.send(message)
-            self.answer(link_messages.random_ndr(rng))
-            self.answer(drs)
+            self.send(*rng.sample(both, 2))
+            self.answer(link_messages.random_ndr(rng), drs)
 
     @property
     def complete(self) -> bool:
@@ -547,10 +545,7 @@ class LinkTestbench(RetryTestbench):
         errors, retries = self.events["protocol_error"], self.events["retry_local"]
         self.raw.append((link_messages.PID, seal(payload)))
         await self.clocks(4)
-        for _ in range(60):
-            if self.lrsm == NORMAL:
-                break
-            await self.clock()
+        await self.until(lambda: self.lrsm == NORMAL, 61)
         assert self.events["protocol_error"] == errors + 1, f"{payload:x}h is no error, or two"
         assert self.events["retry_local"] == retries + 1, f"{payload:x}h starts no retry"
 

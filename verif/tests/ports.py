@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import cocotb
 from cocotb.clock import Clock
+from cocotb.regression import TestGenerator
 from cocotb.triggers import ClockCycles, RisingEdge
 
 HDL = Path(__file__).resolve().parents[2] / "hdl"
@@ -44,3 +47,24 @@ async def clock_and_reset(dut: Any, clocks: int) -> None:
     await ClockCycles(dut.clk, clocks)
     dut.rst_n.value = 1
     await RisingEdge(dut.clk)
+
+
+def block_test(
+    start: Callable[[Any], Awaitable[Any]], **limits: Any
+) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], TestGenerator]:
+    """Return a decorator that registers a block test with cocotb, which gets its testbench.
+
+    Args:
+        start: makes the testbench from the design, out of reset.
+        limits: arguments of `cocotb.test`, such as `timeout_time`.
+    """
+
+    def register(test: Callable[..., Coroutine[Any, Any, None]]) -> TestGenerator:
+        @functools.wraps(test)
+        async def run(dut: Any) -> None:
+            await test(await start(dut))
+
+        return cocotb.test(**limits)(run)
+
+    register.__name__ = "block_test"  # `nf list` knows decorators of tests by their names
+    return register

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import functools
 import random
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import cocotb
-from cocotb.regression import TestGenerator
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 from cocotb.utils import get_sim_time
 
@@ -19,7 +16,7 @@ from verif.axi import Resp
 from verif.parameters import device_params
 from verif.regs.axil import AxiLitePort
 from verif.tests.packed_structs import layout, pack
-from verif.tests.ports import clock_and_reset, tie_inputs
+from verif.tests.ports import block_test, clock_and_reset, tie_inputs
 from verif.tests.register_checks import RegisterChecks
 
 CLOCK_NS = 10
@@ -212,18 +209,5 @@ class RegsBench:
         return {name: await self.read(name) for name in REG_MAP.counters()}
 
 
-def regs_test(
-    test: Callable[[RegsBench], Coroutine[Any, Any, None]], limit_ms: int = 5
-) -> TestGenerator:
-    """Register a test of `nf_regs` with cocotb; it gets a RegsBench, out of reset.
-
-    Args:
-        test: The test.
-        limit_ms: Simulated time after which it fails, in ms.
-    """
-
-    @functools.wraps(test)
-    async def run(dut: Any) -> None:
-        await test(await RegsBench(dut).start())
-
-    return cocotb.test(timeout_time=limit_ms, timeout_unit="ms")(run)
+regs_test = block_test(lambda dut: RegsBench(dut).start(), timeout_time=5, timeout_unit="ms")
+"""Decorator that registers a test of `nf_regs`, which gets a RegsBench."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
@@ -37,40 +38,27 @@ class CapacityTest(NfBaseTest):
         cfg.shape_link = shape
 
     async def scenario(self) -> None:
-        env, registers = self.env, self.env.registers
-        run = NfSequence(env)
-        lines_log2 = (4 * self.cfg.hw.slots - 1).bit_length()
-        wide = run.layout.region(Mode.G_BINARY, lines_log2, 4)
+        registers = self.env.registers
+        run = NfSequence(self.env)
+        wide = run.layout.region(Mode.G_BINARY, (4 * run.slots - 1).bit_length(), 4)
         calm = run.layout.region(Mode.G_BINARY, 4, 4)
-        await registers.write("DEVLOAD_THRESHOLD", 0)
-        await registers.write("CAP_WINDOW", 16)
-        await registers.write("IRQ_ENABLE", IRQ["FALLBACK"])
-        await run.commit(0, wide)
-        await run.commit(1, calm)
+        await run.set_registers(DEVLOAD_THRESHOLD=0, CAP_WINDOW=16, IRQ_ENABLE=IRQ["FALLBACK"])
+        await run.commit_all(wide, calm)
         # The window is full of hits before the threshold is set.
-        for worker in range(2):
-            for line in range(PAIR_LINES):
-                await run.contribute(calm, worker, line)
-        await run.contribute(wide, 0, 0)
-        await run.drain()
+        await run.fill_lines(calm, range(PAIR_LINES), range(2), wait=False)
+        await run.fill_lines(wide, 0, 0)
         await registers.write("CAP_THRESHOLD", 4)
-        for worker in range(1, 4):
-            for line in range(2):
-                await run.contribute(wide, worker, line)
-        await run.drain()
+        await run.fill_lines(wide, range(2), range(1, 4))
         assert await registers.read("FALLBACK") == 0, "FALLBACK without misses"
         assert self.dut.irq.value == 0
-        for line in range(16, 40):
-            await run.contribute(wide, 0, line)
-        await run.drain()
-        await env.clocks(10)
+        await run.fill_lines(wide, range(16, 40), 0)
+        await run.cycles(10)
         assert await registers.read("FALLBACK") == 1, "misses did not raise FALLBACK of region 0"
         assert self.dut.irq.value == 1, "no interrupt for FALLBACK"
         assert await registers.read("IRQ_STATUS.FALLBACK")
         assert await registers.read("REGION[0].STATUS.FALLBACK")
         assert not await registers.read("REGION[1].STATUS.FALLBACK")
-        pairs = await self.mixed_pairs(run, wide, calm)
-        self.figure("mixed_devload_pairs", pairs)
+        self.figure("mixed_devload_pairs", await self.mixed_pairs(run, wide, calm))
         await self.others(run, wide)
         await self.clear(run, wide)
 
@@ -82,19 +70,15 @@ class CapacityTest(NfBaseTest):
         Returns:
             The number of clocks with two such completions; AssertionError for none.
         """
-        self.env.trace = []
-        for worker in range(2, 4):
-            for line in range(PAIR_LINES):
-                for config in (wide, calm):
-                    await run.contribute(config, worker, line, limit=RACE_LIMIT)
-                    if run.rng.random() < 0.1:
-                        await run.read_region(config, line, 0, limit=RACE_LIMIT)
-        await run.drain()
+        async with run.traced() as trace:
+            for worker, line, config in product(range(2, 4), range(PAIR_LINES), (wide, calm)):
+                await run.contribute(config, worker, line, limit=RACE_LIMIT)
+                if run.random() < 0.1:
+                    await run.read_region(config, line, 0, limit=RACE_LIMIT)
         loads: dict[int, set[int]] = {}
-        for seen in self.env.trace:
+        for seen in trace:
             if isinstance(seen, ObservedResponse) and isinstance(seen.message, S2MNDR):
                 loads.setdefault(seen.cycle, set()).add(int(seen.message.devload))
-        self.env.trace = None
         pairs = sum(len(values) > 1 for values in loads.values())
         assert pairs, "no flit held two NDRs of unlike DevLoad: nothing was tested"
         return pairs
@@ -103,7 +87,7 @@ class CapacityTest(NfBaseTest):
         """Send requests outside the region, whose DevLoad FALLBACK must not raise."""
         beyond = run.layout.params.mem_lines << 6
         for line in range(6):
-            await run.write(line << 6, run.rng.randbytes(64))
+            await run.write(line << 6, run.randbytes(64))
             await run.read(line << 6, limit=RACE_LIMIT)
             await run.read(beyond)
             await run.write(beyond, bytes(64))
@@ -123,14 +107,11 @@ class CapacityTest(NfBaseTest):
         assert await registers.read("FALLBACK") == 1, "a commit cleared FALLBACK"
         await registers.write("FALLBACK", 2)
         assert await registers.read("FALLBACK") == 1, "a write of another bit cleared it"
-        await registers.write("FALLBACK", 1)
-        await registers.write("IRQ_STATUS", IRQ["FALLBACK"])
+        await run.set_registers(FALLBACK=1, IRQ_STATUS=IRQ["FALLBACK"])
         assert await registers.read("FALLBACK") == 0
-        await self.env.clocks(3)
+        await run.cycles(3)
         assert self.dut.irq.value == 0, "the interrupt did not go away"
-        for worker in range(4):
-            await run.contribute(wide, worker, 0)
-        await run.drain()
+        await run.fill_lines(wide, 0)
         assert await registers.read("FALLBACK") == 0, "FALLBACK came back without misses"
 
 
@@ -153,20 +134,17 @@ def capacity_fallback() -> None:
     """Check that misses above the threshold raise FALLBACK, its interrupt and DevLoad."""
 
 
-@nf_test(profiles=ALL)
-async def devload_levels(test: NfBaseTest) -> None:
+@nf_test(NfSequence, profiles=ALL)
+async def devload_levels(run: NfSequence) -> None:
     """Check that DevLoad takes the level that the thresholds allow, and no other but light."""
-    run = NfSequence(test.env)
     for (optimal, moderate, severe), busy in LEVELS:
         word = severe << 16 | moderate << 8 | optimal
-        await test.env.registers.write("DEVLOAD_THRESHOLD", word)
-        await test.env.clocks(10)
-        trace = test.env.trace = []
-        for k in range(test.cfg.count(30)):
-            await run.write(k % 64 << 6, run.rng.randbytes(64))
-            await run.read(0x8000 | k % 64 << 6)
-        await run.drain()
-        test.env.trace = None
+        await run.registers.write("DEVLOAD_THRESHOLD", word)
+        await run.cycles(10)
+        async with run.traced() as trace:
+            for k in range(run.cfg.count(30)):
+                await run.write(k % 64 << 6, run.randbytes(64))
+                await run.read(0x8000 | k % 64 << 6)
         seen = {
             DevLoad(item.message.devload) for item in trace if isinstance(item, ObservedResponse)
         }

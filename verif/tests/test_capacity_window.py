@@ -6,12 +6,11 @@ from __future__ import annotations
 from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
 from cocotbext.cxl.wire.messages import DevLoad
 from models.modes import Mode
-from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from verif.env.base_test import NfBaseTest
 from verif.env.config import Profile
 from verif.scoreboard.devload import level
-from verif.sequences.base import NfSequence
+from verif.sequences.base import ANY, NfSequence
 from verif.tests.decorator import ALL, nf_test
 
 IRQ = {f.name: f.mask for f in REG_MAP.expand()["IRQ_STATUS"].fields}
@@ -24,85 +23,76 @@ HELD = 900
 """Number of clocks for which the memory answers nothing, until all requests are admitted."""
 
 
-class SlidingWindowTest(NfBaseTest):
+class SlidingWindowSequence(NfSequence):
     """Capacity window with one operation at a time, each followed by a read of SLOT_MISS.
 
     So the model knows whether each was a miss. FALLBACK and its interrupt are cleared whenever they
     are set, so that each contribution shows anew whether the misses are above the threshold.
     """
 
-    rounds = 4
-    steps = 50
+    rounds: int = 4
+    steps: int = 50
 
-    async def scenario(self) -> None:
-        run, rng = NfSequence(self.env), self.env.rng
+    async def body(self) -> None:
         self.raised = 0
-        lines_log2 = (8 * self.cfg.hw.slots).bit_length()
-        modes = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)[: self.cfg.hw.regions]
-        configs = [run.layout.region(mode, lines_log2, 3) for mode in modes]
-        for region, config in enumerate(configs):
-            await run.commit(region, config)
+        lines_log2 = (8 * self.slots).bit_length()
+        modes = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)[: self.hw.regions]
+        self.configs = await self.start_regions(*((mode, lines_log2, 3) for mode in modes))
         for number in range(self.rounds):
-            window = rng.choice((1, 2, rng.randint(3, 9), rng.randint(3, 9), 256))
+            window = self.choice((1, 2, self.randint(3, 9), self.randint(3, 9), 256))
             window = window if number else 1  # what a contribution brings leaves with the next one
-            threshold = 0 if window == 256 else rng.randrange(window)
+            threshold = 0 if window == 256 else self.randrange(window)
             limits = [(window, threshold)]
             if number == self.rounds - 1:  # the check is off, in each way
-                limits = rng.sample(((0, 0), (window, 256), (window, window)), 3)
+                limits = self.shuffled(((0, 0), (window, 256), (window, window)))
             for window, threshold in limits:
-                await self.env.registers.write("CAP_WINDOW", window)
-                await self.env.registers.write("CAP_THRESHOLD", threshold)
+                await self.set_registers(CAP_WINDOW=window, CAP_THRESHOLD=threshold)
                 share = (threshold + 1) / (window + 1)
                 for _ in range(self.cfg.count(self.steps / len(limits))):
-                    await self.step(run, configs, share)
-                    if rng.random() < 0.03:
-                        await run.commit(rng.randrange(len(configs)))
-                    if rng.random() < 0.03 and window:
-                        window += rng.choice((1, 2))
-                        await self.env.registers.write("CAP_WINDOW", window)
-        for window in (256, rng.randint(4, 255)):
-            await self.leave(run, configs, window)
+                    await self.step(share)
+                    if self.random() < 0.03:
+                        await self.commit(self.randrange(len(self.configs)))
+                    if self.random() < 0.03 and window:
+                        window += self.choice((1, 2))
+                        await self.set_registers(CAP_WINDOW=window)
+        for window in (256, self.randint(4, 255)):
+            await self.leave(window)
         assert self.raised, "no FALLBACK: nothing was tested"
 
-    async def leave(self, run: NfSequence, configs: list[RegionConfig], window: int) -> None:
+    async def leave(self, window: int) -> None:
         """Send 3 misses, hits and a miss: the first miss is still in the window or just left it."""
-        rng, registers = run.rng, self.env.registers
-        for hits in rng.sample((window - 4, window - 3), 2 if window == 256 else 1):
-            region = rng.randrange(min(2, len(configs)))  # of counts: FP32 has no such check
-            await run.commit(region)
-            await registers.write("CAP_WINDOW", window)
-            await registers.write("CAP_THRESHOLD", 3)
-            for first, count in ((0, 3), (0, hits), (3, 1)):
-                for number in range(count):
-                    line = first + number % 3
-                    await run.contribute(configs[region], rng.randrange(3), line, limit=2)
-                await run.drain()
-                await registers.read("SLOT_MISS")
-            fallen = await registers.read("FALLBACK")
-            await registers.write("FALLBACK", fallen)
-            await registers.write("IRQ_STATUS", IRQ["FALLBACK"])
+        for hits in self.sample((window - 4, window - 3), 2 if window == 256 else 1):
+            region = self.randrange(min(2, len(self.configs)))  # of counts: FP32 has no such check
+            await self.commit(region)
+            await self.set_registers(CAP_WINDOW=window, CAP_THRESHOLD=3)
+            for lines in (range(3), [number % 3 for number in range(hits)], 3):
+                await self.fill_lines(self.configs[region], lines, ANY, limit=2)
+                await self.read_registers("SLOT_MISS")
+            await self.clear(await self.registers.read("FALLBACK"))
 
-    async def step(self, run: NfSequence, configs: list[RegionConfig], share: float) -> None:
+    async def clear(self, fallen: int) -> None:
+        """Clear FALLBACK of these regions, and its interrupt."""
+        await self.set_registers(FALLBACK=fallen, IRQ_STATUS=IRQ["FALLBACK"])
+
+    async def step(self, share: float) -> None:
         """Send one operation that misses with probability `share`; read and clear FALLBACK."""
-        rng, registers = run.rng, self.env.registers
-        config = rng.choice(configs)
-        line = rng.randrange(2) if rng.random() > share else rng.randrange(config.lines)
-        if rng.random() < 0.8:
-            await run.contribute(config, rng.randrange(config.workers), line)
+        config = self.choice(self.configs)
+        line = self.randrange(2) if self.random() > share else self.randrange(config.lines)
+        if self.random() < 0.8:
+            await self.contribute(config, self.randrange(config.workers), line)
         else:
-            await run.read_region(config, line)
-        await run.drain()
-        await registers.read("SLOT_MISS")
-        fallen = await registers.read("FALLBACK")
-        if fallen | await registers.read("IRQ_STATUS.FALLBACK"):
+            await self.read_region(config, line)
+        await self.drain()
+        await self.read_registers("SLOT_MISS")
+        fallen = await self.registers.read("FALLBACK")
+        if fallen | await self.registers.read("IRQ_STATUS.FALLBACK"):
             self.raised += 1
-            if rng.random() < 0.5:
-                region = rng.randrange(len(configs))
-                await registers.read(f"REGION[{region}].STATUS")
-                await registers.write("FALLBACK", 1 << region)
-                await registers.read("FALLBACK")
-            await registers.write("FALLBACK", fallen)
-            await registers.write("IRQ_STATUS", IRQ["FALLBACK"])
+            if self.random() < 0.5:
+                region = self.randrange(len(self.configs))
+                await self.read_registers("STATUS", region=region)
+                await self.set_registers(FALLBACK=1 << region)
+                await self.read_registers("FALLBACK")
+            await self.clear(fallen)
 
 
 class DevLoadEdgesTest(NfBaseTest):
@@ -134,52 +124,41 @@ class DevLoadEdgesTest(NfBaseTest):
                 edges = [outstanding * (number == one) for one in range(3)]
             word = THRESHOLDS.pack(OPTIMAL=edges[0], MODERATE=edges[1], SEVERE=edges[2])
             await self.env.registers.write("DEVLOAD_THRESHOLD", word)
-            trace = self.env.trace = []
-            for k in range(reads):
-                await run.read(k << 6)
-            for k in range(writes):
-                await run.write(0x8000 | k << 6, rng.randbytes(64))
-            await run.drain()
-            self.env.trace = None
+            async with run.traced() as trace:
+                for k in range(reads):
+                    await run.read(k << 6)
+                for k in range(writes):
+                    await run.write(0x8000 | k << 6, rng.randbytes(64))
             requests = [one.cycle for one in trace if isinstance(one, ObservedRequest)]
             answers = [one for one in trace if isinstance(one, ObservedResponse)]
             assert answers[0].cycle > requests[-1] + 50, "the memory was not held long enough"
-            got = DevLoad(answers[0].message.devload)
-            want = level(outstanding, tuple(edges))
-            assert got == want, f"{outstanding} outstanding, thresholds {edges}: {got!r}"
+            got, text = DevLoad(answers[0].message.devload), f"{outstanding} outstanding"
+            assert got == level(outstanding, tuple(edges)), f"{text}, thresholds {edges}: {got!r}"
             self.cfg.mem.latency = fast
 
 
-@nf_test(SlidingWindowTest, profiles=ALL)
+@nf_test(SlidingWindowSequence, profiles=ALL)
 def sliding_window() -> None:
     """Check FALLBACK after each contribution, for drawn windows, thresholds and misses."""
 
 
-@nf_test()
-async def deferred_misses(test: NfBaseTest) -> None:
+@nf_test(NfSequence)
+async def deferred_misses(run: NfSequence) -> None:
     """Check that a deferred miss counts for its own region, whatever request follows it."""
-    run, rng, registers = NfSequence(test.env), test.env.rng, test.env.registers
-    hw = test.cfg.hw
-    test.cfg.mem.latency = (60, 120)
-    misses = 4 * hw.slots
-    region, busy, passing = rng.sample(range(hw.regions), 3)
-    config = run.layout.region(Mode.G_BINARY, (misses - 1).bit_length(), 2)
-    other = run.layout.region(Mode.G_TERNARY, 1, 64)
-    third = run.layout.region(Mode.G_BINARY, hw.slots.bit_length(), 1)
-    for number, one in ((region, config), (busy, other), (passing, third)):
-        await run.commit(number, one)
-    for line in range(misses):
-        await run.contribute(config, 0, line)
-    for line in range(third.lines):
-        await run.read_region(third, line)
-    await run.drain()
-    await registers.write("CAP_THRESHOLD", misses - 1)
-    await registers.write("CAP_WINDOW", 256)
+    run.mem.latency = (60, 120)
+    misses = 4 * run.slots
+    region, busy, passing = run.sample(range(run.hw.regions), 3)
+    config = await run.start_region(region, Mode.G_BINARY, (misses - 1).bit_length(), 2)
+    other = await run.start_region(busy, Mode.G_TERNARY, 1, 64)
+    third = await run.start_region(passing, Mode.G_BINARY, run.slots.bit_length(), 1)
+    await run.fill_lines(config, range(misses), 0, wait=False)
+    await run.read_each((third, line, None) for line in range(third.lines))
+    await run.set_registers(CAP_THRESHOLD=misses - 1, CAP_WINDOW=256)
     for number in range(misses):
         await run.contribute(config, 1, number)
         await run.contribute(other, number // 2 % 64, number % 2)
     await run.drain()
-    fallen = await registers.read("FALLBACK")
+    fallen = await run.registers.read("FALLBACK")
     assert fallen == 1 << region, f"FALLBACK {fallen:#x}, of region {region} alone it should be"
 
 

@@ -79,14 +79,12 @@ class EngineTimingTest(NfBaseTest):
         self.probe = EngineProbe(self.dut)
         modes = [Mode.G_BINARY, Mode.G_TERNARY, *([Mode.G_TERN5] if self.cfg.hw.tern5 else [])]
         for region, mode in enumerate(modes):
-            config = run.layout.region(mode, 2, 64)
-            await run.commit(region, config)
+            config = await run.start_region(region, mode, 2, 64)
             await self.first_touch(config)
             await self.warm(config)
             await self.latency(config)
             await self.interval(config, region)
-        config = run.layout.region(Mode.FP32, 2, 64)
-        await run.commit(len(modes), config)
+        config = await run.start_region(len(modes), Mode.FP32, 2, 64)
         await self.warm(config)
         self.env.cfg.mem.latency = (99, 99)  # each answer of memory to a store takes a clock, too
         await self.interval(config, len(modes))
@@ -122,9 +120,7 @@ class EngineTimingTest(NfBaseTest):
 
     async def warm(self, config: RegionConfig) -> None:
         """Contribute to every line, so that each has a slot."""
-        for line in range(config.lines):
-            await self.run.contribute(config, 0, line)
-        await self.run.drain()
+        await self.run.fill_lines(config, None, 0)
 
     async def interval(self, config: RegionConfig, region: int) -> None:
         """Check that queued contributions are accepted one a clock, on one line and on two."""
@@ -143,9 +139,7 @@ class EngineTimingTest(NfBaseTest):
         """Check that reads of one FP32 line are accepted at link rate, two in a flit."""
         await self.run.drain()
         self.probe.clear()
-        for worker in range(64):
-            await self.run.read_region(config, 0, 64 + worker)
-        await self.run.drain()
+        await self.run.read_lines(config, 0, range(64, 128))
         taken = self.probe.clocks["taken"]
         clocks = taken[-1] - taken[0]
         self.figure("fp32_64_reads_cycles", clocks)
@@ -154,9 +148,7 @@ class EngineTimingTest(NfBaseTest):
     async def burst(self, config: RegionConfig, work: list[tuple[int, int]]) -> int:
         """Contribute more than the queues hold; return the longest run of one a clock."""
         self.probe.clear()
-        for worker, line in work:
-            await self.run.contribute(config, worker, line)
-        await self.run.drain()
+        await self.run.contribute_each((config, worker, line) for worker, line in work)
         hits = len(self.probe.clocks["hit"])
         assert hits == len(work), f"{hits} hits of {len(work)} operations"
         return longest_run(self.probe.clocks["taken"][FILLER:])

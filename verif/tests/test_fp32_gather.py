@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cocotb
 from cocotb.triggers import ClockCycles
 
 from models.fp32 import ordered_sum
 from verif.tests.gather_testbench import LINES, ONES, GatherBench, Sum, as_line
+from verif.tests.ports import block_test
 
 
 def expected(bench: GatherBench, one: Sum) -> tuple[int, bool, bool]:
@@ -31,6 +30,10 @@ def expected(bench: GatherBench, one: Sum) -> tuple[int, bool, bool]:
     return data, poison, one.keep and not poison
 
 
+gather_test = block_test(lambda dut: GatherBench(dut).reset())
+"""Decorator that registers a test of `nf_fp32_gather`, which gets a GatherBench."""
+
+
 async def check(bench: GatherBench, sums: list[Sum], limit: int = 20000) -> None:
     """Run the requests and compare every response and every end with `expected`."""
     await bench.run(sums, limit)
@@ -44,13 +47,12 @@ async def check(bench: GatherBench, sums: list[Sum], limit: int = 20000) -> None
         assert not keep or end.data == data, f"{one}: another sum is to be kept"
 
 
-@cocotb.test()
-async def sums(dut: Any) -> None:
+@gather_test
+async def sums(bench: GatherBench) -> None:
     """Check sums, raw and empty requests of any number of workers, with each port slow in turn.
 
     Ports are stalled in 10, 50 and 90 % of the clocks: the queue of responses fills.
     """
-    bench = await GatherBench(dut).reset()
     rng = bench.rng
     for slow in ("op", "ar", "r", "drs", "end", ""):
         for share in (0.1, 0.5, 0.9) if slow else (0.0,):
@@ -60,10 +62,9 @@ async def sums(dut: Any) -> None:
             await check(bench, [Sum.draw(rng) for _ in range(20)])
 
 
-@cocotb.test()
-async def kept_inputs(dut: Any) -> None:
+@gather_test
+async def kept_inputs(bench: GatherBench) -> None:
     """Check that a sum is offered to be kept (KEEP_SUM) only without error or poison."""
-    bench = await GatherBench(dut).reset()
     rng = bench.rng
     for _ in range(12):
         bench.fill(error=0, poison=0)
@@ -78,10 +79,9 @@ async def kept_inputs(dut: Any) -> None:
         assert len(kept) == LINES - len(bad), f"{len(kept)} sums are to be kept"
 
 
-@cocotb.test()
-async def rates(dut: Any) -> None:
+@gather_test
+async def rates(bench: GatherBench) -> None:
     """Check clocks: a sum alone takes the latency and two a line; a stream takes one a line."""
-    bench = await GatherBench(dut).reset()
     rng = bench.rng
     bench.fill(error=0, poison=0)
     for latency in (3, 48, 300):
@@ -102,10 +102,9 @@ async def rates(dut: Any) -> None:
         assert clocks[-1] - clocks[0] == len(raw) - 1, "raw lines do not come one a clock"
 
 
-@cocotb.test()
-async def shared_channel(dut: Any) -> None:
+@gather_test
+async def shared_channel(bench: GatherBench) -> None:
     """Check that the lines of a sum that is alone are accepted at once by the gather unit."""
-    bench = await GatherBench(dut).reset()
     bench.fill(error=0, poison=0)
     for latency in (0, 7, 48):
         bench.latency = latency
@@ -115,13 +114,12 @@ async def shared_channel(dut: Any) -> None:
         assert bench.held == 0, f"RREADY was low for {bench.held} clocks with a line of a lone sum"
 
 
-@cocotb.test()
-async def short_sums(dut: Any) -> None:
+@gather_test
+async def short_sums(bench: GatherBench) -> None:
     """Check that sums of at most two lines never make a line wait for the adder.
 
     They use the two sides of the unit in turn, whatever the stalls of requests and memory.
     """
-    bench = await GatherBench(dut).reset()
     rng = bench.rng
     bench.fill(error=0, poison=0)
     for _ in range(4):
@@ -132,21 +130,20 @@ async def short_sums(dut: Any) -> None:
     assert bench.held == 0, f"RREADY was low for {bench.held} clocks"
 
 
-@cocotb.test()
-async def ends_pass_answers(dut: Any) -> None:
+@gather_test
+async def ends_pass_answers(bench: GatherBench) -> None:
     """Check that ends do not wait for responses that nobody accepts, and the other way round."""
-    bench = await GatherBench(dut).reset()
     bench.fill(error=0, poison=0)
     sums = [Sum(1, 1 << 3, raw=True), Sum(2, 1 << 5, raw=True), Sum(3, 0b11)]
     for first, second in (("end", "drs"), ("drs", "end")):
         bench.stalls = {first: 1.0}
         running = cocotb.start_soon(check(bench, sums))
-        await ClockCycles(dut.clk, 60)
+        await ClockCycles(bench.dut.clk, 60)
         taken = {"end": bench.ends, "drs": bench.answers}
         assert not taken[first]
         assert len(taken[second]) == 1, "one request at a time"
         bench.stalls = {second: 1.0}
-        await ClockCycles(dut.clk, 60)
+        await ClockCycles(bench.dut.clk, 60)
         assert len(taken[first]) == 2, f"{first} of the next one waits for {second}"
         bench.stalls = {}
         await running

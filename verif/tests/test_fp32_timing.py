@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage
 from models.modes import Mode
@@ -22,16 +23,14 @@ class FpTimingTest(NfBaseTest):
 
     async def scenario(self) -> None:
         run = NfSequence(self.env)
-        config = run.layout.region(Mode.FP32, 5, WORKERS, keep_sum=True)
-        await run.commit(0, config)
-        await run.drain()
-        self.latency(FAR)
+        self.sequence = run
+        config = await run.start_region(0, Mode.FP32, 5, WORKERS, keep_sum=True)
+        self.cfg.mem.latency = (FAR, FAR)
         plain = await self.alone(run.write_msg(0, bytes(64)))
-        first = [await self.alone(self.store(run, config, line)) for line in range(3)]
-        self.latency(NEAR)
-        for line in range(config.lines):
-            for worker in range(WORKERS):
-                await run.issue(self.store(run, config, line, worker))
+        first = [await self.alone(self.store(config, line)) for line in range(3)]
+        self.cfg.mem.latency = (NEAR, NEAR)
+        for line, worker in product(range(config.lines), range(WORKERS)):
+            await run.issue(self.store(config, line, worker))
         await run.drain()
         plain_read = await self.alone(run.read_msg(0))
         sums = [run.read_msg(config.address(0, line)) for line in range(config.lines)]
@@ -56,15 +55,10 @@ class FpTimingTest(NfBaseTest):
         self.rate("kept_sums_per_clock", round(again, 4))
         self.rate("plain_reads_per_clock", round(reads, 4))
 
-    def latency(self, clocks: int) -> None:
-        """Let memory answer this many clocks after the last beat of a request."""
-        self.cfg.mem.latency = (clocks, clocks)
-
-    def store(
-        self, run: NfSequence, config: RegionConfig, line: int, worker: int = 0
-    ) -> M2SMessage:
+    def store(self, config: RegionConfig, line: int, worker: int = 0) -> M2SMessage:
         """Return a whole store of random data by a worker to a line."""
-        return run.write_msg(config.address(worker, line), run.rng.randbytes(64))
+        run = self.sequence
+        return run.write_msg(config.address(worker, line), run.randbytes(64))
 
     async def alone(self, message: M2SMessage) -> int:
         """Send a request alone; return the clocks from its flit to the flit of its response."""
@@ -78,11 +72,9 @@ class FpTimingTest(NfBaseTest):
 
     async def trace(self, messages: Sequence[M2SMessage]) -> list[int]:
         """Send requests; return the clocks of all requests, then of all responses."""
-        trace = self.env.trace = []
-        for message in messages:
-            await self.env.cxl.host.issue(message)
-        await self.env.cxl.host.drain()
-        self.env.trace = None
+        async with self.sequence.traced() as trace:
+            for message in messages:
+                await self.sequence.issue(message)
         began = [one.cycle for one in trace if not isinstance(one.message, (S2MNDR, S2MDRS))]
         answers = [seen.cycle for seen in trace if isinstance(seen.message, (S2MNDR, S2MDRS))]
         return began + answers

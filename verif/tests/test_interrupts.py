@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.wire.crc import seal
 from models.line_packing import LINE_BYTES
@@ -37,19 +39,14 @@ class InterruptTest(NfBaseTest):
     async def scenario(self) -> None:
         registers, irq = self.env.registers, self.dut.irq
         run = FlipSequence(self.env)
-        lone = run.layout.region(Mode.G_BINARY, 4, 3)
-        await run.commit(0, lone)
-        for name in EVENTS:
-            for enabled in (False, True):
-                await self.one(name, enabled, run, lone)
+        lone = await run.start_region(0, Mode.G_BINARY, 4, 3)
+        for name, enabled in product(EVENTS, (False, True)):
+            await self.one(name, enabled, run, lone)
         await registers.write("IRQ_ENABLE", 0)
-        config = run.layout.region(Mode.G_TERNARY, 1, 3)
-        await run.commit(1, config)
-        for worker in range(3):
-            for line in range(2):
-                assert await registers.read("DONE") == 0, "DONE before the last contribution"
-                await run.contribute(config, worker, line)
-                await run.drain()
+        config = await run.start_region(1, Mode.G_TERNARY, 1, 3)
+        for worker, line in product(range(3), range(2)):
+            assert await registers.read("DONE") == 0, "DONE before the last contribution"
+            await run.fill_lines(config, line, worker)
         await self.env.clocks(10)
         assert await registers.read("DONE") == 2
         assert await registers.read("IRQ_STATUS.DONE")
@@ -88,8 +85,7 @@ class InterruptTest(NfBaseTest):
         """
         env = self.env
         if name == "RAM_ERROR":
-            await run.contribute(lone, 0, 0)
-            await run.drain()
+            await run.fill_lines(lone, 0, 0)
             await run.inject("BOOK", 0, 0)
             env.scoreboard.judge.lose(0, 0)
             await run.read_region(lone, 0, INFO_SELECTOR)
@@ -99,23 +95,15 @@ class InterruptTest(NfBaseTest):
             env.cxl.host.inject(seal(0) ^ 1)
             await env.clocks(30)
         elif name == "MEM_ERROR":
-            lines = (env.cfg.mem.read_error_lines, env.scoreboard.model.read_errors)
-            for some in lines:
-                some.add(6)
-            await run.read(6 * LINE_BYTES)
-            await run.drain()
-            for some in lines:
-                some.clear()
+            with run.failing(reads=[6], known=True):
+                await run.read_addresses([6 * LINE_BYTES])
         elif name == "POISON":
             await run.contribute(lone, 0, 1, poison=True)
         else:  # each time a line that nobody has touched
-            await env.registers.write("CAP_WINDOW", 1)
-            await env.registers.write("CAP_THRESHOLD", 0)
+            await run.set_registers(CAP_WINDOW=1, CAP_THRESHOLD=0)
             self.misses += 1
-            await run.contribute(lone, 0, 1 + self.misses)
-            await run.drain()
-            await env.registers.write("CAP_THRESHOLD", 255)
-            await env.registers.write("FALLBACK", 1)
+            await run.fill_lines(lone, 1 + self.misses, 0)
+            await run.set_registers(CAP_THRESHOLD=255, FALLBACK=1)
 
 
 @nf_test(InterruptTest, profiles=ALL)

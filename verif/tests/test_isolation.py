@@ -54,9 +54,7 @@ class WaitsTest(NfBaseTest):
         self.sums = run.layout.region(Mode.FP32, run.slots.bit_length(), workers)
         self.busy = False
         await run.commit(0, self.own, ready=True)
-        for line in range(self.own.lines):
-            await run.contribute(self.own, 0, line)
-        await run.drain()
+        await run.fill_lines(self.own, None, 0)
         answers = ANSWERS * await self.clocks_of_an_answer()
         alone = await self.waits(4)
         for activity in (
@@ -107,10 +105,9 @@ class WaitsTest(NfBaseTest):
         """Return the longest wait of some requests of each kind, in clocks."""
         worst = {}
         for kind, make in self.kinds().items():
-            sent = [await self.env.cxl.host.issue(await make())]
-            await sent[0].wait()
+            sent: list[Transaction] = []
             while len(sent) < rounds:
-                sent.append(await self.env.cxl.host.issue(await make()))
+                sent.append(await self.sequence.issue(await make()))
                 await sent[-1].wait()
             worst[kind] = max(one.end - one.start for one in sent)
         return worst

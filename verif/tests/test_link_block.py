@@ -106,12 +106,9 @@ async def initialisation(dut: Any) -> None:
     assert int(dut.link_up.value)
     assert bench.host.credits == link_testbench.ALL_CREDITS, "granted without delay"
     first = next(kind for kind in bench.controls(sent) if isinstance(kind, control.Llcrd))
-    most = (
-        flits.largest_credit(link_testbench.REQ_CREDITS),
-        flits.largest_credit(link_testbench.RWD_CREDITS),
-    )
+    most = link_testbench.REQ_CREDITS, link_testbench.RWD_CREDITS
     granted = flits.decode_credit(first.req_crd), flits.decode_credit(first.data_crd)
-    assert granted == most, "the largest grants that are covered"
+    assert granted == tuple(map(flits.largest_credit, most)), "the largest grants that are covered"
     bench.put(control.InitParam(9))
     await bench.clocks(50)
     silent = bench.events["tx_flit"]
@@ -276,9 +273,7 @@ async def broken_flits(bench: link_testbench.LinkTestbench) -> None:
     chunks = [flits.chunks_of_line(m.data) for m in wr]
     bench.muted = True  # a control flit in the midst of data would be data
 
-    async def feed(
-        flit: int | control.ControlFlit, reqs: int = 0, rwds: int = 0, **events: int
-    ) -> None:
+    async def feed(flit: Any, reqs: int = 0, rwds: int = 0, **events: int) -> None:
         before = dict(bench.events)
         bench.got.req.clear()
         bench.got.rwd.clear()
@@ -301,9 +296,8 @@ async def broken_flits(bench: link_testbench.LinkTestbench) -> None:
     await feed(slots_flit((5, 0, 4, 4), (0, chunks[0][3], 0, 0)), rwds=1)
     assert bench.got.rwd == [rwd_word(wr[0], illegal=True)]
     # MemWr with byte enables: five data slots.
-    await feed(
-        slots_flit((5, 4, 5, 0), (0, 0, wr[1].pack(), chunks[1][0]), True, True), protocol_error=1
-    )
+    be = slots_flit((5, 4, 5, 0), (0, 0, wr[1].pack(), chunks[1][0]), True, True)
+    await feed(be, protocol_error=1)
     await feed(data_flit(*chunks[1][1:], 5), rwds=1)
     assert bench.got.rwd[0] >> 647 == 1
     assert bench.got.rwd[0] & PAYLOAD_MASK == int.from_bytes(wr[1].data, "little")
@@ -326,12 +320,8 @@ async def broken_flits(bench: link_testbench.LinkTestbench) -> None:
         await bench.clocks(32)
         errors += 1
         assert bench.events["protocol_error"] == errors
-    for kind in (
-        control.RetryReq(3),
-        control.RetryFrame(),
-        control.RetryAck(),
-        control.RetryIdle(),
-    ):
+    kinds = (control.RetryReq(3), control.RetryFrame(), control.RetryAck(), control.RetryIdle())
+    for kind in kinds:
         await feed(kind)
 
 

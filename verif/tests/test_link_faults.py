@@ -22,7 +22,7 @@ from verif.coverage.link_points import PROFILES
 from verif.env.base_test import run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.base import RACE_LIMIT
-from verif.sequences.line_data import byte_enables, random_line
+from verif.sequences.line_data import byte_enables
 from verif.sequences.mixed import MixedRegionsSequence
 from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, LinkTest
 
@@ -98,8 +98,7 @@ class LinkTrafficSequence(MixedRegionsSequence):
             for _ in range(rng.choice((1, 3, 40))):
                 await self.one(configs)
             if rng.random() < 0.1:  # H5 and G6 from now on, or no more
-                value = rng.choice((0, MULTI_HEADER))
-                await self.env.registers.write("CTRL", value)
+                await self.env.registers.write("CTRL", rng.choice((0, MULTI_HEADER)))
             if rng.random() < 0.3:
                 await self.drain()
                 await self.env.clocks(rng.choice((1, 20, 80)))
@@ -113,12 +112,8 @@ class LinkTrafficSequence(MixedRegionsSequence):
         """Issue a request to a random region or, with probability `plain`, to ordinary memory."""
         rng = self.rng
         if rng.random() < self.plain:
-            addr = rng.randrange(self.lines) << 6
-            if rng.random() < 0.5:
-                be = byte_enables(rng) if rng.random() < 0.3 else None
-                await self.write(addr, random_line(rng), RACE_LIMIT, be=be)
-            else:
-                await self.read(addr, RACE_LIMIT)
+            be = byte_enables(rng) if rng.random() < 0.3 else None
+            await self.either(rng.randrange(self.lines) << 6, RACE_LIMIT, be)
             return
         config = rng.choice(configs)
         line = rng.randrange(config.lines)
@@ -144,8 +139,7 @@ class CampaignTest(LinkTest):
 
     async def scenario(self) -> None:
         # Long enough for the placed faults, however little a smoke run asks for.
-        target = max(300, self.cfg.count(FLITS))
-        traffic = LinkTrafficSequence(self.env, flits=target)
+        traffic = LinkTrafficSequence(self.env, flits=max(300, self.cfg.count(FLITS)))
         self.faults.armed = True
         await traffic.run()
         self.faults.armed = False
@@ -178,5 +172,4 @@ async def link_faults(_dut: Any, case: str) -> None:
     Three consecutive seeds have each case under each profile: the seed of a test is that of the run
     plus a number that depends on its name.
     """
-    profile = PROFILES[cocotb.RANDOM_SEED % len(PROFILES)]
-    await run_uvm(CampaignTest, profile, case=case)
+    await run_uvm(CampaignTest, PROFILES[cocotb.RANDOM_SEED % len(PROFILES)], case=case)

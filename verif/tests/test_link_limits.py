@@ -51,10 +51,8 @@ async def single_bit_errors(bench: LinkTestbench) -> None:
 async def static_bits(bench: LinkTestbench) -> None:
     """Check that each bit that must be 0 in a control flit makes it an error if it is 1."""
     rng = bench.rng
-    kinds: tuple[ControlFlit, ...] = (
-        RetryIdle(), RetryFrame(), RetryReq(1), RetryAck(), Llcrd(0), InitParam(63),
-    )  # fmt: skip
-    for kind in kinds:
+    plain: tuple[ControlFlit, ...] = (RetryIdle(), RetryFrame())
+    for kind in (*plain, RetryReq(1), RetryAck(), Llcrd(0), InitParam(63)):
         good = encode_control(kind)
         payloads = [good ^ 1 << bit for bit in range(1, PAYLOAD_MASK.bit_length())]
         wrong = [one for one in payloads if "static" in "".join(decode_control(one)[1])]
@@ -110,11 +108,8 @@ async def more_credits_than_fit(dut: Any) -> None:
 
 def _llcrds(bench: LinkTestbench, since: int) -> list[tuple[int, Llcrd]]:
     """Return (clock, content) of each LLCRD among the device's flits from number ``since`` on."""
-    log = [
-        (clock, decode_control(flit & PAYLOAD_MASK)[0])
-        for clock, flit in bench.tx_log[since:]
-        if flit & 1
-    ]
+    flits = ((clock, flit & PAYLOAD_MASK) for clock, flit in bench.tx_log[since:] if flit & 1)
+    log = ((clock, decode_control(flit)[0]) for clock, flit in flits)
     return [(clock, kind) for clock, kind in log if isinstance(kind, Llcrd)]
 
 
@@ -145,9 +140,8 @@ async def many_acknowledgements(bench: LinkTestbench) -> None:
         await bench.clocks(count + 10)
         bench.ready_rate = 1.0
         await bench.clocks(120)
-        assert bench.host.unacknowledged <= 1, (
-            f"{bench.host.unacknowledged} of {count} flits are not acknowledged"
-        )
+        left = bench.host.unacknowledged
+        assert left <= 1, f"{left} of {count} flits are not acknowledged"
 
 
 @link_up_test
@@ -203,9 +197,8 @@ async def one_read_in_a_flit(bench: LinkTestbench) -> None:
     bench.answer_random(ndr=12)
     await bench.delivered(200)
     unpacker = S2MUnpacker()
-    reads = [
-        unpacker.feed(flit & PAYLOAD_MASK).data for _, flit in bench.tx_log[sent:] if not flit & 1
-    ]
+    flits = (flit & PAYLOAD_MASK for _, flit in bench.tx_log[sent:] if not flit & 1)
+    reads = [unpacker.feed(flit).data for flit in flits]
     assert max(reads) == 1, f"headers of reads in flits: {reads}"
     assert sum(reads) == 24
 

@@ -7,17 +7,15 @@ can only be seen here; and here a RETRY.Ack can arrive in the very clock of the 
 
 from __future__ import annotations
 
-import functools
 import random
-from collections.abc import Callable, Coroutine
+from itertools import product
 from typing import Any
 
 import cocotb
-from cocotb import regression
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, Timer
 
-from verif.tests.ports import ports, tie_inputs
+from verif.tests.ports import block_test, ports, tie_inputs
 
 _OUTPUTS = [
     name
@@ -129,20 +127,27 @@ class LrsmBench:
         await self.pulse("got_frame", clocks=5)
         await self.echo(*inputs)
 
+    async def recover(self) -> None:
+        """Send the RETRY.Req, receive its RETRY.Ack, and check that the state is normal."""
+        await self.pulse("req_sent")
+        await self.answer()
+        assert self["normal"]
+
+    async def exhaust(self) -> None:
+        """Lose a flit, and let every RETRY.Req time out until the physical layer must retrain."""
+        await self.pulse("lost")
+        while self["lrsm"] != REINIT:
+            await self.pulse("req_sent")
+            await self.time_out()
+
     async def time_out(self) -> None:
         """Send so many flits that the wait for a RETRY.Ack times out."""
         await self.pulse("tx_flit", clocks=TIMEOUT + 1)
         await self.pulse()
 
 
-def lrsm_test(test: Callable[[LrsmBench], Coroutine[Any, Any, None]]) -> regression.TestGenerator:
-    """Register a test with cocotb; it gets an LrsmBench, out of reset."""
-
-    @functools.wraps(test)
-    async def run(dut: Any) -> None:
-        await test(await LrsmBench(dut).start())
-
-    return cocotb.test(run)
+lrsm_test = block_test(lambda dut: LrsmBench(dut).start())
+"""Decorator that registers a test of `nf_link_lrsm`, which gets an LrsmBench."""
 
 
 @lrsm_test
@@ -195,9 +200,7 @@ async def eseq_wraps(bench: LrsmBench) -> None:
     frozen = bench["eseq"]
     await bench.pulse("lost")
     assert not bench["normal"]
-    await bench.pulse("req_sent")
-    await bench.answer()
-    assert bench["normal"]
+    await bench.recover()
     assert bench["eseq"] == frozen
 
 
@@ -220,10 +223,7 @@ async def empty_answer_clears_counts(bench: LrsmBench) -> None:
 
     Without Empty a good flit would clear them, but there is none.
     """
-    await bench.pulse("lost")
-    while bench["lrsm"] != REINIT:
-        await bench.pulse("req_sent")
-        await bench.time_out()
+    await bench.exhaust()
     assert bench["num_phy_reinit"] == 1
     await bench.retrain(3)
     await bench.pulse("req_sent")
@@ -266,9 +266,7 @@ async def reset_forgets_the_request(bench: LrsmBench) -> None:
             await bench.edge
             assert not bench["want_ack"], f"{clock + 1} clocks after the physical layer fell"
             dut.phy_up.value = clock + 1 >= clocks
-        await bench.pulse("req_sent")
-        await bench.answer()
-        assert bench["normal"]
+        await bench.recover()
         assert not bench["want_ack"]
 
     for clocks in (1, 2, bench.rng.randrange(3, 20)):
@@ -304,21 +302,19 @@ async def retrains_of_others(bench: LrsmBench) -> None:
 
     In each state, and however short (the table of §9: no action).
     """
-    for clocks in (1, 2, bench.rng.randrange(3, 30)):
-        for before in ((), ("lost",), ("lost", "req_sent")):
-            await bench.reset()
-            await bench.pulse()  # the physical layer has been up
-            for step in before:
-                await bench.pulse(step)
-            await bench.retrain(clocks, after=0)
-            for _ in range(3):
-                await bench.edge
-                assert not bench["retrain_request"], f"{clocks} clocks down, after {before}"
-            assert bench["num_phy_reinit"] == 0
-            await bench.pulse("req_sent")
-            await bench.answer()
-            assert bench["normal"]
-            assert bench["num_phy_reinit"] == 0
+    befores: tuple[tuple[str, ...], ...] = ((), ("lost",), ("lost", "req_sent"))
+    for clocks, before in product((1, 2, bench.rng.randrange(3, 30)), befores):
+        await bench.reset()
+        await bench.pulse()  # the physical layer has been up
+        for step in before:
+            await bench.pulse(step)
+        await bench.retrain(clocks, after=0)
+        for _ in range(3):
+            await bench.edge
+            assert not bench["retrain_request"], f"{clocks} clocks down, after {before}"
+        assert bench["num_phy_reinit"] == 0
+        await bench.recover()
+        assert bench["num_phy_reinit"] == 0
 
 
 @lrsm_test
@@ -360,8 +356,7 @@ async def time_outs_counted(bench: LrsmBench) -> None:
         assert told == (late > 0), f"an answer {late} flits late"
         assert bool(bench["normal"]) == (late <= 0)
         if late > 0:
-            await bench.pulse("req_sent")
-            await bench.answer()
+            await bench.recover()
         await bench.pulse("good_retryable")
         assert bench["normal"]
 

@@ -37,7 +37,7 @@ async def last_credit(bench: link_testbench.LinkTestbench) -> None:
             bodies = [0, 0, 0, 0]
             bodies[rng.randrange(4)] = request.pack()
             bench.drive(link_messages.slots_flit(_EMPTY, bodies))
-        bodies = [0, 0, 0, 0]
+        bodies = [0] * 4
         first, second = sorted(rng.sample(range(4), 2))
         bodies[first], bodies[second] = requests[-1].pack(), refused.pack()
         bench.drive(link_messages.slots_flit(_EMPTY, bodies))
@@ -102,8 +102,7 @@ async def answer_with_all_numbers(dut: Any) -> None:
             sent = len(bench.tx_log)
             bench.put(*[RetryFrame()] * 5, RetryReq(asked, number))
             await bench.clocks(held + 40)
-            answers = bench.answers(sent)
-            assert answers == [RetryAck(False, False, number, wr, asked, free)]
+            assert bench.answers(sent) == [RetryAck(False, False, number, wr, asked, free)]
 
 
 @link_test
@@ -144,8 +143,7 @@ async def nothing_left_after_abort(dut: Any) -> None:
         dut, rng.getrandbits(32), grant=400, tracked=False
     ).up()
     bench.host.hold_acks(True)
-    for _ in range(2 * link_testbench.RETRY_DEPTH):  # more than the retry buffer takes
-        bench.answer(link_messages.random_drs(rng))
+    bench.answer_random(drs=2 * link_testbench.RETRY_DEPTH)  # more than the retry buffer takes
     await bench.clocks(4 * link_testbench.RETRY_DEPTH)
     assert not int(dut.drs_gone.value), "answers are in the queue"
     bench.muted = True

@@ -60,9 +60,7 @@ async def write_without_credit(bench: LinkTestbench, held_by: str) -> None:
         await bench.clocks(2 * len(part) + 50)  # until no more grants go out
     dropped = bench.events["protocol_error"]
     assert dropped == extra if held_by == "core" else 0 < dropped <= extra
-    bench.host.credits.data -= (
-        extra - dropped
-    )  # those spent on grants that the host has not seen yet
+    bench.host.credits.data -= extra - dropped  # spent on grants that the host has not seen yet
     setattr(bench, HELD[held_by], 1.0)
     await bench.clocks(2 * len(writes) + 300)
     assert bench.got.rwd == [rwd_word(write) for write in writes[:-dropped]]

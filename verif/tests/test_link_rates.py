@@ -24,16 +24,12 @@ class LinkRateTest(NfBaseTest):
     """Measurement of contributions and vote reads per flit time at the pins, for lines in slots."""
 
     async def scenario(self) -> None:
-        run = NfSequence(self.env)
-        lines_log2 = 4
-        config = run.layout.region(Mode.G_BINARY, lines_log2, 64)
-        await run.commit(0, config)
-        for line in range(config.lines):  # every line has its slot
-            await run.contribute(config, 0, line)
-        await run.drain()
+        run = self.sequence = NfSequence(self.env)
+        config = await run.start_region(0, Mode.G_BINARY, 4, 64)
+        await run.fill_lines(config, None, 0)  # every line has its slot
         places = [(w, i) for w in range(1, 16) for i in range(config.lines)]
         writes = await self.measure(
-            [run.write_msg(config.address(w, i), run.rng.randbytes(64)) for w, i in places]
+            [run.write_msg(config.address(w, i), run.randbytes(64)) for w, i in places]
         )
         reads = await self.measure([run.read_msg(config.address(0, i)) for _, i in places])
         await self.env.registers.write("CTRL", MULTI_HEADER)
@@ -53,11 +49,9 @@ class LinkRateTest(NfBaseTest):
         The window leaves out the start and spans whole periods of the packing: part of one gave
         0.8022 lines instead of 0.8.
         """
-        trace = self.env.trace = []
-        for message in messages:
-            await self.env.cxl.host.issue(message)
-        await self.env.cxl.host.drain()
-        self.env.trace = None
+        async with self.sequence.traced() as trace:
+            for message in messages:
+                await self.sequence.issue(message)
         kind = M2SRwD if isinstance(messages[0], M2SRwD) else S2MDRS
         cycles = [seen.cycle for seen in trace if isinstance(seen.message, kind)]
         skip = len(cycles) // 10

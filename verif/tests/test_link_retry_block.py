@@ -26,8 +26,6 @@ from verif.tests.link_messages import (
     Damage,
     count_scale,
     random_damage,
-    random_drs,
-    random_ndr,
 )
 
 _ERR_CRC, _ERR_ABORT = 1, 11
@@ -127,9 +125,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
     await bench.clocks(20)
     bench.muted = True
     bench.raw.append((PID, 1 << 520))  # a bad CRC; nobody answers the requests
-    for _ in range(120):  # more than leave: queues are full at the abort
-        bench.answer(random_drs(bench.rng))
-        bench.answer(random_ndr(bench.rng))
+    bench.answer_random(120, 120)  # more than leave: queues are full at the abort
     start, retrains, down_for, before = len(bench.tx_log), 0, 0, bench.events["phy_reinit"]
     for _ in range(130 * (link_testbench.RETRY_TIMEOUT + 60)):
         await bench.clock()
@@ -161,9 +157,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
     # Quiet, whatever comes in; the core can get rid of its answers.
     sent = len(bench.tx_log)
     bench.put(*FRAMES, control.RetryAck(False, False, 10, 0, 0, 60), control.RetryIdle())
-    for _ in range(20):
-        bench.answer(random_ndr(bench.rng))
-        bench.answer(random_drs(bench.rng))
+    bench.answer_random(20, 20)
     await bench.clocks(200)
     assert len(bench.tx_log) == sent
     assert not bench.out_ndr
@@ -252,8 +246,7 @@ async def rates(dut: Any, multi: bool) -> None:
     assert clocks <= best + 16 + slack
     if not multi:
         for _ in range(lines):
-            rwd = M2SRwD(RwdOp.MEM_WR, 1, 64, data=bench.rng.randbytes(64))
-            bench.send(rwd)
+            bench.send(M2SRwD(RwdOp.MEM_WR, 1, 64, data=bench.rng.randbytes(64)))
         _, clocks = await bench.completed(8 * lines)
         dut._log.info("write: %d lines in %d clocks", lines, clocks)
         assert clocks <= best + 16 + slack

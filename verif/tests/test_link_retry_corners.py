@@ -64,8 +64,7 @@ async def num_free_buf(dut: Any) -> None:
         bench.answer(random_ndr(bench.rng))
         # Something to acknowledge: one flit more, whatever else waits.
         bench.muted = False
-        for _ in range(40):
-            bench.send(M2SReq(ReqOp.MEM_RD, 1, 0))
+        bench.send(*[M2SReq(ReqOp.MEM_RD, 1, 0)] * 40)
         sent = len(bench.tx_log)
         bench.host.hold_acks(True)
         await bench.clocks(100)
@@ -99,8 +98,7 @@ async def sequences(dut: Any) -> None:
         return bench.controls(sent)
 
     request = control.RetryReq(wr, 3)
-    free = bench.free
-    answer = [*FRAMES, control.RetryAck(True, False, 3, wr, wr, free)]
+    answer = [*FRAMES, control.RetryAck(True, False, 3, wr, wr, bench.free)]
     assert await feed(*[frame] * 4, request) == []
     assert await feed(*[frame] * 5, request) == answer
     assert await feed(*[frame] * 7, request) == answer
@@ -246,8 +244,8 @@ async def many_at_once(dut: Any) -> None:
     # The other way round: back-pressure keeps what the device has to acknowledge.
     bench.ready_rate = 0.0
     for _ in range(RETRY_DEPTH):
-        bench.send(M2SReq(ReqOp.MEM_RD, rng.getrandbits(16), rng.getrandbits(46) << 6))
-        bench.send(random_rwd(rng))
+        read = M2SReq(ReqOp.MEM_RD, rng.getrandbits(16), rng.getrandbits(46) << 6)
+        bench.send(read, random_rwd(rng))
     await bench.clocks(2 * RETRY_DEPTH)
     assert bench.host.unacknowledged > RETRY_DEPTH // 2
     bench.ready_rate = 1.0
@@ -264,8 +262,7 @@ async def many_at_once(dut: Any) -> None:
     await bench.delivered(3000, settle=300)
     # The device has lost a flit, and back-pressure keeps its request for half a buffer.
     for _ in range(RETRY_DEPTH):
-        bench.send(random_req(rng))
-        bench.send(random_rwd(rng))
+        bench.send(random_req(rng), random_rwd(rng))
     await bench.clocks(8)
     bench.to_device, bench.ready_rate = random_damage(rng, 1.0), 0.0
     await bench.clocks(4)
@@ -288,11 +285,8 @@ async def broken_control_flit(dut: Any) -> None:
 
         def spoil(wire: WireFlit, bit: int = bit, spoilt: list[int] = spoilt) -> WireFlit:
             payload = wire[1] & PAYLOAD_MASK
-            if (
-                spoilt
-                or not isinstance(control.decode_control(payload)[0], control.Llcrd)
-                or not payload & 1
-            ):
+            credits = isinstance(control.decode_control(payload)[0], control.Llcrd)
+            if spoilt or not (payload & 1 and credits):
                 return wire
             spoilt.append(payload)
             return PID, seal(payload | 1 << bit)
@@ -305,8 +299,7 @@ async def broken_control_flit(dut: Any) -> None:
         assert bench.events["retry_local"] == 1, "no retry"
         # The next retry: each request and write comes once.
         for _ in range(6):
-            bench.send(random_req(bench.rng))
-            bench.send(random_rwd(bench.rng))
+            bench.send(random_req(bench.rng), random_rwd(bench.rng))
         await bench.clocks(6)
         bench.to_device = random_damage(bench.rng, 1.0)
         await bench.clocks(2)

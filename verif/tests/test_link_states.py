@@ -8,6 +8,7 @@ the write pointer (nf_link_lrsm.eseq_q, nf_link_retry_buffer.wr_q) are public.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any, Self
 
 import cocotb
@@ -27,7 +28,7 @@ from cocotbext.cxl.wire.flits import ProtocolCode, WireFlit, decode_protocol_id
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.coverage.link_points import ERRORS
 from verif.tests.link_coverage import link_test
-from verif.tests.link_messages import FRAMES, PID, random_ndr, slots_flit
+from verif.tests.link_messages import FRAMES, PID, slots_flit
 from verif.tests.link_testbench import (
     ABORT,
     LLRREQ,
@@ -267,8 +268,7 @@ async def answers_and_requests(dut: Any) -> None:
     for number in range(4):
         bench = await StateBench(dut, rng.getrandbits(32), grant_plain=8, grant_data=8).up()
         bench.ready_rate = 0.0
-        for _ in range(3):  # both stages in front of the pins are full
-            bench.answer(random_ndr(rng))
+        bench.answer_random(ndr=3)  # both stages in front of the pins are full
         await bench.clocks(8)
         wr = bench.write_pointer
         kinds: list[ControlFlit] = [*FRAMES, RetryReq(wr, 7)]
@@ -302,8 +302,7 @@ async def answers_and_requests(dut: Any) -> None:
         assert bench.status()["rrsm"] == 0
         # A request from before a retrain is not answered after it: the peer asks again.
         bench.ready_rate = 0.0
-        for _ in range(3):
-            bench.answer(random_ndr(rng))
+        bench.answer_random(ndr=3)
         await bench.clocks(8)
         bench.put(*FRAMES, RetryReq(wr, 5))
         await bench.until(lambda b=bench: b.status()["rrsm"] == 1, 20)  # type: ignore[misc]
@@ -320,8 +319,7 @@ async def counts_are_cleared(dut: Any) -> None:
 
     A RETRY.Ack without Empty clears neither. TIMEOUT counts flits only.
     """
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await StateBench(dut, rng.getrandbits(32)).up()
+    bench = await StateBench(dut, random.Random(cocotb.RANDOM_SEED).getrandbits(32)).up()
     first = await bench.lose()
     assert (first.num_retry, first.num_phy_reinit) == (1, 0)
     # Back-pressure: nothing leaves, so that no time passes for TIMEOUT.
@@ -333,29 +331,29 @@ async def counts_are_cleared(dut: Any) -> None:
     sent = len(bench.tx_log)
     await bench.until(lambda: len(bench.requests(sent)) == 1, 2 * RETRY_TIMEOUT + 40)
     assert bench.requests(sent)[0].num_retry == 2
-    bench.put(*FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq))
-    await bench.until(lambda: bench.lrsm == NORMAL, 40)
-    again = await bench.lose()
-    assert again.num_retry == 3, "an answer without Empty leaves NUM_RETRY"
-    bench.put(*FRAMES, RetryAck(True, viral=True, num_retry=3, eseq=first.eseq))
-    await bench.until(lambda: bench.lrsm == NORMAL, 40)
-    again = await bench.lose()
-    assert again.num_retry == 1, "an answer with Empty clears NUM_RETRY"
+
+    async def again(answer: RetryAck, *more: ControlFlit) -> tuple[int, int]:
+        """Receive an answer, lose a flit; return NUM_RETRY and NUM_PHY_REINIT of the request."""
+        bench.put(*FRAMES, replace(answer, eseq=first.eseq), *more)
+        await bench.until(lambda: bench.lrsm == NORMAL, 40)
+        await bench.clocks(10 * len(more))
+        lost = await bench.lose()
+        return lost.num_retry, lost.num_phy_reinit
+
+    told = await again(RetryAck(False, num_retry=2))
+    assert told == (3, 0), "an answer without Empty leaves NUM_RETRY"
+    told = await again(RetryAck(True, viral=True, num_retry=3))
+    assert told == (1, 0), "an answer with Empty clears NUM_RETRY"
     # Exhausted once; then good flits come.
     await bench.until(lambda: bench.lrsm == PHY_REINIT, 12 * RETRY_TIMEOUT + 900)
     sent = len(bench.tx_log)
     await bench.cycle_phy()
     await bench.until(lambda: bool(bench.requests(sent)), 60)
     assert (bench.requests(sent)[0].num_retry, bench.requests(sent)[0].num_phy_reinit) == (1, 1)
-    bench.put(*FRAMES, RetryAck(False, num_retry=1, eseq=first.eseq))
-    await bench.until(lambda: bench.lrsm == NORMAL, 40)
-    again = await bench.lose()
-    assert (again.num_retry, again.num_phy_reinit) == (2, 1), "an answer leaves both counts"
-    bench.put(*FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq), Llcrd(0))
-    await bench.until(lambda: bench.lrsm == NORMAL, 40)
-    await bench.clocks(10)
-    again = await bench.lose()
-    assert (again.num_retry, again.num_phy_reinit) == (1, 0), "a good flit clears both counts"
+    told = await again(RetryAck(False, num_retry=1))
+    assert told == (2, 1), "an answer leaves both counts"
+    told = await again(RetryAck(False, num_retry=2), Llcrd(0))
+    assert told == (1, 0), "a good flit clears both counts"
 
 
 @link_test

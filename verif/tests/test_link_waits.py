@@ -9,23 +9,16 @@ from typing import Any
 from cocotbext.cxl.wire.control import InitParam, Llcrd
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from cocotbext.cxl.wire.packer import Credits
+from verif.tests import link_testbench
 from verif.tests.link_coverage import link_test
 from verif.tests.link_messages import random_rwd
-from verif.tests.link_testbench import (
-    ALL_CREDITS,
-    REQ_CREDITS,
-    RWD_CREDITS,
-    LinkTestbench,
-    RetryTestbench,
-    link_up_test,
-)
 
 _FLUSH = 32
 """Clocks (FlushRetimer) after which waiting credits and acknowledgements leave by LLCRD."""
 
 
-@link_up_test
-async def credits_that_wait(bench: LinkTestbench) -> None:
+@link_testbench.link_up_test
+async def credits_that_wait(bench: link_testbench.LinkTestbench) -> None:
     """Check that credits return within the flush time if nothing else does.
 
     Credits of requests, and those of writes, wait alone. No acknowledgement would force an LLCRD,
@@ -37,21 +30,23 @@ async def credits_that_wait(bench: LinkTestbench) -> None:
         for tag in range(count):
             bench.send(random_rwd(bench.rng) if write else M2SReq(ReqOp.MEM_RD, tag, tag << 6))
         await bench.clocks(4 * _FLUSH)
-        kept = Credits(REQ_CREDITS - count * (not write), RWD_CREDITS - count * write)
-        assert bench.host.credits == kept, "credits of what is still queued"
-        assert bench.host.unacknowledged <= 1, (
-            "something to acknowledge would flush the credits, too"
+        kept = Credits(
+            link_testbench.REQ_CREDITS - count * (not write),
+            link_testbench.RWD_CREDITS - count * write,
         )
+        assert bench.host.credits == kept, "credits of what is still queued"
+        owed = bench.host.unacknowledged
+        assert owed <= 1, "something to acknowledge would flush the credits, too"
         start = bench.now
         bench.core_rate = 1.0
-        while bench.host.credits != ALL_CREDITS:
+        while bench.host.credits != link_testbench.ALL_CREDITS:
             assert bench.now - start < 3 * (_FLUSH + 10), f"{count} credits wait for ever"
             await bench.clock()
         assert bench.now - start >= _FLUSH - 4, "flushed before its time"
 
 
-@link_up_test
-async def llcrd_goes_last(bench: LinkTestbench) -> None:
+@link_testbench.link_up_test
+async def llcrd_goes_last(bench: link_testbench.LinkTestbench) -> None:
     """Check that no LLCRD leaves while there is a message to send; all is acknowledged after it."""
     rng = bench.rng
     bench.muted = True
@@ -83,7 +78,7 @@ async def llcrd_goes_last(bench: LinkTestbench) -> None:
 async def first_credits_at_once(dut: Any) -> None:
     """Check that the first credits do not wait for the flush timer, after several resets (§8)."""
     for _ in range(3):
-        bench = RetryTestbench(dut, 1)
+        bench = link_testbench.RetryTestbench(dut, 1)
         await bench.start()
         await bench.until(lambda b=bench: b.host.credits.plain > 0, 600)  # type: ignore[misc]
         kinds = bench.controls()

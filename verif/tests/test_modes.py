@@ -21,19 +21,13 @@ async def g_binary(test: NfBaseTest) -> None:
 @nf_test(profiles=ALL)
 async def g_ternary(test: NfBaseTest) -> None:
     """Check G_TERNARY: votes with a threshold, plus and minus planes, for W of 1, 5, 6 and 64."""
-    for region, (workers, threshold) in enumerate(((5, 1), (6, 2))):
-        await AggregateSequence(
-            test.env, mode=Mode.G_TERNARY, workers=workers, threshold=threshold, region=region
-        ).run()
-    for workers, lines_log2, threshold in ((1, 3, 1), (64, 0, 9)):
-        await AggregateSequence(
-            test.env,
-            mode=Mode.G_TERNARY,
-            workers=workers,
-            lines_log2=lines_log2,
-            threshold=threshold,
-            epochs=1,
-        ).run()
+    for options in (
+        {"workers": 5, "threshold": 1, "region": 0},
+        {"workers": 6, "threshold": 2, "region": 1},
+        {"workers": 1, "threshold": 1, "lines_log2": 3, "epochs": 1},
+        {"workers": 64, "threshold": 9, "lines_log2": 0, "epochs": 1},
+    ):
+        await AggregateSequence(test.env, mode=Mode.G_TERNARY, **options).run()
 
 
 @nf_test(profiles=ALL)

@@ -70,8 +70,7 @@ async def refuse(test: NfBaseTest, count: int) -> None:
     """Read `count` addresses beyond the memory, which are refused and captured."""
     run = PlainMemorySequence(test.env, transactions=10)
     for k in range(count):
-        await run.read(1 << 51 | k << 6)
-        await run.drain()
+        await run.read_addresses([1 << 51 | k << 6])
 
 
 async def unseen_clear(test: NfBaseTest) -> None:

@@ -8,9 +8,11 @@ effect on clocks, so that every seed and both simulators measure the same.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 
 from cocotbext.cxl.wire.messages import M2SMessage
 from models.modes import Mode
+from models.regions import RegionConfig
 from verif.env.base_test import NfBaseTest
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.tests.decorator import nf_test
@@ -20,32 +22,18 @@ LATENCY = 48
 WITHIN = 0.02
 """Largest difference from the baseline, as a share; a request alone takes the same clocks."""
 CLOCKS = {
-    4: {
-        "hits_while_misses_are_deferred": 109,
-        "kept_sums_while_gathers_wait": 667,
-        "fills_while_lines_are_evicted": 300,
-        "sums_of_closed_incomplete_lines": 890,
-        "writes_and_reads_at_once": 367,
-        "first_touch_after_a_closed_round": 193,
-        "stores_that_miss": 300,
-        "lone_sum": 68,
-        "lone_kept_sum_after_info": 15,
-        "sums_of_eight_workers": 321,
-    },
-    64: {
-        "hits_while_misses_are_deferred": 429,
-        "kept_sums_while_gathers_wait": 138,
-        "fills_while_lines_are_evicted": 839,
-        "sums_of_closed_incomplete_lines": 151,
-        "writes_and_reads_at_once": 271,
-        "first_touch_after_a_closed_round": 486,
-        "stores_that_miss": 1061,
-        "lone_sum": 68,
-        "lone_kept_sum_after_info": 15,
-        "sums_of_eight_workers": 321,
-    },
+    "hits_while_misses_are_deferred": {4: 109, 64: 429},
+    "kept_sums_while_gathers_wait": {4: 667, 64: 138},
+    "fills_while_lines_are_evicted": {4: 300, 64: 839},
+    "sums_of_closed_incomplete_lines": {4: 890, 64: 151},
+    "writes_and_reads_at_once": {4: 367, 64: 271},
+    "first_touch_after_a_closed_round": {4: 193, 64: 486},
+    "stores_that_miss": {4: 300, 64: 1061},
+    "lone_sum": {4: 68, 64: 68},
+    "lone_kept_sum_after_info": {4: 15, 64: 15},
+    "sums_of_eight_workers": {4: 321, 64: 321},
 }
-"""Baseline, by number of slots: clocks from the first request to the last answer."""
+"""Baseline: clocks from the first request to the last answer, by number of slots."""
 
 
 class OverlapsTest(NfBaseTest):
@@ -57,75 +45,60 @@ class OverlapsTest(NfBaseTest):
         lines_log2 = (2 * run.slots).bit_length()
         votes = await run.start_region(0, Mode.G_BINARY, lines_log2, 3, ready=True)
         sums = await run.start_region(1, Mode.FP32, lines_log2, 3, keep_sum=True, ready=True)
-        some, data = range(16), bytes(64)
+        measured: dict[str, int] = {}
 
-        def write(worker: int, line: int) -> M2SMessage:
-            return run.write_msg(votes.address(worker, line), data)
+        async def timed(name: str, messages: Iterable[M2SMessage]) -> None:
+            measured[name] = await self.clocks(messages)
+
+        def write(worker: int, line: int, config: RegionConfig = votes) -> M2SMessage:
+            return run.write_msg(config.address(worker, line), bytes(64))
+
+        def read(line: int, config: RegionConfig = sums) -> M2SMessage:
+            return run.read_msg(config.address(0, line))
 
         def hit(number: int) -> M2SMessage:
-            return run.read_msg(votes.address(0, votes.lines - 1 - number % 4))
+            return read(votes.lines - 1 - number % 4, votes)
 
-        await self.clocks(write(0, n) for n in range(votes.lines))
-        measured = {
-            # Three requests to lines in slots after each that misses.
-            "hits_while_misses_are_deferred": await self.clocks(
-                hit(n // 4) if n % 4 else write(1, n) for n in range(votes.lines)
-            ),
-            "fills_while_lines_are_evicted": await self.clocks(
-                write(2, n) for n in range(votes.lines)
-            ),
-        }
-        await self.clocks(
-            run.write_msg(sums.address(worker, n), data) for n in some for worker in range(3)
+        lines = range(votes.lines)
+        await self.clocks(write(0, n) for n in lines)
+        # Three requests to lines in slots after each that misses.
+        await timed(
+            "hits_while_misses_are_deferred", (hit(n // 4) if n % 4 else write(1, n) for n in lines)
         )
-        kept = list(some)[:4]
-        await self.clocks(run.read_msg(sums.address(0, n)) for n in kept)
-        measured["kept_sums_while_gathers_wait"] = await self.clocks(
-            run.read_msg(sums.address(0, kept[n % 4] if n % 2 else 4 + n // 2 % 12))
-            for n in range(48)
-        )
+        await timed("fills_while_lines_are_evicted", (write(2, n) for n in lines))
+        await self.clocks(write(worker, n, sums) for n, worker in product(range(16), range(3)))
+        await self.clocks(read(n) for n in range(4))
+        kept = (n % 4 if n % 2 else 4 + n // 2 % 12 for n in range(48))
+        await timed("kept_sums_while_gathers_wait", map(read, kept))
         await run.commit(1, sums)
-        await self.clocks(run.write_msg(sums.address(n % 2, n // 2), data) for n in range(32))
+        await self.clocks(write(n % 2, n // 2, sums) for n in range(32))
         await run.close(1)
-        measured["sums_of_closed_incomplete_lines"] = await self.clocks(
-            run.read_msg(sums.address(0, n % 16)) for n in range(48)
-        )
-        measured["writes_and_reads_at_once"] = await self.clocks(
-            hit(n) if n % 2 else write(0, votes.lines - 1 - n % 4) for n in range(256)
-        )
+        await timed("sums_of_closed_incomplete_lines", (read(n % 16) for n in range(48)))
+        mixed = (hit(n) if n % 2 else write(0, votes.lines - 1 - n % 4) for n in range(256))
+        await timed("writes_and_reads_at_once", mixed)
         # What a commit forgets is not fetched, also where the round was closed.
         await run.close(0)
         await run.commit(0, votes)
-        measured["first_touch_after_a_closed_round"] = await self.clocks(
-            write(1, n) for n in range(votes.lines)
-        )
+        await timed("first_touch_after_a_closed_round", (write(1, n) for n in lines))
         await run.commit(1, sums)
         for worker in range(3):
-            measured["stores_that_miss"] = await self.clocks(
-                run.write_msg(sums.address(worker, n), data) for n in range(sums.lines)
-            )
-        measured["lone_sum"] = await self.clocks([run.read_msg(sums.address(0, sums.lines - 1))])
+            await timed("stores_that_miss", (write(worker, n, sums) for n in range(sums.lines)))
+        await timed("lone_sum", [read(sums.lines - 1)])
         # The sum of the first line is kept, and comes back with an INFO that misses.
-        await self.clocks(run.read_msg(sums.address(0, n)) for n in range(sums.lines))
+        await self.clocks(read(n) for n in range(sums.lines))
         await self.clocks([run.read_msg(sums.address(1, 0))])
-        measured["lone_kept_sum_after_info"] = await self.clocks([run.read_msg(sums.address(0, 0))])
+        await timed("lone_kept_sum_after_info", [read(0)])
         # Two sums are gathered at a time: one alone asks for a line every other clock.
         wide = await run.start_region(1, Mode.FP32, 2, 8, ready=True)
-        await self.clocks(
-            run.write_msg(wide.address(worker, n), data) for n in range(4) for worker in range(8)
-        )
-        measured["sums_of_eight_workers"] = await self.clocks(
-            run.read_msg(wide.address(0, n % 4)) for n in range(32)
-        )
-        baseline = CLOCKS[run.slots]
-        assert measured.keys() == baseline.keys()
+        await self.clocks(write(worker, n, wide) for n, worker in product(range(4), range(8)))
+        await timed("sums_of_eight_workers", (read(n % 4, wide) for n in range(32)))
+        assert measured.keys() == CLOCKS.keys()
+        wrong = []
         for name, clocks in measured.items():
             self.figure(f"{name}_clocks_at_latency_{LATENCY}", clocks)
-        wrong = [
-            f"{name}: {clocks} clocks, {baseline[name]} in the baseline"
-            for name, clocks in measured.items()
-            if abs(clocks - baseline[name]) > ("lone" not in name) * WITHIN * baseline[name]
-        ]
+            wanted = CLOCKS[name][run.slots]
+            if abs(clocks - wanted) > ("lone" not in name) * WITHIN * wanted:
+                wrong.append(f"{name}: {clocks} clocks, {wanted} in the baseline")
         assert not wrong, "; ".join(wrong)
 
     async def clocks(self, messages: Iterable[M2SMessage]) -> int:

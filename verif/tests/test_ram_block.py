@@ -16,6 +16,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, Timer
 
 from verif.parameters import build_parameters
 from verif.tests.packed_structs import pack, unpack
+from verif.tests.ports import block_test
 
 PARAMETERS = {"RAM": 0, "ECC": 1, "WIDTH": 520, "DATA_W": 512, "DEPTH": 2, **build_parameters()}
 ECC, WIDTH, DATA_W, DEPTH = (PARAMETERS[name] for name in ("ECC", "WIDTH", "DATA_W", "DEPTH"))
@@ -149,10 +150,9 @@ def pairs(rng: random.Random) -> Iterator[tuple[int, int]]:
             yield first, second
 
 
-@cocotb.test()
-async def every_bit(dut: Any) -> None:
+@block_test(lambda dut: RamBench(dut).start())
+async def every_bit(bench: RamBench) -> None:
     """Check each single bit of a row, data and check: detected (parity) or corrected (SECDED)."""
-    bench = await RamBench(dut).start()
     for place in range(TOTAL):
         row = await bench.push()
         await bench.flip(bench.pushed - 1, place)
@@ -162,10 +162,9 @@ async def every_bit(dut: Any) -> None:
     assert bench.seen[want] == TOTAL, bench.seen
 
 
-@cocotb.test()
-async def two_bits(dut: Any) -> None:
+@block_test(lambda dut: RamBench(dut).start())
+async def two_bits(bench: RamBench) -> None:
     """Check two wrong bits of a row: with SECDED bad in one code word, corrected in two."""
-    bench = await RamBench(dut).start()
     for places in itertools.islice(pairs(bench.rng), 400):
         row = await bench.push()
         for place in places:
@@ -259,10 +258,9 @@ class FlipLife(RamBench):
         return True
 
 
-@cocotb.test()
-async def life_of_a_flip(dut: Any) -> None:
+@block_test(lambda dut: FlipLife(dut).start())
+async def life_of_a_flip(bench: FlipLife) -> None:
     """Check that a flipped bit affects one row of one RAM, until the row is written."""
-    bench = await FlipLife(dut).start()
     steps = (
         (0.4, bench.write),
         (0.6, bench.read),

@@ -149,8 +149,7 @@ def lenient(cfg: EnvConfig) -> None:
 @nf_test(configure=lenient)
 async def fresh_marks(test: NfBaseTest) -> None:
     """Check that a region whose marks are damaged during its initialisation counts as lost."""
-    probed = bool(test.settings["probed"])
-    await ram_flips.FreshMarksSequence(test.env, probed=probed).run()
+    await ram_flips.FreshMarksSequence(test.env, probed=bool(test.settings["probed"])).run()
 
 
 @nf_test(ram_flips.LastMarksSequence, shows="test_ram_flips::last_marks")
@@ -158,10 +157,9 @@ def last_marks() -> None:
     """Check the repair of a region's last row of marks next to a region of fewer workers."""
 
 
-@nf_test()
-async def mended_at_commit(test: NfBaseTest) -> None:
+@nf_test(ram_flips.DamagedMarksSequence)
+async def mended_at_commit(run: ram_flips.DamagedMarksSequence) -> None:
     """Check commits around the clock in which a damaged row of another region's marks is mended."""
-    run = ram_flips.DamagedMarksSequence(test.env)
     marked, other = (run.layout.region(Mode.G_BINARY, log2, 3) for log2 in (3, 0))
     for delay in range(14):
         await run.commit_all(other, marked, ready=True)

@@ -363,8 +363,7 @@ async def order_and_strobes(bench: RegsBench) -> None:
     assert await with_timeout(write, 1, "us") == Resp.OKAY
     seen = await with_timeout(bench.raw_read(irq.address), 1, "us")
     assert seen == irq.field("DONE").mask, "ones in a disabled byte cleared a bit"
-    epoch = bench.regs["REGION[0].EPOCH"]
-    write = bench.raw_write(epoch.address, 0x55, 0, 0, 0)
+    write = bench.raw_write(bench.regs["REGION[0].EPOCH"].address, 0x55, 0, 0, 0)
     assert await with_timeout(write, 1, "us") == Resp.OKAY, "EPOCH without a strobe"
     assert await bench.read("REGION[0].EPOCH") == 0
     for reg in regs:

@@ -6,16 +6,15 @@ spec: controller §7.
 
 from __future__ import annotations
 
-import functools
-
 from cocotb.triggers import ClockCycles
 
 from models.register_map import REG_MAP
 from verif.tests.packed_structs import pack
-from verif.tests.regs_testbench import COUNTED, EVENTS, RegsBench, regs_test
+from verif.tests.ports import block_test
+from verif.tests.regs_testbench import COUNTED, EVENTS, RegsBench
 
 
-@functools.partial(regs_test, limit_ms=100)
+@block_test(lambda dut: RegsBench(dut).start(), timeout_time=100, timeout_unit="ms")
 async def long_counts(bench: RegsBench) -> None:
     """Check that counters count events in each of about 2^20 clocks: carries reach upper bits."""
     dut = bench.dut

@@ -56,14 +56,9 @@ def synthetic(seed: int, **options: Any) -> list[list[EpochLines]]:
     with tempfile.TemporaryDirectory() as folder:
         steps = {2: gradients(seed), 9: gradients(seed + 1)}
         write_capture(Path(folder) / "capture", "synthetic", steps)
+        capture, parameters = str(Path(folder) / "capture"), device_params().as_rtl()
         replay = make_replay(
-            ReplayOptions(
-                str(Path(folder) / "capture"),
-                routes=ROUTES,
-                seed=seed,
-                parameters=device_params().as_rtl(),
-                **options,
-            )
+            ReplayOptions(capture, routes=ROUTES, seed=seed, parameters=parameters, **options)
         )
         return list(steps_of(replay, replay.own_keys()))
 
@@ -80,8 +75,7 @@ class TwinTest(ReplayTest):
 
     async def scenario(self) -> None:
         works = synthetic(self.cfg.seed)[0]
-        sequence = ReplaySequence(self.env, works)
-        await sequence.start(self.env.cxl.sequencer)
+        await ReplaySequence(self.env, works).start(self.env.cxl.sequencer)
         right = [judge(work) for work in works]
         assert not any(one.wrong for one in right), right
         assert sum(one.lines for one in right) == sum(work.lines for work in works) > 0

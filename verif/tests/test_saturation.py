@@ -27,8 +27,7 @@ async def saturate(test: NfBaseTest) -> None:
     for mode in (Mode.G_BINARY, Mode.G_TERNARY):  # poison of the last worker comes after it
         config = await run.start_region(0, mode, 0, 64)
         await run.fill_lines(config, 0, range(63))
-        await run.contribute(config, 63, 0, poison=True)
-        await run.drain()
+        await run.fill_lines(config, 0, 63, poison=True)
         await run.read_lines(config, 0, (INFO_SELECTOR, 0))
     if top < 64:
         assert test.env.coverage.model.points["line events"].bins["SATURATED"], "nothing saturated"

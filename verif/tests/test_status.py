@@ -6,8 +6,7 @@ The register predictor compares each read; these tests make the bits change mean
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import cocotb
@@ -15,7 +14,6 @@ import cocotb
 from cocotbext.cxl.config import CxlConfig
 from models.modes import Mode
 from models.regions import RegionConfig
-from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.sequences.base import NfSequence
 from verif.sequences.control_lines import ControlSequence
@@ -37,123 +35,110 @@ def damaged(cfg: EnvConfig) -> None:
     cfg.shape_link = shape
 
 
-class FlagsTest(NfBaseTest):
+class FlagsSequence(NfSequence):
     """Test of DONE, ILLEGAL_SEEN and SATURATED, set in some regions: others must not show them."""
 
-    shows = "test_status::flags_of_every_region"
-
-    async def scenario(self) -> None:
-        run, rng, hw = NfSequence(self.env), self.env.rng, self.cfg.hw
-        most = min(64, 2 * hw.cnt_max + 2)
-        modes = [Mode.G_TERNARY, *rng.choices(LOW_BIT, k=hw.regions - 1)]  # one has illegal codes
+    async def body(self) -> None:
+        regions = range(self.hw.regions)
+        most = min(64, 2 * self.hw.cnt_max + 2)
+        modes = [Mode.G_TERNARY, *self.rng.choices(LOW_BIT, k=len(regions) - 1)]
         configs = []
-        for region, mode in enumerate(rng.sample(modes, hw.regions)):
-            workers = most if hw.cnt_max < 64 else rng.randint(1, 3)
-            configs.append(run.layout.region(mode, rng.randrange(2), workers))
-            await run.commit(region, configs[-1])
+        for region, mode in enumerate(self.shuffled(modes)):  # one has illegal codes
+            workers = most if self.hw.cnt_max < 64 else self.randint(1, 3)
+            configs.append(await self.start_region(region, mode, self.randrange(2), workers))
         kinds = list(KINDS)
         while kinds:  # more than one round where there are fewer regions than kinds
-            for region in rng.sample(range(hw.regions), hw.regions):
+            for region in self.shuffled(regions):
                 mode = configs[region].mode
                 able = [kind for kind in kinds if kind != "illegal" or mode is Mode.G_TERNARY]
-                kind = rng.choice(able or (*KINDS, "nothing"))
+                kind = self.choice(able or (*KINDS, "nothing"))
                 if able:
                     kinds.remove(kind)
-                await self.raise_flag(run, configs[region], kind)
-                await run.drain()
-                await self.env.registers.read_status()
-            for region in rng.sample(range(hw.regions), hw.regions):
-                await run.commit(region)
-                await self.env.registers.read_status()
+                await self.raise_flag(configs[region], kind)
+                await self.registers.read_status()
+            for region in self.shuffled(regions):
+                await self.commit(region)
+                await self.registers.read_status()
 
-    async def raise_flag(self, run: NfSequence, config: RegionConfig, kind: str) -> None:
+    async def raise_flag(self, config: RegionConfig, kind: str) -> None:
         """Contribute so that the flag `kind` of a region is set, if its mode and W allow it."""
         if kind == "illegal":
-            await run.contribute(config, 0, 0, ILLEGAL)
+            await self.fill_lines(config, 0, 0, ILLEGAL)
         elif kind != "nothing":
-            lines = config.lines if kind == "done" else 1
-            for worker in range(config.workers):
-                for line in range(lines):
-                    data = ALL_PLUS[config.mode] if kind == "saturated" else None
-                    await run.contribute(config, worker, line, data)
+            data = ALL_PLUS[config.mode] if kind == "saturated" else None
+            await self.fill_lines(config, None if kind == "done" else 0, None, data)
 
 
-async def watch_busy(
-    test: NfBaseTest, run: NfSequence, commit: Callable[[], Coroutine[Any, Any, Any]]
-) -> None:
+async def watch_busy(run: NfSequence, commit: Coroutine[Any, Any, Any]) -> None:
     """Start a commit while memory is slow; check that COMMIT_BUSY is 1 until it has drained."""
-    test.cfg.mem.latency = (500, 500)
-    for k in range(run.rng.randint(1, 8)):
+    run.mem.latency = (500, 500)
+    for k in range(run.randint(1, 8)):
         await run.read(k << 6)
-    await test.env.clocks(60)  # they are on their way to memory
-    waiting = cocotb.start_soon(commit())
+    await run.cycles(60)  # they are on their way to memory
+    waiting = cocotb.start_soon(commit)
     seen = set()
     while not waiting.done():
-        seen.add(await test.env.registers.read("STATUS.COMMIT_BUSY"))
+        seen.add(await run.registers.read("STATUS.COMMIT_BUSY"))
     waiting.result()
     assert 1 in seen, "COMMIT_BUSY was never seen"
-    test.cfg.mem.latency = (3, 3)
+    run.mem.latency = (3, 3)
     await run.drain()
-    assert not await test.env.registers.read("STATUS.COMMIT_BUSY")
+    assert not await run.registers.read("STATUS.COMMIT_BUSY")
 
 
-@nf_test(profiles=ALL, shows="test_status::commit_busy")
-async def commit_busy(test: NfBaseTest) -> None:
+@nf_test(NfSequence, profiles=ALL, shows="test_status::commit_busy")
+async def commit_busy(run: NfSequence) -> None:
     """Check that STATUS.COMMIT_BUSY is 1 while a commit by AXI4-Lite waits for earlier requests."""
-    run = NfSequence(test.env)
     for _ in range(2):
-        region, config = run.rng.randrange(2), run.layout.region(Mode.G_BINARY, 1, 3)
-        await watch_busy(test, run, functools.partial(run.commit, region, config))
+        region, config = run.randrange(2), run.layout.region(Mode.G_BINARY, 1, 3)
+        await watch_busy(run, run.commit(region, config))
 
 
-@nf_test(profiles=ALL)
-async def window_busy(test: NfBaseTest) -> None:
+@nf_test(ControlSequence, profiles=ALL)
+async def window_busy(run: ControlSequence) -> None:
     """Check that STATUS.COMMIT_BUSY is 1 while a commit through the control window waits."""
-    run = ControlSequence(test.env)
-    region, ldid = run.rng.randrange(test.cfg.hw.regions), run.rng.randrange(16)
+    region, ldid = run.randrange(run.hw.regions), run.randrange(16)
     await run.open(0, {region: ldid})
     for _ in range(2):
-        config = run.layout.region(run.rng.choice(LOW_BIT), 1, 3)
-        words = run.commit_words(region, config, run.rng.getrandbits(32))
-        await watch_busy(test, run, functools.partial(run.call, run.line_write(words, ldid)))
+        config = run.layout.region(run.choice(LOW_BIT), 1, 3)
+        words = run.commit_words(region, config, run.getrandbits(32))
+        await watch_busy(run, run.call(run.line_write(words, ldid)))
 
 
-@nf_test(profiles=ALL, shows="test_status::init_busy")
-async def init_busy(test: NfBaseTest) -> None:
+@nf_test(ControlSequence, profiles=ALL, shows="test_status::init_busy")
+async def init_busy(run: ControlSequence) -> None:
     """Check that STATUS.INIT_BUSY is 1 while records are initialised, 0 for an unchanged area.
 
     It stays 1 while another region is committed or closed, and while the control window is moved.
     """
-    run = ControlSequence(test.env)
     for modes in (LOW_BIT[:1], (Mode.FP32,), (*LOW_BIT, Mode.IDENTITY)):
-        for region, mode in enumerate(modes[: test.cfg.hw.regions]):
+        for region, mode in enumerate(modes[: run.hw.regions]):
             # Long enough that the initialiser is still busy after the commits that follow.
-            lines_log2 = run.rng.randint(7, 8) if mode is not Mode.IDENTITY else 1
+            lines_log2 = run.randint(7, 8) if mode is not Mode.IDENTITY else 1
             await run.commit(region, run.layout.region(mode, lines_log2, 3))
         seen = 0
-        while await test.env.registers.read("STATUS.INIT_BUSY"):
+        while await run.registers.read("STATUS.INIT_BUSY"):
             seen += 1
         assert seen, f"INIT_BUSY was never seen: {modes}"
     await run.write(0, bytes(64))
-    await run.read(0)
-    await run.drain()
+    await run.read_addresses([0])
     place = run.layout.control_window()
     for change in (run.commit(1), run.close(1), run.move_to(place)):
         await run.commit(0, run.layout.region(Mode.G_BINARY, 7, 3))
         with run.memory(latency=(500, 500)):
             await run.read(0)
-            await test.env.clocks(40)  # it is on its way to memory, and the change waits for it
+            await run.cycles(40)  # it is on its way to memory, and the change waits for it
             waiting, seen = cocotb.start_soon(change), 0
             while not waiting.done():
-                seen += await test.env.registers.read("STATUS.INIT_BUSY")
+                seen += await run.registers.read("STATUS.INIT_BUSY")
         assert seen > 1, f"INIT_BUSY was seen {seen} times"
         await run.initialised()
     await run.commit(0)  # the same area again: it is the region's own
-    await test.env.clocks(40)
-    assert not await test.env.registers.read("STATUS.INIT_BUSY")
+    await run.cycles(40)
+    assert not await run.registers.read("STATUS.INIT_BUSY")
 
 
-@nf_test(FlagsTest, profiles=ALL)
+@nf_test(FlagsSequence, profiles=ALL, shows="test_status::flags_of_every_region")
 def flags_of_every_region() -> None:
     """Check that DONE, ILLEGAL_SEEN and SATURATED are set in their own region only."""
 

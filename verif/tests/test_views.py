@@ -87,25 +87,21 @@ def many_lines() -> None:
     """Check that the lines of a worker are counted beyond 255."""
 
 
-@nf_test()
-async def full_lines(test: NfBaseTest) -> None:
+@nf_test(NfSequence)
+async def full_lines(run: NfSequence) -> None:
     """Check INFO of complete lines of as many workers as possible, clean and poisoned."""
-    run, rng = NfSequence(test.env), test.env.rng
-    for mode in round_views.aggregating(test.cfg.hw):
-        most = most_workers(mode, test.cfg.hw)
-        config = run.layout.region(mode, 1, most, strict=rng.random() < 0.5)
-        await run.commit(rng.randrange(test.cfg.hw.regions), config)
-        poisoned = rng.randrange(most)  # what counts is its clean resend
-        for worker in rng.sample(range(most), most):
+    for mode in round_views.aggregating(run.hw):
+        most = most_workers(mode, run.hw)
+        config = await run.start_region(None, mode, 1, most, strict=run.random() < 0.5)
+        poisoned = run.randrange(most)  # what counts is its clean resend
+        for worker in run.shuffled(range(most)):
             if worker == poisoned:
                 await run.contribute(config, worker, 0, limit=1, poison=True)
-            await run.contribute(config, worker, 0, limit=1)
-            await run.contribute(config, worker, 1, limit=1)
+            await run.fill_lines(config, None, worker, limit=1, wait=False)
         await run.drain()
         for line in range(config.lines):
             info = LineInfo.unpack((await run.fetch(config.address(INFO_SELECTOR, line))).data)
             assert info.complete, f"{mode.name}, line {line}: all workers, and not complete"
             assert info.poisoned == (line == 0)
         first = INFO_SELECTOR if mode.bits else 0
-        await run.read_region(config, rng.randrange(config.lines), first)
-        await run.drain()
+        await run.read_lines(config, run.randrange(config.lines), first)
