@@ -391,10 +391,15 @@ RECORD = RunRecord(
 )
 
 
-@pytest.fixture
-def record() -> Callable[..., RunRecord]:
-    """Return a function that makes a record of a passed run, with the given fields changed."""
-    return lambda **fields: replace(RECORD, **fields)
+def record(**fields: Any) -> RunRecord:
+    """Return the record of a passed run, with the given fields changed."""
+    return replace(RECORD, **fields)
+
+
+@pytest.fixture(name="record")
+def _record() -> Callable[..., RunRecord]:
+    """Return the function `record`."""
+    return record
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

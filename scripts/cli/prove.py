@@ -22,7 +22,7 @@ from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
 from scripts.cli.completion import with_completer
 from scripts.common import folder_locks, paths, process, secret_values
-from scripts.common.arguments import add_jobs
+from scripts.common.arguments import add_flags, add_jobs
 from scripts.common.errors import NfError
 from scripts.common.git import revision
 from scripts.common.paths import BUILD
@@ -42,23 +42,19 @@ RUNS = BUILD / "prove"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `nf prove`."""
-    with_completer(
-        parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="proofs"),
-        lambda: (one.id for one in proof.read()),
+    add = parser.add_argument
+    globs = add("globs", nargs="*", default=["*"], metavar="GLOB", help="proofs")
+    with_completer(globs, lambda: (one.id for one in proof.read()))
+    add_flags(
+        parser,
+        quick="leave out what takes long",
+        list="show the proofs and stop",
+        mutants="mutants: each must break its own proof",
     )
-    parser.add_argument("--quick", action="store_true", help="leave out what takes long")
-    parser.add_argument("--list", action="store_true", help="show the proofs and stop")
-    parser.add_argument(
-        "--mutants",
-        action="store_true",
-        help="mutants: each must break its own proof",
-    )
-    parser.add_argument(
-        "--replay", type=Path, metavar="FILE", help="a counterexample, in a simulator"
-    )
-    parser.add_argument("--waves", action="store_true", help="with --replay: write waves")
+    add("--replay", type=Path, metavar="FILE", help="a counterexample, in a simulator")
+    add_flags(parser, waves="with --replay: write waves")
     add_jobs(parser)
-    parser.add_argument("--cluster", metavar="WHERE", help=cluster.HELP)
+    add("--cluster", metavar="WHERE", help=cluster.HELP)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,10 +73,8 @@ def run(args: argparse.Namespace) -> int:
             say(f"{one.id:28} {one.how:16}{quick:6} {one.why}")
         return 0
     what = _mutants if args.mutants else _prove
-    if args.cluster is None:
-        return what(chosen, args, ProofWorkers(args.jobs))
-    with cluster.connect(args.cluster, args.jobs) as farm:
-        return what(chosen, args, ProofWorkers(farm.slots, farm))
+    with cluster.if_named(args.cluster, args.jobs) as farm:
+        return what(chosen, args, ProofWorkers(farm.slots if farm else args.jobs, farm))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.cli.options import add_simulators
+from scripts.common.arguments import add_flags
 from scripts.common.paths import CAPTURE, REPLAYED, REPORT, shown
 from scripts.common.records import (
     FILELIST,
@@ -54,11 +55,8 @@ VOTED = ("binary", "ternary")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_simulators(parser)
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="replay by every route on every simulator, and run each test wherever it is planned",
-    )
+    what = "replay by every route on every simulator, and run each test wherever it is planned"
+    add_flags(parser, full=what)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -123,28 +123,6 @@ def test_a_script_that_does_not_capture(tmp_path: Path, capfd: pytest.CaptureFix
     assert "worker 0 ended with code 3" in capfd.readouterr().err
 
 
-BAD = {
-    "no script": (["none.py"], "no script none.py; give a path, or one of the examples: train, "),
-    "check alone": (["check"], "nf capture check DIR"),
-    "check nothing": (["check", "none"], "no such folder"),
-    "steps": (["--steps", "9-1", "train"], "steps '9-1': no such range"),
-    "ranks": (["--ranks", "4", "train"], "rank 4: there are 4 ranks"),
-    "workers": (["--workers", "65", "train"], "'65' is not a number from 1 to 64"),
-}
-
-
-@pytest.mark.parametrize(("words", "text"), BAD.values(), ids=BAD.keys())
-def test_bad_words(words: list[str], text: str, capfd: pytest.CaptureFixture[str]) -> None:
-    try:
-        code = capture(*words)
-    except SystemExit as ended:  # argparse
-        code = int(ended.code or 0)
-    error = capfd.readouterr().err
-    assert code == 2
-    assert len(error.splitlines()) == 1
-    assert text in error
-
-
 @needs_torch
 def test_a_script_is_no_option_of_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

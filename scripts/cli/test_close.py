@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `nf close`: the exit code when nothing was measured, and its options."""
+"""Tests of `nf close`: the exit code when nothing was measured, and its time limit."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +13,10 @@ from scripts.cli import close
 from scripts.cli.main import main
 from scripts.common import paths, process
 from scripts.common.records import RunRecord, RunSpec
+from scripts.conftest import record
 from scripts.run import simulate
 from verif.coverage.cover_model import FUNCTIONAL
 
-Make = Callable[..., RunRecord]
 WORDS = ("--test", "test_scenario::mixed", "--point", "memory", "--jobs", "1")
 
 
@@ -33,7 +32,6 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_runs_that_measure_nothing_are_red(
     metrics: dict[str, dict[str, int]],
     code: int,
-    record: Make,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -64,10 +62,3 @@ def test_minutes_bound_the_whole_command(
     out = capsys.readouterr().out
     assert "nf close: 0.05 minutes are over; what was under way is ended" in out
     assert "no green run measured" in out
-
-
-@pytest.mark.parametrize("text", ["-1", "nan", "inf", "many"])
-def test_a_factor_is_a_number(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["close", "--plain", text])
-    assert "is not a number above 0" in capsys.readouterr().err

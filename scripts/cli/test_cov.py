@@ -13,6 +13,7 @@ import pytest
 from scripts.cli import main
 from scripts.common import paths
 from scripts.common.records import RunRecord
+from scripts.conftest import record
 from scripts.coverage import functional_coverage
 from scripts.coverage.conftest import key, run
 
@@ -21,7 +22,7 @@ FILE = "hdl/common/nf_fifo.sv"
 
 
 @pytest.fixture
-def folders(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make two folders with a run each, a and b; b reaches one branch more. Return their parent."""
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(paths, "REPORT", tmp_path / "build" / "report")
@@ -151,7 +152,7 @@ def test_holes_say_which_waiver_is_wrong(
 
 
 def test_bins_of_drawn_seeds_alone_are_named(
-    folders: Path, record: Make, capsys: pytest.CaptureFixture[str]
+    folders: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Check that `nf cov goals` and `merge` name the bins that no run with seed 1 reaches."""
     hits = {"memory": {"read": 20, "write full": 20}}
@@ -176,7 +177,7 @@ def test_goals_are_red_below_one(folders: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_smoke_is_chosen_by_bins_and_kills(
-    folders: Path, record: Make, capsys: pytest.CaptureFixture[str]
+    folders: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Check the runs that `nf cov smoke` adds and leaves out, and its rate of kills."""
     test, rows = "test_regs::reset_values", folders / "rows.jsonl"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `nf train monitor` and `nf measure capacity`: wrong words, page, injected faults."""
+"""Tests of `nf train monitor` and `nf measure capacity`: page, injected faults."""
 
 from __future__ import annotations
 
@@ -24,26 +24,6 @@ ALONE = {
     "fast_link": Signal.CAPACITY,
 }
 """Faults that one signal alone finds."""
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["train", "monitor", "nowhere"], "nf: nowhere: there is no such log; give the folder"),
-        (["train", "monitor", "replay"], "no run is given"),
-        (["measure", "capacity", "table", "--substrate", "/"], "cannot be read (is a folder"),
-        (["measure", "capacity", "table", "--cells", "FP32/8"], "FP32/8 is no ROUTE/W"),
-    ],
-)
-def test_bad_words(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        code = main(words)
-    except SystemExit as end:
-        code = int(end.code or 0)
-    assert code == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
 
 
 def test_one_worker_of_eight() -> None:

@@ -13,6 +13,7 @@ from scripts.build import registry
 from scripts.cli import mutate_source
 from scripts.cli.main import main
 from scripts.common.records import SOLVER, FailureKind, RunRecord, RunSpec
+from scripts.conftest import record
 from scripts.run import simulate
 
 COUNTER = "hdl/regs/nf_counter.sv"
@@ -98,17 +99,11 @@ def test_words_that_do_not_fit(
     assert said in capsys.readouterr().err
 
 
-def test_options_that_need_a_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mutate", "--list", "--prove"]) == 2
-    assert "--prove: of a list outside the tree" in capsys.readouterr().err
-
-
 @pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
 def test_the_step_that_kills(
     listed: Callable[[str], list[str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    record: Callable[..., RunRecord],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Check that smoke runs before nightly, a proof last, and that a listed test runs first."""

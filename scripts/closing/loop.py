@@ -13,12 +13,12 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from scripts.closing.curve import ClosureCurve, Point
+from scripts.closing.curve import ClosureCurve
 from scripts.common.records import RunRecord, RunSpec
 from scripts.coverage.merged import Merger, hits_of
 from verif.coverage.cover_model import BETWEEN, Hits
@@ -323,30 +323,23 @@ class ClosingLimits:
     seed: int = 1
 
 
-@dataclass
-class SeedStrategy:
+class SeedStrategy(ClosureCurve):
     """One of the two strategies, and its results so far.
 
     Attributes:
-        name: Name in the diagram.
         progress: Hits and goals.
         merger: Merged coverage of its passed runs.
-        points: Cycles and closed bins after each run.
         red: Records of failed runs.
         runs: Number of runs, failed ones included.
-        start: Bins that were closed before its first run.
     """
 
-    name: str
-    progress: BinProgress
-    merger: Merger = field(default_factory=Merger)
-    points: list[Point] = field(default_factory=list)
-    red: list[RunRecord] = field(default_factory=list)
-    runs: int = 0
-    start: int = 0  # bins that were closed before
-
-    def line(self) -> ClosureCurve:
-        return ClosureCurve(self.name, tuple(self.points), self.start)
+    def __init__(self, name: str, goals: Sequence[BinGoal], before: Hits) -> None:
+        """Start with the hits of earlier runs."""
+        self.progress, self.merger = BinProgress(goals), Merger()
+        self.progress.add(self.progress.row(before), 0)
+        super().__init__(name, start=self.progress.closed)
+        self.red: list[RunRecord] = []
+        self.runs = 0
 
 
 class Closing:
@@ -375,12 +368,8 @@ class Closing:
             say: Prints a line of progress.
             end: End of the command's time, on the monotonic clock.
         """
-        self.close, self.plain = (
-            SeedStrategy(name, BinProgress(goals)) for name in ("nf close", "plain random seeds")
-        )
-        for arm in (self.close, self.plain):
-            arm.progress.add(arm.progress.row(before or {}), 0)
-            arm.start = arm.progress.closed
+        self.close = SeedStrategy("nf close", goals, before or {})
+        self.plain = SeedStrategy("plain random seeds", goals, before or {})
         self.policy = policy(self.close.progress)
         self.specs, self.execute, self.limits, self.say = specs, execute, limits, say
         self._end = time.monotonic() + 60 * limits.minutes if end is None else end
@@ -403,7 +392,7 @@ class Closing:
                 and self._plain_may()
             ):
                 self._plain()  # in step, so that an interrupted run compares as well
-        cycles, _ = self.close.line().reached(self.close.line().bins) or (0, 0)
+        cycles, _ = self.close.reached(self.close.bins) or (0, 0)
         most = limits.plain * cycles
         while (
             self.plain.progress.closed < self.close.progress.closed

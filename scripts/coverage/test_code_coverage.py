@@ -14,14 +14,13 @@ import xmlschema
 from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.common.records import RunRecord
+from scripts.conftest import record
 from scripts.coverage import cobertura, code_coverage, code_waivers, rank
 from scripts.coverage.code_coverage import CodeCoverage, Hole, Share
 from scripts.coverage.code_waivers import CodeWaiver
 from scripts.coverage.conftest import key, run
 from scripts.coverage.merged import Merged, merge
 
-Make = Callable[..., RunRecord]
 FILE = "hdl/common/nf_fifo.sv"
 REASON = "the bit is tied to zero in this device"
 LINES = (ROOT / FILE).read_text(encoding="utf-8").splitlines()
@@ -34,7 +33,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def merged(tmp_path: Path, record: Make) -> Merged:
+def merged(tmp_path: Path) -> Merged:
     """Return merged runs of two builds with points of the same places; the second reaches more."""
     first = [
         (key("line", FILE, 1, "block", "1-3", page="u0"), 2),
@@ -84,7 +83,7 @@ def test_places_are_summed_over_builds(merged: Merged) -> None:
     assert code_coverage.lines(None) == []
 
 
-def test_what_assertions_alone_look_at_is_no_design(tmp_path: Path, record: Make) -> None:
+def test_what_assertions_alone_look_at_is_no_design(tmp_path: Path) -> None:
     file, names = "hdl/engine/nf_evict.sv", ("same", "again")
     texts = list(enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), 1))
     at = {name: next(n for n, text in texts if f"assign {name}[" in text) for name in names}

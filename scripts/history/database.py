@@ -344,6 +344,11 @@ class History:
         """Return the run with that number in the history; NfError if there is none."""
         return self._last("r.id", id, "`nf history '*'` shows their numbers")
 
+    def find(self, name: str) -> Run:
+        """Return the run with a number (`run`) or an id (`latest`), as the user writes it."""
+        number = name.isdecimal() and len(name) <= 18  # SQLite counts to 2^63
+        return self.run(int(name)) if number else self.latest(name)
+
     def latest(self, record_id: str) -> Run:
         """Return the newest run with that `RunSpec.id` (`test_modes.g_binary-icarus-default-s1`).
 

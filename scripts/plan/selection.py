@@ -86,7 +86,6 @@ def _options(args: argparse.Namespace, suite: Suite | None) -> Options:
         seeds=(1,),
         builds=tuple(args.build),
         main_only=not args.suite and any((args.globs, args.stage, args.feature)),
-        planned_only=args.suite is not None,
         timeout_s=args.timeout,
         waves=args.waves,
         coverage=args.coverage,
@@ -95,15 +94,7 @@ def _options(args: argparse.Namespace, suite: Suite | None) -> Options:
         scale=scale,
         dut=Dut(args.dut) if args.dut else None,
     )
-    if suite is None:
-        return options
-    return replace(
-        options,
-        group=options.group or suite.group,
-        scale=options.scale or suite.scale,
-        skip=suite.skip,
-        narrow=suite.narrow,
-    )
+    return options.of_suite(suite) if suite else options
 
 
 def _expanded(plan: Plan, tests: Sequence[TestCase], options: Options, kept: bool) -> list[RunSpec]:

@@ -383,6 +383,17 @@ class Options:
     narrow: tuple[Narrow, ...] = ()
     dut: Dut | None = None  # in place of the one that the builds name
 
+    def of_suite(self, suite: Suite) -> Options:
+        """Return the options completed by those of a suite."""
+        return replace(
+            self,
+            planned_only=True,
+            group=self.group or suite.group,
+            scale=self.scale or suite.scale,
+            skip=suite.skip,
+            narrow=suite.narrow,
+        )
+
 
 def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
     """Return every run of the tests: all combinations of builds, simulators and seeds allowed.

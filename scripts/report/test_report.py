@@ -20,7 +20,7 @@ from scripts.common.cause_key import normalised
 from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS
 from scripts.common.records import CaseResult, FailureKind, RunRecord
-from scripts.conftest import RECORD
+from scripts.conftest import RECORD, record
 from scripts.plan import discover
 from scripts.plan.discover import TestCase
 from scripts.report import json_file, trend, write_report
@@ -197,7 +197,7 @@ def test_of_an_earlier_command(tmp_path: Path) -> None:
     assert (tmp_path / "index.html").read_text(encoding="utf-8").count("not recorded") == 2
 
 
-def test_a_run_that_died_late_keeps_its_tests(record: Callable[..., RunRecord]) -> None:
+def test_a_run_that_died_late_keeps_its_tests() -> None:
     died = record(passed=False, kind=FailureKind.ASSERTION, cause="Never_A in top.u")
     assert [(r.name, r.outcome, r.whole_run) for r in results(died)] == [
         ("one", Outcome.PASSED, False),
@@ -219,7 +219,7 @@ def test_causes_are_the_same_but_for_numbers(one: str, two: str, same: bool) -> 
     assert (normalised(one) == normalised(two)) is same
 
 
-def test_buckets_name_the_cause_as_it_is_if_all_agree(record: Callable[..., RunRecord]) -> None:
+def test_buckets_name_the_cause_as_it_is_if_all_agree() -> None:
     def red(cause: str, seed: int) -> RunRecord:
         return record(passed=False, kind=FailureKind.MISMATCH, cause=cause, seed=seed)
 
@@ -227,7 +227,7 @@ def test_buckets_name_the_cause_as_it_is_if_all_agree(record: Callable[..., RunR
     assert [(len(b.records), b.cause) for b in buckets(runs)] == [(3, "lost N"), (2, "got 1")]
 
 
-def test_one_key_is_one_cause_whatever_the_values(record: Callable[..., RunRecord]) -> None:
+def test_one_key_is_one_cause_whatever_the_values() -> None:
     key = "scoreboard, FP32: data"
     red = record(passed=False, kind=FailureKind.MISMATCH, cause="MEM_RD got ff", cause_key=key)
     other = replace(red, cause="MEM_RD_DATA got 0a", seed=2)
@@ -238,7 +238,7 @@ def test_one_key_is_one_cause_whatever_the_values(record: Callable[..., RunRecor
     assert len(buckets([red, replace(red, cause_key="scoreboard, FP32: Poison")])) == 2
 
 
-def test_clearly_different_runs_are_sub_causes(record: Callable[..., RunRecord]) -> None:
+def test_clearly_different_runs_are_sub_causes() -> None:
     """A fault of a byte lane and one of a whole line are not one cause without more words."""
     main = "scoreboard, FP32: data"
     keys = [f"{main}; in {part}" for part in ("one byte, RESULT", "whole line, RESULT")]
@@ -253,7 +253,7 @@ def test_clearly_different_runs_are_sub_causes(record: Callable[..., RunRecord])
     assert buckets(runs[:2])[0].parts == ()
 
 
-def test_a_profile_that_is_red_alone_is_a_sub_cause(record: Callable[..., RunRecord]) -> None:
+def test_a_profile_that_is_red_alone_is_a_sub_cause() -> None:
     def cases(**status: str) -> tuple[CaseResult, ...]:
         return tuple(CaseResult(f"one/profile={n}", s, 1.0, 1.0) for n, s in status.items())
 
@@ -289,7 +289,7 @@ def test_each_failed_test_tells_its_own_cause(tmp_path: Path) -> None:
     assert [table.count(text) for text in ("mismatch: E: got 1", "mismatch: got 2")] == [1, 1]
 
 
-def test_one_case_of_many_red(record: Callable[..., RunRecord]) -> None:
+def test_one_case_of_many_red() -> None:
     cases = (CaseResult("a", "passed", 1, 1), CaseResult("b", "failed", 1, 1, "x"))
     both = record(passed=False, kind=FailureKind.MISMATCH, cause="x", cases=cases)
     assert str(counts([both, replace(CRASHED, passed=True)])) == "2 passed, 1 failed"
