@@ -73,8 +73,7 @@ def run(args: argparse.Namespace) -> int:
     One generator, seeded by `--seed`, draws everything that is random: equal commands choose
     alike."""
     start = time.monotonic()
-    folder_locks.tree()
-    paths.writable(RUNS)
+    folder_locks.writable(RUNS)
     goals = _goals(args)
     specs = _specs(args, [SCENARIOS, *dict.fromkeys(goal.test for goal in goals)])
     knobs = {name: weights_of(name) if fnmatch.fnmatch(name, SCENARIOS) else {} for name in specs}

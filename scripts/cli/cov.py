@@ -311,7 +311,7 @@ def _smoke(args: argparse.Namespace) -> int:
     TextTable(
         "{:3} {:>7.1f} {:>8.1f}  {}",
         [
-            (word, one.seconds, so_far, f"{' '.join(one.place)}{_why(one)}")
+            (word, one.seconds, so_far, f"{' '.join(one.place)}: {one.why}")
             for (_, word, one), so_far in zip(steps, times, strict=True)
         ],
         ("", "s", "in sum", "test and build, longest first; then by kills a second"),
@@ -323,13 +323,6 @@ def _smoke(args: argparse.Namespace) -> int:
         f" tests kill, smoke kills before and after: {shares}"
     )
     return 0
-
-
-def _why(step: suite_choice.SuiteChange) -> str:
-    """Return the reason of a change of a suite."""
-    if not step.kills:
-        return ": the others kill its mutants, reach its bins and run its test"
-    return f": kills {len(step.kills)} more: {', '.join(step.kills)}"
 
 
 def _html(args: argparse.Namespace) -> int:

@@ -33,7 +33,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import mutate_from, mutate_source
 from scripts.cli.completion import with_completer
-from scripts.common import folder_locks, paths
+from scripts.common import folder_locks
 from scripts.common.arguments import add_flags, add_jobs, given, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
@@ -157,8 +157,7 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
         Exit code: 0 if all runs that started caught their mutant, else 1.
     """
     start = time.monotonic()
-    folder_locks.tree()
-    paths.writable(RUNS)
+    folder_locks.writable(RUNS)
     plan = testplan.read()
     owner: dict[str, Mutant] = {}
     specs: list[RunSpec] = []

@@ -18,7 +18,7 @@ from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
-from scripts.common import folder_locks, paths, process, secret_values
+from scripts.common import folder_locks, process, secret_values
 from scripts.common.arguments import REPEATED, add_flags, positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
@@ -251,8 +251,7 @@ def chase(
     Returns:
         The runs, and whether all ended; None if the probe was interrupted.
     """
-    folder_locks.tree()
-    paths.writable(_RUNS)
+    folder_locks.writable(_RUNS)
     folder = folder_locks.folder(RUNS if farm else _RUNS)
 
     def runner(spec: RunSpec) -> RunRecord:

@@ -60,8 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List, replay, try the mutants, or prove; return 0 if all properties hold, or if every
     mutant breaks its proof."""
-    folder_locks.tree()
-    paths.writable(RUNS)
+    folder_locks.writable(RUNS)
     if args.replay:
         return _replay(args.replay, args.waves)
     chosen = proof.chosen(proof.read(), args.globs)

@@ -211,8 +211,7 @@ def debug(specs: list[RunSpec]) -> int:
     if len(specs) > 1:
         where = f"{first.name} {first.build.sim} {first.build_name} seed {first.seed}"
         say(f"nf run: --pdb debugs the first of {len(specs)} runs: {where}", flush=True)
-    folder_locks.tree()
-    paths.writable(paths.RUNS)
+    folder_locks.writable(paths.RUNS)
     spec = replace(first, env=(*first.env, *debug_terminal.ENVIRONMENT), direct=True)
     record = simulate.run(spec, launch=debug_terminal.run_logged)
     show(record)
@@ -261,8 +260,7 @@ def execute(
     """
     listed, today = known_failures.read(), datetime.now(UTC).date()
     start = time.monotonic()
-    folder_locks.tree()
-    paths.writable(paths.RUNS)
+    folder_locks.writable(paths.RUNS)
     at_once = farm.slots if farm else jobs or process.cores()
     memory, prints = Memory.read_if_any(), run_order.fingerprints(specs)
     expected = {spec.id: took for spec in specs if (took := memory.seconds(spec)) is not None}
@@ -297,7 +295,7 @@ def execute(
     done = len(records) == len(specs)
     faults = known_failures.problems(listed, records, today) if done else []
     say(*faults, file=sys.stderr)
-    say(*write_report.summary(records, seconds, len(specs)).splitlines())
+    say(*write_report.summary(records, seconds, len(specs)))
     if interrupted.is_set():
         return 130
     return 0 if done and not faults and not any(record.red for record in records) else 1

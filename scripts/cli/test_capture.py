@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from neuron_fabric.capture import Capture, ModuleSpec, write_capture
@@ -20,6 +19,7 @@ from neuron_fabric.lock import Lock
 from scripts.cli.main import main
 from scripts.common.paths import ROOT
 from scripts.common.tool_versions import package_version
+from scripts.conftest import ended
 from scripts.ranks import launch
 
 needs_torch = pytest.mark.skipif(
@@ -219,11 +219,12 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "sys.exit(7)"
     )
     assert launch.run_workers(python(code), 2) == "worker 1 ended with code 7"
-    assert gone(*pids.read_text(encoding="utf-8").split())
+    assert ended(*map(int, pids.read_text(encoding="utf-8").split()))
 
 
 LAUNCH = """
 import signal, sys
+from scripts.conftest import ended
 from scripts.ranks import launch
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests run under nohup
 launch.run_workers([sys.executable, *sys.argv[1:]], 2)
@@ -249,14 +250,7 @@ def test_the_launcher_leaves_nothing(tmp_path: Path, number: signal.Signals) -> 
         time.sleep(0.01)
     lead.send_signal(number)
     assert lead.wait(120) == (-number if number is signal.SIGKILL else 128 + number)
-    assert gone(*(path.name for path in tmp_path.iterdir()))
-
-
-def gone(*pids: str) -> bool:
-    """Return whether all processes with these numbers end within 120 s."""
-    left = [psutil.Process(int(pid)) for pid in pids if psutil.pid_exists(int(pid))]
-    _, alive = psutil.wait_procs(left, timeout=120)
-    return not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+    assert ended(*(int(path.name) for path in tmp_path.iterdir()))
 
 
 def test_an_out_that_cannot_be_written_starts_no_worker(

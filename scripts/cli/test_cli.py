@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from neuron_fabric.arguments import intermixed
@@ -23,7 +22,7 @@ from scripts.cli.main import VERBS, load, main, make_parser, verb_of
 from scripts.common import cpu_time, process
 from scripts.common.errors import NfError
 from scripts.common.records import RunSpec
-from scripts.conftest import Toy
+from scripts.conftest import Toy, ended
 from scripts.farm import cluster
 from scripts.plan import selection
 from scripts.report import write_report
@@ -197,9 +196,7 @@ def test_time_out_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.Monke
         assert done.timed_out
         if number.is_file() and number.read_text(encoding="utf-8").endswith("\n"):
             break
-    pid = int(number.read_text(encoding="utf-8"))
-    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
-    assert not psutil.pid_exists(pid)
+    assert ended(int(number.read_text(encoding="utf-8")))
 
 
 def _options(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.Action]]:

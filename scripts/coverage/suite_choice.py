@@ -36,6 +36,13 @@ class SuiteChange:
     seconds: float
     kills: tuple[str, ...] = ()
 
+    @property
+    def why(self) -> str:
+        """Reason of the change."""
+        if not self.kills:
+            return "the others kill its mutants, reach its bins and run its test"
+        return f"kills {len(self.kills)} more: {', '.join(self.kills)}"
+
 
 def leaving(suite: Mapping[Place, float], kills: Marks, bins: Marks) -> list[SuiteChange]:
     """Return the places that a suite can do without, the longest first.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sqlite3
 from collections.abc import Callable
@@ -12,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cli import replay, rerun
 from scripts.cli.main import main
 from scripts.common.errors import NfError
 from scripts.common.records import (
+    FILELIST,
+    TOP,
     BuildSpec,
     CaseResult,
     Edit,
@@ -24,6 +28,8 @@ from scripts.common.records import (
     Verdict,
     Waves,
 )
+from scripts.conftest import RECORD
+from scripts.farm.replay_run import write_history
 from scripts.history.database import History, Recorder, keys_of
 from scripts.plan.run_order import Memory
 
@@ -256,3 +262,30 @@ def test_words_that_are_not_utf8_are_recorded(tmp_path: Path) -> None:
     assert history.invocations()[0].command == "nf run caf\\udce9"
     assert history.runs()[0].record.cause == "caf\\udce9"
     history.close()
+
+
+def test_a_replay_is_recorded_and_driven_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
+    words = ".venv/bin/nf replay 'my grads' --steps 3 --transport bulk"
+    red = replace(RECORD, name="replay::my_grads", passed=False, cause="a line", rerun=words)
+    spec = RunSpec(BuildSpec(red.sim, TOP, FILELIST), "replay", ("my_grads",), rerun=words)
+    write_history([(spec, red)])
+    with History(write=False) as history:
+        (one,) = history.runs(globs=["replay::*"])
+    assert (one.result, one.record.cause, one.spec.rerun) == ("failed", "a line", words)
+    driven: list[argparse.Namespace] = []
+
+    def drive(args: argparse.Namespace) -> int:
+        driven.append(args)
+        return 1
+
+    monkeypatch.setattr(replay, "run", drive)
+    asked = argparse.Namespace(id=str(one.id), waves=False, timeout=9.0)
+    assert rerun.run(asked) == 1
+    assert driven[0].capture == "my grads"
+    assert (driven[0].transport, driven[0].timeout) == ("bulk", 9.0)
+    monkeypatch.setenv("NF_ICARUS", "/opt/icarus/bin/iverilog")
+    with pytest.raises(NfError, match=r"was made without NF_ICARUS: unset it, or use `nf run`\."):
+        rerun.run(asked)

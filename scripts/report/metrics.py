@@ -66,9 +66,9 @@ def _faults(records: Iterable[RunRecord]) -> list[str]:
     if not sums:
         return []
     titles = ("fault", "simulator", "injected", "detected", "recovered")
-    rows = [(*key, *numbers) for key, numbers in sorted(sums.items())]
+    table = [(*key, *numbers) for key, numbers in sorted(sums.items())]
     return [
-        *TextTable("{:26} {:10} {:>9} {:>9} {:>9}", rows, titles).lines(),
+        *TextTable("{:26} {:10} {:>9} {:>9} {:>9}", table, titles).lines(),
         *(f"flits under {sim}: {down} M2S, {up} S2M" for sim, (down, up) in sorted(flits.items())),
     ]
 

@@ -15,7 +15,7 @@ from scripts.conftest import RECORD, record
 from scripts.coverage import functional_coverage
 from scripts.coverage.conftest import key, run
 from scripts.plan import testplan
-from scripts.report import mutation, proofs, test_mutation_score, write_report
+from scripts.report import mutation, proofs, test_kept_results, write_report
 from scripts.report.page import link
 from scripts.report.proofs import ProofRow, Proofs
 from scripts.report.test_browser import Page
@@ -57,7 +57,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with pytest.MonkeyPatch.context() as patch:  # what this tree has measured is not looked at
         patch.setattr(proofs, "read", lambda: Proofs("nf prove", (row,)))
-        patch.setattr(mutation, "read", lambda: test_mutation_score.FOUND)
+        patch.setattr(mutation, "read", lambda: test_kept_results.FOUND)
         write_report.write_all(
             records, "try <it>", folder, seconds=5.0, expected=15, history=[POINT]
         )

@@ -181,7 +181,7 @@ def test_only_what_ran_and_passed_is_green(
 ) -> None:
     made = write_report.write_all(records, "x", tmp_path, expected=expected)
     assert (made.counts, made.green) == (found, green)
-    *lines, last = write_report.summary(records, 3.0, expected).splitlines()
+    *lines, last = write_report.summary(records, 3.0, expected)
     assert last == f"===== {found} in 3.0 s ({len(records)} runs) ====="
     late = f"interrupted: {expected - len(records)} of {expected} runs did not finish"
     assert (late in lines) == (len(records) < expected)
@@ -247,7 +247,7 @@ def test_clearly_different_runs_are_sub_causes() -> None:
     (bucket,) = buckets([*runs, replace(runs[0], cause="5y")])
     assert bucket.cause == main
     assert bucket.parts == ((3, "one byte, RESULT"), (2, "whole line, RESULT"))
-    lines = write_report.summary(runs, 1.0, 4).splitlines()
+    lines = write_report.summary(runs, 1.0, 4)
     at = lines.index(f"  4 x mismatch: {main}")
     assert lines[at + 1 : at + 3] == ["    2 x whole line, RESULT", "    2 x one byte, RESULT"]
     assert buckets(runs[:2])[0].parts == ()
