@@ -225,17 +225,14 @@ def options_of(args: argparse.Namespace) -> ReplayOptions:
     if args.transport == "bulk":
         fast = args.sim != registry.ALL and registry.get(args.sim).compiles_slowly
         log2 = replay_options.EPOCH_LINES_LOG2 if fast else replay_options.SLOW_LINES_LOG2
+    same = ("nonfinite", "rounding", "sums", "threshold", "seed")
     return ReplayOptions(
         capture=args.capture or "",
         steps=tuple(args.steps),
         routes=tuple(args.route),
-        nonfinite=args.nonfinite,
+        **{name: getattr(args, name) for name in same},
         ratio=args.ternary_ratio,
-        rounding=args.rounding,
-        sums=args.sums,
         tie=Tie[args.tie.upper()],
-        threshold=args.threshold,
-        seed=args.seed,
         parameters=parse_parameters(args.param),
         synthetic=args.synthetic or "",
         workers=args.workers or WORKERS,

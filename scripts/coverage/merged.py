@@ -188,15 +188,8 @@ class Merger:
     def _run(
         self, record: RunRecord, hits: Mapping[str, Mapping[str, int]], table: str, row: bytes
     ) -> None:
-        facts = RunFacts(
-            record.name,
-            str(record.sim),
-            record.build_name,
-            record.seed,
-            record.seconds,
-            record.cycles or 0,
-            table,
-        )
+        place = (record.name, str(record.sim), record.build_name)
+        facts = RunFacts(*place, record.seed, record.seconds, record.cycles or 0, table)
         found = [
             self._bin((point, name), times)
             for point, bins in hits.items()

@@ -87,10 +87,7 @@ def _options(args: argparse.Namespace, suite: Suite | None) -> Options:
         builds=tuple(args.build),
         main_only=not args.suite and any((args.globs, args.stage, args.feature)),
         timeout_s=args.timeout,
-        waves=args.waves,
-        coverage=args.coverage,
-        group=args.group,
-        once=args.once,
+        **{name: getattr(args, name) for name in ("waves", "coverage", "group", "once")},
         scale=scale,
         dut=Dut(args.dut) if args.dut else None,
     )

@@ -494,14 +494,10 @@ def build_spec(
             MyHDL twins, whose lines are not those of the tree.
     """
     named, simulator = plan.build(name), registry.get(sim)
+    same = ("top", "filelist", "parameters", "public", "opt", "dut")
     spec = BuildSpec(
         sim=sim,
-        top=named.top,
-        filelist=named.filelist,
-        parameters=named.parameters,
-        public=named.public,
-        opt=named.opt,
-        dut=named.dut,
+        **{name: getattr(named, name) for name in same},
         waves=Waves.FST if waves else None,
         coverage=coverage and simulator.coverage_file is not None and named.dut is Dut.RTL,
     )
