@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from neuron_fabric.arguments import intermixed
+from scripts.cli.conftest import Nf
 from scripts.cli.main import VERBS, load, main, make_parser, verb_of
 from scripts.common import cpu_time, process
 from scripts.common.errors import NfError
@@ -91,27 +92,21 @@ SERVE = "serve --workers 2 --socket s --device model"
         (f"{SERVE} --capacity 1/", "'1/' is not MISSES/WINDOW, as 16/64"),
     ],
 )
-def test_bad_input_is_one_line(line: str, says: str, capfd: pytest.CaptureFixture[str]) -> None:
-    try:
-        code = main(shlex.split(line))
-    except SystemExit as ended:  # argparse
-        code = int(ended.code or 0)
-    (error,) = capfd.readouterr().err.splitlines()
-    assert (code, says in error) == (2, True), error
+def test_bad_input_is_one_line(line: str, says: str, nf: Nf) -> None:
+    (error,) = nf(*shlex.split(line), code=2).splitlines()
+    assert says in error
 
 
 @pytest.mark.parametrize("factor", ["-1", "0", "nan", "inf", "x"])
 def test_a_factor_that_is_none_is_one_line(
-    factor: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    factor: str, monkeypatch: pytest.MonkeyPatch, nf: Nf
 ) -> None:
     """Check that NF_SCALE must be a number above 0.
 
     With -1 every sequence had one transaction, and passed.
     """
     monkeypatch.setenv("NF_SCALE", factor)
-    assert main(["run", "test_regs::unmapped", "--dry-run"]) == 2
-    said = capfd.readouterr().err
-    assert said == (
+    assert nf("run", "test_regs::unmapped", "--dry-run", code=2) == (
         f"nf: NF_SCALE: {factor!r} is not a number above 0: unset it, or give a factor.\n"
     )
 
@@ -123,30 +118,16 @@ def test_a_factor_that_is_none_is_one_line(
         (["train", "chek"], "check"),
         (["run", "--suite", "smoek"], "smoke"),
         (["run", "test_modes::fp23"], "test_modes::fp32"),
+        (["cov", "mrge"], "merge"),
+        (["run", "--sim", "icaru"], "icarus"),
     ],
 )
-def test_a_misspelt_name_gets_the_closest(
-    words: list[str], meant: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-    assert f"did you mean {meant!r}?" in capfd.readouterr().err
+def test_a_misspelt_name_gets_the_closest(words: list[str], meant: str, nf: Nf) -> None:
+    assert f"did you mean {meant!r}?" in nf(*words, code=2)
 
 
-@pytest.mark.parametrize(
-    ("words", "meant"), [(["cov", "mrge"], "merge"), (["run", "--sim", "icaru"], "icarus")]
-)
-def test_a_misspelt_choice_gets_the_closest(
-    words: list[str], meant: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(words)
-    assert f"did you mean {meant!r}?" in capfd.readouterr().err
-
-
-def test_the_overview_lists_every_verb_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\S", capsys.readouterr().out, re.MULTILINE)
+def test_the_overview_lists_every_verb_once(nf: Nf) -> None:
+    listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\S", nf("--help"), re.MULTILINE)
     assert listed[: len(VERBS)] == list(VERBS)
 
 
@@ -157,9 +138,8 @@ def test_a_cluster_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor"]) == 0
-    out = capsys.readouterr().out
+def test_doctor(nf: Nf) -> None:
+    out = nf("doctor")
     for name in ("python", "libpython", "verilator", "icarus", "cocotb", "ruff"):
         assert name in out
 

@@ -186,9 +186,8 @@ def judge(
     for point in model.points.values():
         for name, number in point.bins.items():
             key = (point.name, name)
-            sure = None if fixed is None else key in fixed
-            rest = (reasons.get(key), point.test, point.at_least, sure)
-            bins.append(Bin(*key, point.reason, number, *rest))
+            known, sure = reasons.get(key), None if fixed is None else key in fixed
+            bins.append(Bin(*key, point.reason, number, known, point.test, point.at_least, sure))
         unplanned += [(point.name, name, number) for name, number in point.unexpected.items()]
     return Functional(runs, tuple(bins), tuple(unplanned))
 
