@@ -236,9 +236,9 @@ def _holes(args: argparse.Namespace) -> int:
 def _tests_by_file(merged: Merged) -> dict[str, str]:
     """Return for each file the test that executes most lines of it in the least time."""
     best: dict[str, tuple[int, float, str]] = {}
-    for one in rank.lines_of_runs(merged):
-        for file, lines in one.lines.items():
-            key = (-len(lines), one.run.seconds, one.run.name)
+    for run, files in rank.lines_of_runs(merged):
+        for file, lines in files.items():
+            key = (-len(lines), run.seconds, run.name)
             best[file] = min(best.get(file, key), key)
     return {file: name for file, (_, _, name) in best.items()}
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scripts.build.filelist import no_design
 from scripts.common.terminal import TextTable
-from scripts.coverage.code_waivers import AppliedWaivers, CodeWaiver, judge, source_lines
+from scripts.coverage.code_waivers import CodeWaiver, judge, source_lines
 from scripts.coverage.merged import Merged
 from scripts.coverage.places import (
     BRANCH,
@@ -113,10 +113,11 @@ class Counted:
 
     runs: int
     counts: Mapping[Place, int]
-    judged: AppliedWaivers
+    waived: Mapping[Place, CodeWaiver]
+    unneeded: tuple[str, ...]
 
     def wanted(self, place: Place) -> bool:
-        return place not in self.judged.waived
+        return place not in self.waived
 
 
 def line_place(file: str, line: int) -> Place:
@@ -149,7 +150,7 @@ def count(merged: Merged, waivers: Iterable[CodeWaiver] = ()) -> Counted | None:
         return None
     runs = sum(bool(run.table) for run in merged.runs)
     whole = any(run.table and run.build == _WHOLE for run in merged.runs)
-    return Counted(runs, counts, judge(waivers, counts, whole))
+    return Counted(runs, counts, *judge(waivers, counts, whole))
 
 
 @functools.lru_cache(maxsize=256)
@@ -177,7 +178,7 @@ def figures(found: Counted | None) -> CodeCoverage | None:
         for file, kinds in sorted(sums.items())
         for shares in [{kind: Share(*of) for kind, of in kinds.items()}]
     )
-    return CodeCoverage(found.runs, files, tuple(holes(found)), found.judged.unneeded)
+    return CodeCoverage(found.runs, files, tuple(holes(found)), found.unneeded)
 
 
 def holes(found: Counted) -> Iterator[Hole]:

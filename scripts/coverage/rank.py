@@ -8,7 +8,7 @@ times as large. Runs that the others make superfluous are dropped at the end.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,16 +130,8 @@ def _greedy(found: Reached, costs: list[float]) -> list[Ranked]:
     return out
 
 
-@dataclass(frozen=True)
-class LinesOfRun:
-    """Source lines that a run executed, by file (`hdl/..`)."""
-
-    run: RunFacts
-    lines: dict[str, frozenset[int]]
-
-
-def lines_of_runs(merged: Merged) -> Iterable[LinesOfRun]:
-    """Yield the source lines that each run with code coverage executed, in order of `Merged.runs`.
+def lines_of_runs(merged: Merged) -> Iterator[tuple[RunFacts, dict[str, set[int]]]]:
+    """Yield each run with code coverage and the source lines that it executed, by file.
 
     Only these runs can kill a mutant of a line.
     """
@@ -158,4 +150,4 @@ def lines_of_runs(merged: Merged) -> Iterable[LinesOfRun]:
         for number, file, some in blocks[run.table]:
             if hit[number]:
                 lines.setdefault(file, set()).update(some)
-        yield LinesOfRun(run, {file: frozenset(some) for file, some in lines.items()})
+        yield run, lines

@@ -171,6 +171,6 @@ def test_rank_and_smallest_set(merged: Merged) -> None:
     ordered = rank.by_second(found)
     assert [(one.run.seed, one.bins, one.code) for one in ordered] == [(2, 0, 2), (1, 1, 4)]
     assert [one.run.seed for one in rank.smallest(found)] == [1, 2]
-    lines = {one.run.seed: one.lines for one in rank.lines_of_runs(merged)}
-    assert lines[1] == {FILE: frozenset({1, 2, 3, 10})}
-    assert lines[2] == {FILE: frozenset({5, 6, 9})}
+    lines = {run.seed: lines for run, lines in rank.lines_of_runs(merged)}
+    assert lines[1] == {FILE: {1, 2, 3, 10}}
+    assert lines[2] == {FILE: {5, 6, 9}}

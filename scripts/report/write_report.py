@@ -41,7 +41,7 @@ from scripts.report.failure_causes import buckets
 from scripts.report.invocation import Invocation, describe
 from scripts.report.json_file import Report
 from scripts.report.outcome import all_results, counts, ordered
-from scripts.report.picture import Replayed, draw
+from scripts.report.picture import Replays, draw
 from scripts.report.testplan_progress import measure
 from scripts.report.trend import HistoryPoint
 
@@ -91,7 +91,7 @@ def write_all(
     seconds: float = 0.0,
     expected: int | None = None,
     history: Sequence[HistoryPoint] | None = None,
-    replayed: Replayed | None = None,
+    replayed: Replays | None = None,
 ) -> Report:
     """Write results.json, junit.xml, index.html, and ucis.xml of functional coverage, to `folder`.
 
