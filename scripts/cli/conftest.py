@@ -16,7 +16,7 @@ Nf = Callable[..., str]
 def nf(capfd: pytest.CaptureFixture[str]) -> Nf:
     """Return a function that runs a command, which must end with exit code `code`.
 
-    It returns stdout; for other codes than 0 stderr too, with one line of `nf` for code 2.
+    It returns stdout for code 0, stderr, with one line of `nf`, for code 2, and both for others.
     """
 
     def run(*words: object, code: int = 0) -> str:
@@ -28,6 +28,6 @@ def nf(capfd: pytest.CaptureFixture[str]) -> Nf:
         out, err = capfd.readouterr()
         assert ended == code, err
         assert code != 2 or sum(line.startswith("nf") for line in err.splitlines()) == 1
-        return out if code == 0 else out + err
+        return {0: out, 2: err}.get(code, out + err)
 
     return run
