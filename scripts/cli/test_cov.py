@@ -36,8 +36,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_merge_holes_rank_html_diff(folders: Path, nf: Nf) -> None:
     a, b, info = folders / "a.cov", folders / "b.cov", folders / "b.info"
     xml = ("--cobertura", folders / "b.xml")
-    nf("cov", "merge", folders / "a", "-o", a)
-    assert "1 run in" in nf("cov", "merge", folders / "b", a, "-o", b, "--lcov", info, *xml)
+    assert "1 run in" in nf("cov", "merge", folders / "a", "-o", a)
+    assert "2 runs in" in nf("cov", "merge", folders / "b", a, "-o", b, "--lcov", info, *xml)
     assert "DA:5,4" in info.read_text(encoding="utf-8")
     assert 'number="5" hits="4"' in xml[1].read_text(encoding="utf-8")
     out = nf("cov", "holes", a)
