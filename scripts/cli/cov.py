@@ -37,7 +37,6 @@ from scripts.common.paths import shown
 from scripts.common.records import RunRecord
 from scripts.common.terminal import TextTable, many
 from scripts.coverage import (
-    cobertura,
     code_coverage,
     code_waivers,
     functional_coverage,
@@ -55,7 +54,7 @@ from scripts.mutation.run_mutants import UNKNOWN_S
 from scripts.plan import listed_mutants, testplan
 from scripts.plan.discover import discover
 from scripts.plan.run_order import Memory
-from scripts.report import recorded, source_page
+from scripts.report import recorded, source_page, xml_files
 
 MERGED = f"merged{SUFFIX}"
 
@@ -185,7 +184,9 @@ def _merge(args: argparse.Namespace) -> int:
         if counted is None:
             raise NfError(f"{option}: none of these runs collected code coverage (`nf run --cov`).")
         lcov = option == "--lcov"
-        made = code_coverage.lcov_text(counted) if lcov else cobertura.text(counted, time.time())
+        made = (
+            code_coverage.lcov_text(counted) if lcov else xml_files.cobertura(counted, time.time())
+        )
         output.write_text(path, made)
     say(*_totals(cover, code))
     say(f"nf cov merge: {many(len(merged.runs), 'run')} in {shown(out)}")

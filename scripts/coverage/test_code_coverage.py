@@ -15,11 +15,12 @@ from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.conftest import record
-from scripts.coverage import cobertura, code_coverage, code_waivers, rank
+from scripts.coverage import code_coverage, code_waivers, rank
 from scripts.coverage.code_coverage import CodeCoverage, Hole, Share
 from scripts.coverage.code_waivers import CodeWaiver
 from scripts.coverage.conftest import key, run
 from scripts.coverage.merged import Merged, merge
+from scripts.report import xml_files
 
 FILE = "hdl/common/nf_fifo.sv"
 REASON = "the bit is tied to zero in this device"
@@ -152,7 +153,7 @@ def test_cobertura(merged: Merged) -> None:
     counted = code_coverage.count(merged)
     assert counted is not None
     schema = xmlschema.XMLSchema(ROOT / "scripts" / "schema" / "cobertura.xsd")
-    schema.validate(text := cobertura.text(counted, 1.5))
+    schema.validate(text := xml_files.cobertura(counted, 1.5))
     root = ElementTree.fromstring(text)
     figures = ("timestamp", "line-rate", "lines-covered", "branches-valid")
     assert [root.get(name) for name in figures] == ["1500", "1.0000", "7", "2"]
