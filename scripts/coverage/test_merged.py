@@ -151,9 +151,15 @@ def test_damaged_counts_count_for_nothing(tmp_path: Path) -> None:
             assert merge([made]).runs == ()
 
 
-def test_damaged_files_are_one_line(tmp_path: Path) -> None:
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Write the coverage of one run to a file."""
     path = tmp_path / "a.cov"
     write(merge([run(tmp_path / "1", record(), points(0, 2, 0), {"p": {"x": 3}})]), path)
+    return path
+
+
+def test_damaged_files_are_one_line(path: Path) -> None:
     whole = path.read_bytes()
     assert read(path).runs
     for data in (b"", b"PK", whole[:200], text([]).encode(), whole[:-30]):
@@ -162,12 +168,10 @@ def test_damaged_files_are_one_line(tmp_path: Path) -> None:
             read(path)
         assert "\n" not in str(error.value)
     with pytest.raises(NfError, match="cannot read"):
-        read(tmp_path / "none.cov")
+        read(path.with_name("none.cov"))
 
 
-def test_flipped_bytes_are_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "a.cov"
-    write(merge([run(tmp_path / "1", record(), points(0, 2, 0), {"p": {"x": 3}})]), path)
+def test_flipped_bytes_are_one_line(path: Path) -> None:
     whole = path.read_bytes()
 
     @settings(deadline=None)
