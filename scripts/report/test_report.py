@@ -58,10 +58,17 @@ CASES = [("first", "passed"), ("second", "failed"), ("third", "failed"), ("fourt
 FLAKY = RunRecord(**{**vars(RED), "id": "flaky", "cause": "once", "flaky": True})
 
 
+def written(folder: Path) -> tuple[dict[str, Any], ElementTree.Element]:
+    """Return the JSON report of a folder and its JUnit XML, held against their schemas."""
+    data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
+    xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(folder / "junit.xml")
+    return data, ElementTree.parse(folder / "junit.xml").getroot()
+
+
 def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
     found = write_report.write_all(RECORDS, "try <it>", tmp_path, seconds=3.0, expected=4)
-    data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
+    data, _ = written(tmp_path)
     assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1, "known": 0}
     assert (data["green"], data["missing"], found.green) == (False, 1, False)
     assert data["invocation"]["seeds"] == [1, 7]
@@ -90,9 +97,7 @@ def test_a_bad_json_report_is_one_line(tmp_path: Path, text: str | None, says: s
 
 def test_junit_keeps_its_schema(tmp_path: Path) -> None:
     write_report.write_all([*RECORDS, FLAKY], "try <it>", tmp_path)
-    schema = xmlschema.XMLSchema(SCHEMAS / "junit.xsd")
-    schema.validate(tmp_path / "junit.xml")
-    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    _, root = written(tmp_path)
     assert [len(list(root.iter(tag))) for tag in ("testcase", "failure", "error", "skipped")] == [
         *(6, 2, 1, 2)
     ]
@@ -119,8 +124,7 @@ def test_junit_of_an_interrupted_run_is_red(
     tmp_path: Path, records: list[RunRecord], expected: int | None, says: str
 ) -> None:
     write_report.write_all(records, "x", tmp_path, expected=expected)
-    xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(tmp_path / "junit.xml")
-    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    _, root = written(tmp_path)
     assert [error.get("message") for error in root.iter("error")] == [says]
     assert root.get("errors") == "1"
 
@@ -130,8 +134,7 @@ def test_junit_names_the_line_of_each_test(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(discover, "last", lambda: [known])
     profile = replace(RECORD, cases=(CaseResult("one/profile=idle", "passed", 1.0, 5.0),))
     write_report.write_all([profile, CRASHED], "x", tmp_path)
-    xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(tmp_path / "junit.xml")
-    found = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
+    found = written(tmp_path)[1].iter("testcase")
     places = {one.get("name"): (one.get("file"), one.get("line")) for one in found}
     assert places == {"one/profile=idle": ("verif/tests/test_x.py", "7"), "*": (None, None)}
 
@@ -191,8 +194,7 @@ def test_of_an_earlier_command(tmp_path: Path) -> None:
     now = describe("nf run --suite smoke", [RECORD], 7.5)
     then = replace(now, started=moment(0.0), host="", tools=())
     assert write_report.write_all([RECORD], then, tmp_path).invocation is then
-    data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
+    data, _ = written(tmp_path)
     assert data["invocation"]["started"].startswith(("1970-01-01T", "1969-12-31T"))
     assert (tmp_path / "index.html").read_text(encoding="utf-8").count("not recorded") == 2
 
