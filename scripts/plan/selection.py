@@ -62,7 +62,9 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     base = _base(args, suite)
     options = replace(options, seeds=_seeds(args, suite, base))
     if args.failed:
-        specs = _failed(plan, tests, options)
+        specs = _red(plan, tests, options)
+        if not specs:
+            raise NothingToDo("none of these tests was red in its last run.")
     else:
         specs = _expanded(plan, tests, options, kept=bool(suite and base))
     if args.seed == REPEAT:
@@ -208,18 +210,6 @@ def _kept(
     if out:
         say(f"nf run: and {len(out)} runs of seeds that failed before")
     return out
-
-
-def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
-    """Return the runs that failed last, with the simulator, build and seed of then; see `_red`.
-
-    Raises:
-        NothingToDo: No such run.
-    """
-    specs = _red(plan, tests, options)
-    if not specs:
-        raise NothingToDo("none of these tests was red in its last run.")
-    return specs
 
 
 def _red(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
