@@ -10,12 +10,14 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from scripts.build import registry
@@ -216,6 +218,33 @@ class Toy:
         return simulate.run(spec, self.folder / "runs", self.folder / "sim")
 
 
+def working_in(folder: Path) -> list[str]:
+    """Return the command lines of other processes that name a folder or run in it."""
+    others = (one.info for one in psutil.process_iter(["cmdline", "cwd"]) if one.pid != os.getpid())
+    lines = (" ".join([*(info["cmdline"] or ()), info["cwd"] or ""]) for info in others)
+    return [line for line in lines if str(folder) in line]
+
+
+def left_in(folder: Path, but: str = "\0") -> list[str]:
+    """Wait until no process works in a folder, and return those that do after 120 s.
+
+    Processes whose command line has the text `but` do not count.
+    """
+    late = time.monotonic() + 120
+    while found := [line for line in working_in(folder) if but not in line]:
+        if time.monotonic() > late:
+            break
+        time.sleep(0.1)
+    return found
+
+
+def ended(*pids: int) -> bool:
+    """Return whether all processes with these numbers end within 120 s."""
+    left = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+    _, alive = psutil.wait_procs(left, timeout=120)
+    return not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+
+
 def git_by_somebody(root: Path, *words: str) -> str:
     """Run git in the repository of a test, whatever the user's settings are; return stdout."""
     who = ("-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "commit.gpgsign=false")
@@ -391,10 +420,15 @@ RECORD = RunRecord(
 )
 
 
-@pytest.fixture
-def record() -> Callable[..., RunRecord]:
-    """Return a function that makes a record of a passed run, with the given fields changed."""
-    return lambda **fields: replace(RECORD, **fields)
+def record(**fields: Any) -> RunRecord:
+    """Return the record of a passed run, with the given fields changed."""
+    return replace(RECORD, **fields)
+
+
+@pytest.fixture(name="record")
+def _record() -> Callable[..., RunRecord]:
+    """Return the function `record`."""
+    return record
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -50,19 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "[--] SCRIPT [ARGS]\n       nf capture check DIR"
     )
     add("--out", type=Path, metavar="DIR", help="folder to make (build/captures/SCRIPT by default)")
-    add(
-        "--workers",
-        type=up_to(MAX_WORKERS),
-        default=4,
-        metavar="N",
-        help="gloo workers to start (4)",
-    )
+    workers = up_to(MAX_WORKERS)
+    add("--workers", type=workers, default=4, metavar="N", help="gloo workers to start (4)")
     add("--steps", default="", metavar="S", help="3,60 or 0-100 or 0-1000:50 (all)")
     add("--ranks", default="", metavar="R", help="0,2 or 0-3 (all)")
     add("--layers", default="", metavar="GLOBS", help="parameter names: 'layer1.*,fc.*' (all)")
-    add(
-        "script", metavar="SCRIPT", help="a script that calls attach(), an example's name, or check"
-    )
+    what = "a script that calls attach(), an example's name, or check"
+    add("script", metavar="SCRIPT", help=what)
     add("args", nargs=argparse.REMAINDER, metavar="ARGS", help="its own arguments")
 
 
@@ -109,8 +103,6 @@ def _capture(args: argparse.Namespace) -> int:
         STEPS: args.steps,
         RANKS: args.ranks,
         LAYERS: args.layers,
-        # After the folder of the script, so that neuron_fabric is found where nothing is installed.
-        "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT)])),
     }
     failed = run_workers([sys.executable, str(script.absolute()), *args.args], args.workers, env)
     if failed is not None:

@@ -30,6 +30,7 @@ from scripts.checks import (
 )
 from scripts.cli.steps import command, run_checks
 from scripts.common import tool_versions
+from scripts.common.arguments import add_flags
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import FILELIST, TOP
 from scripts.coverage import code_waivers, functional_coverage
@@ -49,9 +50,7 @@ DRAWINGS = [sys.executable, "-m", "scripts.drawings.draw", "--check"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the option of `nf check`."""
-    parser.add_argument(
-        "--fix", action="store_true", help="format, write the generated tables, mend what ruff can"
-    )
+    add_flags(parser, fix="format, write the generated tables, mend what ruff can")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,13 +17,13 @@ from pathlib import Path
 from neuron_fabric.errors import say
 from scripts.build.build_cache import STAMP, is_build
 from scripts.common import folder_locks
-from scripts.common.arguments import positive
+from scripts.common.arguments import add_flags, positive
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, SIM_BUILDS, shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="remove the whole build folder")
+    add_flags(parser, all="remove the whole build folder")
     parser.add_argument("--days", type=positive, default=7, help="keep builds used since (7)")
 
 

@@ -24,10 +24,9 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import cov
 from scripts.closing import curve
-from scripts.closing.curve import OpenBin
 from scripts.closing.loop import BinGoal, Closing, ClosingLimits, Policy
 from scripts.common import folder_locks, paths
-from scripts.common.arguments import add_jobs, positive, seconds
+from scripts.common.arguments import REPEATED, add_jobs, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown
 from scripts.common.records import RunRecord, RunSpec
@@ -48,38 +47,18 @@ _SHOWN = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `nf close`."""
-    parser.add_argument(
-        "--test",
-        action="append",
-        default=[],
-        metavar="GLOB",
-        help=f"tests to choose from (those that bins name, and {SCENARIOS})",
-    )
-    parser.add_argument(
-        "--point", action="append", default=[], metavar="GLOB", help="cover points to close (all)"
-    )
-    parser.add_argument(
-        "--after",
-        action="append",
-        default=[],
-        metavar="INPUT",
-        help="begin with this coverage: a file, run numbers, a folder",
-    )
-    parser.add_argument("--runs", type=positive, default=ClosingLimits.runs, help="runs at most")
-    parser.add_argument(
-        "--minutes",
-        type=seconds,
-        default=ClosingLimits.minutes,
-        help="limit of the whole command, builds included",
-    )
-    parser.add_argument(
-        "--plain",
-        type=times,
-        default=ClosingLimits.plain,
-        metavar="X",
-        help="plain random seeds may spend X times the cycles to come as far; 0: none",
-    )
-    parser.add_argument("--seed", type=positive, default=1, help="of the choices and of the runs")
+    add = parser.add_argument
+    what = f"tests to choose from (those that bins name, and {SCENARIOS})"
+    add("--test", **REPEATED, metavar="GLOB", help=what)
+    add("--point", **REPEATED, metavar="GLOB", help="cover points to close (all)")
+    what = "begin with this coverage: a file, run numbers, a folder"
+    add("--after", **REPEATED, metavar="INPUT", help=what)
+    add("--runs", type=positive, default=ClosingLimits.runs, help="runs at most")
+    what = "limit of the whole command, builds included"
+    add("--minutes", type=seconds, default=ClosingLimits.minutes, help=what)
+    what = "plain random seeds may spend X times the cycles to come as far; 0: none"
+    add("--plain", type=times, default=ClosingLimits.plain, metavar="X", help=what)
+    add("--seed", type=positive, default=1, help="of the choices and of the runs")
     add_jobs(parser)
 
 
@@ -94,8 +73,7 @@ def run(args: argparse.Namespace) -> int:
     One generator, seeded by `--seed`, draws everything that is random: equal commands choose
     alike."""
     start = time.monotonic()
-    folder_locks.tree()
-    paths.writable(RUNS)
+    folder_locks.writable(RUNS)
     goals = _goals(args)
     specs = _specs(args, [SCENARIOS, *dict.fromkeys(goal.test for goal in goals)])
     knobs = {name: weights_of(name) if fnmatch.fnmatch(name, SCENARIOS) else {} for name in specs}
@@ -207,7 +185,7 @@ def _told(closing: Closing, took: float) -> int:
         Exit code: 1 if a run failed, or if no run measured coverage; else 0.
     """
     close, plain = closing.close, closing.plain
-    lines = [close.line(), *([plain.line()] if plain.points else [])]
+    lines = [close, *([plain] if plain.points else [])]
     said = [
         f"{line.name}: {line.bins} of {len(close.progress.goals)} bins in {line.cycles:,} cycles, "
         f"{len(line.points)} runs"
@@ -218,9 +196,9 @@ def _told(closing: Closing, took: float) -> int:
             f"plain random seeds: a test drawn of the same {len(closing.specs)}, with its own "
             f"weights, usual length and a new seed; closure: as many bins as nf close closed"
         )
-        said.append(curve.comparison(*lines))
+        said.append(curve.comparison(close, plain))
     left = [
-        OpenBin(*goal.bin, int(hits), goal.at_least, goal.test)
+        functional_coverage.Bin(*goal.bin, "", int(hits), test=goal.test, at_least=goal.at_least)
         for goal, hits, is_open in zip(
             close.progress.goals, close.progress.hits, close.progress.open, strict=True
         )

@@ -31,12 +31,12 @@ from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.cli import mutate_from, mutate_source
 from scripts.common import folder_locks, paths
+from scripts.common.arguments import REPEATED
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
 from scripts.common.terminal import TextTable, many
 from scripts.coverage import (
-    cobertura,
     code_coverage,
     code_waivers,
     functional_coverage,
@@ -54,7 +54,7 @@ from scripts.mutation.run_mutants import UNKNOWN_S
 from scripts.plan import listed_mutants, testplan
 from scripts.plan.discover import discover
 from scripts.plan.run_order import Memory
-from scripts.report import recorded, source_page
+from scripts.report import recorded, source_page, xml_files
 
 MERGED = f"merged{SUFFIX}"
 
@@ -70,9 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "goals": (_goals, "compare figures with the goals of the nightly suite"),
         "diff": (_diff, "print what only one of two inputs covers"),
     }
-    outputs = {
-        "merge": f"({MERGED} in build/coverage)",
-        "html": f"({source_page.NAME} in build/report)",
+    files = {
+        "merge": {
+            "out": f"({MERGED} in build/coverage)",
+            "lcov": "write lcov's format too",
+            "cobertura": "write Cobertura XML too",
+        },
+        "html": {"out": f"({source_page.NAME} in build/report)"},
     }
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, (action, text) in table.items():
@@ -80,15 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.set_defaults(do=action)
         what = "command number, run folder or merged file"
         one.add_argument("inputs", nargs=2 if name == "diff" else "*", metavar="INPUT", help=what)
-        if name in outputs:
-            one.add_argument("-o", "--out", type=Path, metavar="FILE", help=outputs[name])
-        if name == "merge":
-            one.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
-            what = "write Cobertura XML too"
-            one.add_argument("--cobertura", type=Path, metavar="FILE", help=what)
+        for option, what in files.get(name, {}).items():
+            words = ["-o"] * (option == "out") + [f"--{option}"]
+            one.add_argument(*words, type=Path, metavar="FILE", help=what)
         if name == "smoke":
             what = "kills of `nf mutate --rows`, with those that verif/mutants lists"
-            one.add_argument("--rows", action="append", default=[], type=Path, help=what)
+            one.add_argument("--rows", **REPEATED, type=Path, help=what)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -118,38 +119,26 @@ def collect(inputs: Sequence[str]) -> Merged:
 
 
 def _add(merger: Merger, text: str) -> None:
-    """Add an input to the merged coverage: `last`, the number of a command, a folder of runs, or
-    a merged file."""
-    path = Path(text)
+    """Add an input to the merged coverage: `last`, the number of a command (its merged file, if it
+    exists, or its runs), a folder of runs, or a merged file."""
+    path, records = Path(text), None
     if text == "last" or _is_number(text):
-        records = _of_command(merger, None if text == "last" else int(text))
+        with History(write=False) as history:
+            found = recorded.command(history, None if text == "last" else int(text)).id
+            path = of_command(found)
+            if not path.is_file():
+                records = [run.record for run in history.runs(invocation=found)]
     elif path.is_dir():
         records = [_moved(*one) for one in recorded.of_folder(path).items()]
-    else:
+    if records is None:
         merger.merged(read(path))
-        return
-    for record in records:
+    for record in records or ():
         merger.record(record, whole=True)
 
 
 def _moved(path: Path, record: RunRecord) -> RunRecord:
     """Return the record with the present path of its coverage file: the folder may have moved."""
-    if not record.coverage:
-        return record
-    return replace(record, coverage=str(path.parent.absolute() / PACKED))
-
-
-def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:
-    """Return the records of a command, or merge its merged file, if it exists, and return [].
-
-    ``number`` is None for the last command.
-    """
-    with History(write=False) as history:
-        found = recorded.command(history, number).id
-        if of_command(found).is_file():
-            merger.merged(read(of_command(found)))
-            return []
-        return [run.record for run in history.runs(invocation=found)]
+    return replace(record, coverage=record.coverage and str(path.parent.absolute() / PACKED))
 
 
 def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCoverage | None]:
@@ -195,7 +184,9 @@ def _merge(args: argparse.Namespace) -> int:
         if counted is None:
             raise NfError(f"{option}: none of these runs collected code coverage (`nf run --cov`).")
         lcov = option == "--lcov"
-        made = code_coverage.lcov_text(counted) if lcov else cobertura.text(counted, time.time())
+        made = (
+            code_coverage.lcov_text(counted) if lcov else xml_files.cobertura(counted, time.time())
+        )
         output.write_text(path, made)
     say(*_totals(cover, code))
     say(f"nf cov merge: {many(len(merged.runs), 'run')} in {shown(out)}")
@@ -246,9 +237,9 @@ def _holes(args: argparse.Namespace) -> int:
 def _tests_by_file(merged: Merged) -> dict[str, str]:
     """Return for each file the test that executes most lines of it in the least time."""
     best: dict[str, tuple[int, float, str]] = {}
-    for one in rank.lines_of_runs(merged):
-        for file, lines in one.lines.items():
-            key = (-len(lines), one.run.seconds, one.run.name)
+    for run, files in rank.lines_of_runs(merged):
+        for file, lines in files.items():
+            key = (-len(lines), run.seconds, run.name)
             best[file] = min(best.get(file, key), key)
     return {file: name for file, (_, _, name) in best.items()}
 
@@ -321,7 +312,7 @@ def _smoke(args: argparse.Namespace) -> int:
     TextTable(
         "{:3} {:>7.1f} {:>8.1f}  {}",
         [
-            (word, one.seconds, so_far, f"{' '.join(one.place)}{_why(one)}")
+            (word, one.seconds, so_far, f"{' '.join(one.place)}: {one.why}")
             for (_, word, one), so_far in zip(steps, times, strict=True)
         ],
         ("", "s", "in sum", "test and build, longest first; then by kills a second"),
@@ -333,13 +324,6 @@ def _smoke(args: argparse.Namespace) -> int:
         f" tests kill, smoke kills before and after: {shares}"
     )
     return 0
-
-
-def _why(step: suite_choice.SuiteChange) -> str:
-    """Return the reason of a change of a suite."""
-    if not step.kills:
-        return ": the others kill its mutants, reach its bins and run its test"
-    return f": kills {len(step.kills)} more: {', '.join(step.kills)}"
 
 
 def _html(args: argparse.Namespace) -> int:

@@ -16,15 +16,14 @@ import sys
 from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.common import tool_versions
+from scripts.common.arguments import add_flags
 from scripts.common.terminal import TextTable
 from scripts.common.tool_versions import Finding
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the option of `nf doctor`."""
-    parser.add_argument(
-        "--strict", action="store_true", help="fail if an advised tool (Icarus) is missing"
-    )
+    add_flags(parser, strict="fail if an advised tool (Icarus) is missing")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli.completion import with_completer
 from scripts.cli.options import tests
-from scripts.common.arguments import positive
+from scripts.common.arguments import add_flags, positive
 from scripts.common.errors import NfError
 from scripts.common.terminal import TextTable, clock
 from scripts.history.database import History, Run
@@ -31,16 +31,13 @@ _TREND = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `nf history`."""
-    with_completer(
-        parser.add_argument("globs", nargs="*", metavar="GLOB", help="runs of these tests"), tests
-    )
-    parser.add_argument("--sim", choices=registry.names(), help="runs on this simulator")
-    parser.add_argument(
-        "--result", choices=("passed", "failed", "flaky"), help="runs with this result"
-    )
-    parser.add_argument("--of", type=positive, metavar="N", help="runs of command N")
-    parser.add_argument("--trend", action="store_true", help="print durations instead of runs")
-    parser.add_argument("--last", type=positive, metavar="N", help=f"lines to show ({SHOWN})")
+    add = parser.add_argument
+    with_completer(add("globs", nargs="*", metavar="GLOB", help="runs of these tests"), tests)
+    add("--sim", choices=registry.names(), help="runs on this simulator")
+    add("--result", choices=("passed", "failed", "flaky"), help="runs with this result")
+    add("--of", type=positive, metavar="N", help="runs of command N")
+    add_flags(parser, trend="print durations instead of runs")
+    add("--last", type=positive, metavar="N", help=f"lines to show ({SHOWN})")
 
 
 def run(args: argparse.Namespace) -> int:

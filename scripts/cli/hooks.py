@@ -65,13 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "       [--workers N] [--svg FILE] [--] SCRIPT [ARGS]"
     )
     add("--hooks", type=hooks_of, default=HOOKS, metavar="GLOBS", help="such as 'DDP,G_*' (all)")
-    add(
-        "--rates",
-        type=rates_of,
-        default=RATES,
-        metavar="RATES",
-        help=f"rates of links ({','.join(RATES)}); 'none': the loopback only",
-    )
+    what = f"rates of links ({','.join(RATES)}); 'none': the loopback only"
+    add("--rates", type=rates_of, default=RATES, metavar="RATES", help=what)
     add("--seeds", type=positive, default=1, metavar="N", help="NF_SEED is 1 to N (1)")
     add("--steps", type=positive, default=STEPS, metavar="N", help=f"steps to measure ({STEPS})")
     add("--workers", type=up_to(16, first=2), default=4, metavar="N", help="gloo ranks (4)")

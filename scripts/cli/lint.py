@@ -19,6 +19,7 @@ from scripts.build.simulator import Simulator
 from scripts.build.slang import analyse
 from scripts.checks import rtl_style, tracked_files
 from scripts.cli.steps import command, run_checks
+from scripts.common.arguments import REPEATED
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import Dut
 from scripts.plan import testplan
@@ -29,7 +30,7 @@ LINT_WAIVERS = ROOT / "hdl" / "lint"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the option of `nf lint`."""
-    parser.add_argument("--build", action="append", default=[], help="named parameter set (all)")
+    parser.add_argument("--build", **REPEATED, help="named parameter set (all)")
 
 
 def run(args: argparse.Namespace) -> int:

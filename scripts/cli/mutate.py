@@ -33,8 +33,8 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import mutate_from, mutate_source
 from scripts.cli.completion import with_completer
-from scripts.common import folder_locks, paths
-from scripts.common.arguments import add_jobs, given, positive, seconds
+from scripts.common import folder_locks
+from scripts.common.arguments import add_flags, add_jobs, given, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import RunRecord, RunSpec
@@ -52,21 +52,16 @@ _T = TypeVar("_T", Mutant, PackageMutant)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    with_completer(
-        parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="mutant names"),
-        lambda: (mutant.id for mutant in _listed()),
-    )
-    parser.add_argument("--part", choices=PARTS, help="those of this part alone")
-    parser.add_argument("--sim", choices=registry.names(), help="instead of the listed one")
+    add = parser.add_argument
+    globs = add("globs", nargs="*", default=["*"], metavar="GLOB", help="mutant names")
+    with_completer(globs, lambda: (mutant.id for mutant in _listed()))
+    add("--part", choices=PARTS, help="those of this part alone")
+    add("--sim", choices=registry.names(), help="instead of the listed one")
     add_jobs(parser)
-    parser.add_argument("--seed", type=positive, help="run them in an order drawn by this seed")
-    parser.add_argument(
-        "--within",
-        type=seconds,
-        metavar="S",
-        help="start no mutant after so many seconds, and none whose simulator compiles slowly",
-    )
-    parser.add_argument("--list", action="store_true", help="show the mutants and stop")
+    add("--seed", type=positive, help="run them in an order drawn by this seed")
+    what = "start no mutant after so many seconds, and none whose simulator compiles slowly"
+    add("--within", type=seconds, metavar="S", help=what)
+    add_flags(parser, list="show the mutants and stop")
     mutate_source.add_arguments(parser)
     mutate_from.add_arguments(parser)
 
@@ -162,8 +157,7 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
         Exit code: 0 if all runs that started caught their mutant, else 1.
     """
     start = time.monotonic()
-    folder_locks.tree()
-    paths.writable(RUNS)
+    folder_locks.writable(RUNS)
     plan = testplan.read()
     owner: dict[str, Mutant] = {}
     specs: list[RunSpec] = []

@@ -10,7 +10,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from neuron_fabric.errors import say
 from neuron_fabric.typed import typed
 from scripts.build.filelist import FileList, read_filelist
 from scripts.cli import mutate_source
-from scripts.common.arguments import given
+from scripts.common.arguments import add_flags, given
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import FILELIST, TOP
@@ -51,25 +50,13 @@ _NOT_LISTED = ("part", "seed", "sim")  # options of those in verif/mutants
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options for mutants of a list outside the tree."""
     listed = parser.add_argument_group("mutants of a list outside the tree")
-    listed.add_argument(
-        "--from", dest="list_file", type=Path, metavar="FILE", help="YAML list, as verif/mutants"
-    )
-    listed.add_argument(
-        "--suite",
-        choices=tuple(_SUITES),
-        default="smoke",
-        help="tests that may kill: of smoke, or of smoke and nightly (smoke)",
-    )
-    listed.add_argument(
-        "--prove", action="store_true", help="proofs of hdl/formal that hold the module kill, too"
-    )
-    listed.add_argument(
-        "--rows",
-        type=Path,
-        default=_ROWS,
-        metavar="FILE",
-        help=f"write one JSON object for each mutant here ({shown(_ROWS)})",
-    )
+    add, what = listed.add_argument, "YAML list, as verif/mutants"
+    add("--from", dest="list_file", type=Path, metavar="FILE", help=what)
+    what = "tests that may kill: of smoke, or of smoke and nightly (smoke)"
+    add("--suite", choices=tuple(_SUITES), default="smoke", help=what)
+    add_flags(listed, prove="proofs of hdl/formal that hold the module kill, too")
+    what = f"write one JSON object for each mutant here ({shown(_ROWS)})"
+    add("--rows", type=Path, default=_ROWS, metavar="FILE", help=what)
 
 
 def wanted(args: argparse.Namespace) -> bool:
@@ -183,22 +170,18 @@ def _run(
     whole: bool | None = True
     if mutants and not tests:
         raise NfError("no test of the suite has a module of these mutants in its design.")
-    with ExitStack() as stack:
-        farm = None
-        if args.cluster is not None:
-            farm = stack.enter_context(cluster.connect(args.cluster, args.jobs))
-        if mutants:
-            runs = mutate_source.prepare(
-                *(mutants, sources, tests, files, args, farm),
+    if mutants:
+        with cluster.if_named(args.cluster, args.jobs) as farm:
+            runs, whole = mutate_source.chase(
+                *(mutants, sources, tests, files, args, farm, judged),
                 edits=placed.edits,
                 alone=placed.alone,
                 first=first,
-                effort=math.inf,
+                effort=args.effort or math.inf,
             )
-            whole = mutate_source.chase(runs, args, farm, judged)
-            causes |= runs.faults
-            rows |= {n: Row(rows[n].id, "broken") for n in causes}
-            _write(args.rows, rows.values())
+        causes |= runs.faults
+        rows |= {n: Row(rows[n].id, "broken") for n in causes}
+        _write(args.rows, rows.values())
     for n, row in rows.items():
         if row.result not in ("killed", "proved"):
             say(f"{row.result} {row.id} {causes.get(n, '')}".rstrip())

@@ -9,7 +9,6 @@ import math
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -19,8 +18,8 @@ from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
-from scripts.common import folder_locks, paths, process, secret_values
-from scripts.common.arguments import positive, seconds, up_to
+from scripts.common import folder_locks, process, secret_values
+from scripts.common.arguments import REPEATED, add_flags, positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
 from scripts.common.records import FILELIST, SOLVER, TOP, RunRecord, RunSpec
@@ -58,45 +57,24 @@ LATER = ":"  # in the name of a build of the second suite
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options for mutants that are made from the source."""
     made = parser.add_argument_group("mutants made from the source")
-    made.add_argument("--sample", type=positive, metavar="N", help="N of them, drawn by --seed")
-    made.add_argument("--all", action="store_true", help="all of them")
-    made.add_argument("--id", action="append", default=[], metavar="GLOB", help="some by name")
-    made.add_argument("--tests", action="append", default=[], metavar="GLOB", help="these tests")
-    made.add_argument(
-        "--build",
-        action="append",
-        default=[],
-        help=f"on these builds alone (default: {' '.join(_BUILDS)})",
-    )
-    made.add_argument(
-        "--without",
-        metavar="WHAT",
-        help="sequence:GLOB leaves out tests, checker:NAME switches a checker off",
-    )
-    made.add_argument(
-        "--no-probe",
-        action="store_true",
-        help="skip the probe run that finds which tests reach each mutant",
-    )
-    made.add_argument(
-        "--effort",
-        type=seconds,
-        metavar="S",
-        help="processor seconds of tests for a mutant, likely kills first "
-        f"({_EFFORT_S:g}; with --from no limit)",
-    )
-    made.add_argument("--no-prove", action="store_true", help="try no proof of equivalence")
-    made.add_argument(
-        "--waves", action="store_true", help=f"waves of {_WAVES} that live, with and without them"
-    )
-    made.add_argument(
-        "--floor",
-        type=up_to(100),
-        metavar="PERCENT",
-        help="red below this score, not by any survivor",
-    )
-    made.add_argument("--again", action="store_true", help="forget what earlier commands found")
-    made.add_argument("--cluster", metavar="WHERE", help=cluster.HELP)
+    add = made.add_argument
+    add("--sample", type=positive, metavar="N", help="N of them, drawn by --seed")
+    add_flags(made, all="all of them")
+    add("--id", **REPEATED, metavar="GLOB", help="some by name")
+    add("--tests", **REPEATED, metavar="GLOB", help="these tests")
+    add("--build", **REPEATED, help=f"on these builds alone (default: {' '.join(_BUILDS)})")
+    what = "sequence:GLOB leaves out tests, checker:NAME switches a checker off"
+    add("--without", metavar="WHAT", help=what)
+    add_flags(made, no_probe="skip the probe run that finds which tests reach each mutant")
+    what = "processor seconds of tests for a mutant, likely kills first "
+    what += f"({_EFFORT_S:g}; with --from no limit)"
+    add("--effort", type=seconds, metavar="S", help=what)
+    add_flags(made, no_prove="try no proof of equivalence")
+    add_flags(made, waves=f"waves of {_WAVES} that live, with and without them")
+    what = "red below this score, not by any survivor"
+    add("--floor", type=up_to(100), metavar="PERCENT", help=what)
+    add_flags(made, again="forget what earlier commands found")
+    add("--cluster", metavar="WHERE", help=cluster.HELP)
 
 
 def wanted(args: argparse.Namespace) -> bool:
@@ -105,22 +83,28 @@ def wanted(args: argparse.Namespace) -> bool:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the chosen mutants, or run tests on them here or on a cluster.
+    """List the chosen mutants, or run tests on them here or on a cluster; report their score.
 
     Returns:
         0 if no mutant lives and no waiver is needless, or if the score reaches `--floor`; 1 if not;
         130 after an interruption.
     """
+    start = time.monotonic()
     files = read_filelist(ROOT, FILELIST)
     everything, sources = find_mutants.find(ROOT, TOP, files, find_mutants.shapes())
-    selected = chosen(everything, args)
+    mutants = chosen(everything, args)
     if args.list:
-        return show(selected, sources)
-    with ExitStack() as stack:
-        farm = None
-        if args.cluster is not None:
-            farm = stack.enter_context(cluster.connect(args.cluster, args.jobs))
-        return _run(selected, sources, files, args, farm)
+        return show(mutants, sources)
+    outcomes: list[MutantOutcome] = []
+    with cluster.if_named(args.cluster, args.jobs) as farm:
+        runs, whole = chase(
+            *(dict(enumerate(mutants, 1)), sources, candidates(args), files, args, farm),
+            outcomes.append,
+            waived=mutant_outcome.read_waivers(),
+        )
+        if whole is None:
+            return 130
+        return _report(outcomes, runs, args, whole, time.monotonic() - start)
 
 
 def show(mutants: Sequence[SourceMutant], sources: Mapping[str, str]) -> int:
@@ -221,15 +205,8 @@ def _of_suites(
     out: list[RunSpec] = []
     known: set[object] = set()
     for number, suite in enumerate(map(plan.suite, suites)):
-        options = testplan.Options(
-            tuple(sorted(registry.names(), key=lambda one: one != sim)),
-            [1],
-            builds,
-            planned_only=True,
-            scale=suite.scale,
-            skip=suite.skip,
-            narrow=suite.narrow,
-        )
+        sims = tuple(sorted(registry.names(), key=lambda one: one != sim))
+        options = replace(testplan.Options(sims, [1], builds).of_suite(suite), group=False)
         found: dict[object, RunSpec] = {}
         for spec in testplan.expand(plan, testplan.of_suite(plan, suite, tests), options):
             found.setdefault((spec.name, spec.build_name), spec)
@@ -242,84 +219,6 @@ def _of_suites(
     return out
 
 
-def _run(
-    chosen: Sequence[SourceMutant],
-    sources: dict[str, str],
-    files: FileList,
-    args: argparse.Namespace,
-    farm: cluster.Farm | None,
-) -> int:
-    """Run the mutants made from the source, and report their score.
-
-    Args:
-        chosen: mutants of this command; their numbers in the build begin at 1.
-        sources: text of each source file by its path from the root.
-        files: file list of the design.
-        args: parsed options.
-        farm: cluster that executes the runs; None: this machine.
-    """
-    start = time.monotonic()
-    outcomes: list[MutantOutcome] = []
-    prepared = prepare(dict(enumerate(chosen, 1)), sources, candidates(args), files, args, farm)
-    prepared.waived = mutant_outcome.read_waivers()
-    whole = chase(prepared, args, farm, outcomes.append)
-    if whole is None:
-        return 130
-    return _report(outcomes, prepared, args, whole, time.monotonic() - start)
-
-
-def prepare(
-    mutants: Mapping[int, SourceMutant],
-    sources: dict[str, str],
-    tests: Sequence[Candidate],
-    files: FileList,
-    args: argparse.Namespace,
-    farm: cluster.Farm | None,
-    **more: Any,
-) -> MutantRuns:
-    """Return the runs of mutants against tests, as the options say.
-
-    Args:
-        mutants: mutants by number.
-        sources: text of each source file by its path from the root.
-        tests: runs that may kill them.
-        files: file list of the design.
-        args: parsed options.
-        farm: cluster that executes the runs; None: this machine.
-        more: further fields of `MutantRuns`.
-    """
-    folder_locks.tree()
-    paths.writable(_RUNS)
-    folder = folder_locks.folder(RUNS if farm else _RUNS)
-
-    def runner(spec: RunSpec) -> RunRecord:
-        """Execute a run, or a proof."""
-        if spec.build.sim != SOLVER:
-            return farm.run(spec) if farm else simulate.run(spec, folder)
-        return _proved(spec, folder)
-
-    listed = listed_mutants.read()
-    effort = more.pop("effort", _EFFORT_S)
-    runs = MutantRuns(
-        mutants,
-        sources,
-        tests,
-        runner,
-        Store(),
-        folder,
-        meant=listed_mutants.catches(listed),
-        watchers=listed_mutants.watchers(listed, sources),
-        without=args.without or "",
-        again=args.again,
-        effort=args.effort or effort,
-        deadline=time.monotonic() + args.within if args.within else math.inf,
-        **more,
-    )
-    if not args.no_prove:
-        runs.prove = equivalence.prover(files, sources)
-    return runs
-
-
 def _proved(spec: RunSpec, folder: Path) -> RunRecord:
     """Try a proof on edited sources, and return its record."""
     (one,) = (one for one in proof.read() if one.spec.name == spec.name)
@@ -328,23 +227,51 @@ def _proved(spec: RunSpec, folder: Path) -> RunRecord:
 
 
 def chase(
-    runs: MutantRuns,
+    mutants: Mapping[int, SourceMutant],
+    sources: dict[str, str],
+    tests: Sequence[Candidate],
+    files: FileList,
     args: argparse.Namespace,
     farm: cluster.Farm | None,
     judged: Callable[[MutantOutcome], None],
-) -> bool | None:
-    """Run the probe, then the mutants, and print a line for each as it is judged.
+    **more: Any,
+) -> tuple[MutantRuns, bool | None]:
+    """Run the probe, then the mutants, as the options say; print a line for each as it is judged.
 
     Args:
-        runs: the mutants and their tests.
+        mutants: mutants by number.
+        sources: text of each source file by its path from the root.
+        tests: runs that may kill them.
+        files: file list of the design.
         args: parsed options.
         farm: cluster that executes the runs; None: this machine.
         judged: called with each outcome.
+        more: further fields of `MutantRuns`.
 
     Returns:
-        Whether all ended; None if the probe was interrupted.
+        The runs, and whether all ended; None if the probe was interrupted.
     """
-    start = time.monotonic()
+    folder_locks.writable(_RUNS)
+    folder = folder_locks.folder(RUNS if farm else _RUNS)
+
+    def runner(spec: RunSpec) -> RunRecord:
+        """Execute a run, or a proof."""
+        if spec.build.sim != SOLVER:
+            return farm.run(spec) if farm else simulate.run(spec, folder)
+        return _proved(spec, folder)
+
+    start, listed = time.monotonic(), listed_mutants.read()
+    options: dict[str, Any] = {
+        "meant": listed_mutants.catches(listed),
+        "watchers": listed_mutants.watchers(listed, sources),
+        "without": args.without or "",
+        "again": args.again,
+        "effort": args.effort or _EFFORT_S,
+        "deadline": start + args.within if args.within else math.inf,
+    }
+    runs = MutantRuns(mutants, sources, tests, runner, Store(), folder, **{**options, **more})
+    if not args.no_prove:
+        runs.prove = equivalence.prover(files, sources)
     jobs, end = (farm.slots, farm.end) if farm else (args.jobs, process.kill_all)
     bars, outcomes = Bars(), list[MutantOutcome]()
 
@@ -362,10 +289,10 @@ def chase(
         number = sum(not one.proves for one in runs.candidates)
         say(f"nf mutate: {number} tests without a mutant", flush=True)
         if not runs.probe(jobs, end):
-            return None
+            return runs, None
         say(f"nf mutate: they are green ({time.monotonic() - start:.0f} s)", flush=True)
     with bars:
-        return runs.run(jobs, came, end)
+        return runs, runs.run(jobs, came, end)
 
 
 def _report(

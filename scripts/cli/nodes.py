@@ -48,14 +48,9 @@ SLOWER = 8.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `nf train nodes`."""
-    add = parser.add_argument
+    add, what = parser.add_argument, "rate of the links, such as 1gbit; requires root"
     add("--nodes", type=up_to(16, first=2), default=4, metavar="N", help="number of nodes (4)")
-    add(
-        "--rate",
-        type=rate_of,
-        metavar="RATE",
-        help="rate of the links, such as 1gbit; requires root",
-    )
+    add("--rate", type=rate_of, metavar="RATE", help=what)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from scripts.build import registry
 from scripts.cli.completion import with_completer
-from scripts.common.arguments import add_jobs, positive
+from scripts.common.arguments import REPEATED, add_jobs, positive
 from scripts.common.errors import NfError
 from scripts.plan import testplan
 from scripts.plan.discover import discover
@@ -16,12 +16,9 @@ from scripts.plan.discover import discover
 
 def add_filters(parser: argparse._ActionsContainer) -> None:
     """Add the options `--stage` and `--feature`, which restrict the selection of tests."""
-    parser.add_argument(
-        "--stage", action="append", default=[], choices=testplan.STAGES, help="tests of this stage"
-    )
-    feature = parser.add_argument(
-        "--feature", action="append", default=[], metavar="F", help="tests of this feature"
-    )
+    add = parser.add_argument
+    add("--stage", **REPEATED, choices=testplan.STAGES, help="tests of this stage")
+    feature = add("--feature", **REPEATED, metavar="F", help="tests of this feature")
     with_completer(
         feature, lambda: sorted({entry.feature for entry in testplan.read().entries.values()})
     )
@@ -40,9 +37,8 @@ def tests() -> list[str]:
 
 def add_simulators(parser: argparse.ArgumentParser) -> None:
     """Add the options `--sim` (one simulator, or all) and `--jobs`."""
-    parser.add_argument(
-        "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
-    )
+    what = registry.HELP
+    parser.add_argument("--sim", choices=registry.choices(), default=registry.ALL, help=what)
     add_jobs(parser)
 
 
@@ -51,7 +47,7 @@ def add_parts(parser: argparse.ArgumentParser, names: Iterable[str], seed: str) 
     add_simulators(parser)
     first = ", ".join(dict.fromkeys(name.split()[0] for name in names))
     what = f"run only this part, one of: {first}; may be repeated"
-    parser.add_argument("--only", action="append", default=[], metavar="PART", help=what)
+    parser.add_argument("--only", **REPEATED, metavar="PART", help=what)
     parser.add_argument("--seed", type=positive, help=seed)
 
 

@@ -14,15 +14,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
 from scripts.cli.completion import with_completer
 from scripts.common import folder_locks, paths, process, secret_values
-from scripts.common.arguments import add_jobs
+from scripts.common.arguments import add_flags, add_jobs
 from scripts.common.errors import NfError
 from scripts.common.git import revision
 from scripts.common.paths import BUILD
@@ -42,30 +43,25 @@ RUNS = BUILD / "prove"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `nf prove`."""
-    with_completer(
-        parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="proofs"),
-        lambda: (one.id for one in proof.read()),
+    add = parser.add_argument
+    globs = add("globs", nargs="*", default=["*"], metavar="GLOB", help="proofs")
+    with_completer(globs, lambda: (one.id for one in proof.read()))
+    add_flags(
+        parser,
+        quick="leave out what takes long",
+        list="show the proofs and stop",
+        mutants="mutants: each must break its own proof",
     )
-    parser.add_argument("--quick", action="store_true", help="leave out what takes long")
-    parser.add_argument("--list", action="store_true", help="show the proofs and stop")
-    parser.add_argument(
-        "--mutants",
-        action="store_true",
-        help="mutants: each must break its own proof",
-    )
-    parser.add_argument(
-        "--replay", type=Path, metavar="FILE", help="a counterexample, in a simulator"
-    )
-    parser.add_argument("--waves", action="store_true", help="with --replay: write waves")
+    add("--replay", type=Path, metavar="FILE", help="a counterexample, in a simulator")
+    add_flags(parser, waves="with --replay: write waves")
     add_jobs(parser)
-    parser.add_argument("--cluster", metavar="WHERE", help=cluster.HELP)
+    add("--cluster", metavar="WHERE", help=cluster.HELP)
 
 
 def run(args: argparse.Namespace) -> int:
     """List, replay, try the mutants, or prove; return 0 if all properties hold, or if every
     mutant breaks its proof."""
-    folder_locks.tree()
-    paths.writable(RUNS)
+    folder_locks.writable(RUNS)
     if args.replay:
         return _replay(args.replay, args.waves)
     chosen = proof.chosen(proof.read(), args.globs)
@@ -77,32 +73,32 @@ def run(args: argparse.Namespace) -> int:
             say(f"{one.id:28} {one.how:16}{quick:6} {one.why}")
         return 0
     what = _mutants if args.mutants else _prove
-    if args.cluster is None:
-        return what(chosen, args, ProofWorkers(args.jobs))
-    with cluster.connect(args.cluster, args.jobs) as farm:
-        return what(chosen, args, ProofWorkers(farm.slots, farm))
+    with cluster.if_named(args.cluster, args.jobs) as farm:
+        return what(chosen, args, farm)
 
 
-@dataclass(frozen=True)
-class ProofWorkers:
-    """Place where proofs are executed: this machine or a cluster, and the number at a time."""
+def _proved(farm: cluster.Farm | None, one: Proof, folder: Path, shown_as: str = "") -> RunRecord:
+    """Execute a proof and return its record; its files are in a separate folder of ``folder``.
 
-    jobs: int
-    farm: cluster.Farm | None = None
+    `shown_as` is the name of the build in the record, for a mutant; "" for the default.
+    """
+    if farm is None:
+        return proving.run(one, folder, shown_as)
+    spec = replace(one.spec, build_name=shown_as) if shown_as else one.spec
+    return farm.send(spec, ProofRun(one, shown_as), None, folder)
 
-    def proved(self, one: Proof, folder: Path, shown_as: str = "") -> RunRecord:
-        """Execute a proof and return its record; its files are in a separate folder of ``folder``.
 
-        `shown_as` is the name of the build in the record, for a mutant; "" for the default.
-        """
-        if self.farm is None:
-            return proving.run(one, folder, shown_as)
-        spec = replace(one.spec, build_name=shown_as) if shown_as else one.spec
-        return self.farm.send(spec, ProofRun(one, shown_as), None, folder)
-
-    def end(self) -> None:
-        """End all proofs in progress."""
-        process.kill_all() if self.farm is None else self.farm.end()
+def _run_all(
+    specs: Sequence[RunSpec],
+    args: argparse.Namespace,
+    farm: cluster.Farm | None,
+    came: Callable[[RunRecord], None],
+    tried: Callable[[RunSpec], RunRecord],
+    **progress: Any,
+) -> list[RunRecord]:
+    """Try the proofs of specs here or on a cluster, with a bar; see `RunProgress`."""
+    jobs, end = (farm.slots, farm.end) if farm else (args.jobs, process.kill_all)
+    return RunProgress(specs, jobs, came, **progress).run(tried, end=end)
 
 
 def result(one: Proof, record: RunRecord) -> str:
@@ -112,7 +108,7 @@ def result(one: Proof, record: RunRecord) -> str:
     return "broken" if record.kind is FailureKind.ASSERTION else "unknown"
 
 
-def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorkers) -> int:
+def _prove(chosen: Sequence[Proof], args: argparse.Namespace, farm: cluster.Farm | None) -> int:
     """Try all chosen proofs, the one with the longest time-out first; print and record each.
 
     The results of proofs that are not chosen stay in the file of the report.
@@ -138,12 +134,12 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorker
 
     def tried(spec: RunSpec) -> RunRecord:
         """Try the proof of a spec."""
-        return place.proved(by_id[spec.id], folder)
+        return _proved(farm, by_id[spec.id], folder)
 
     longest = sorted(chosen, key=lambda one: -one.timeout)
     memory, todo = Memory.read_if_any(), [one.spec for one in longest]
     expected = {one.id: took for one in todo if (took := memory.seconds(one)) is not None}
-    RunProgress(todo, place.jobs, came, expected, what="proofs").run(tried, end=place.end)
+    _run_all(todo, args, farm, came, tried, seconds=expected, what="proofs")
     recorder.close()
     took = time.monotonic() - start
     used = sum(record.used_seconds for record in records)
@@ -226,7 +222,7 @@ def _replay(path: Path, waves: bool) -> int:
     return 0 if record.kind is FailureKind.ASSERTION else 1
 
 
-def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorkers) -> int:
+def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, farm: cluster.Farm | None) -> int:
     """Try each proof on the mutants that it must catch; return 1 if one is missed.
 
     A mutant that the solver cannot decide in time is missed, too."""
@@ -252,9 +248,9 @@ def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWork
 
     def tried(spec: RunSpec) -> RunRecord:
         mutant, one = owner[spec.id]
-        return place.proved(one, folder, mutant.id)
+        return _proved(farm, one, folder, mutant.id)
 
-    records = RunProgress(specs, place.jobs, came, what="mutants").run(tried, end=place.end)
+    records = _run_all(specs, args, farm, came, tried, what="mutants")
     for mutant in missed:
         say(f"missed {mutant.id}: {mutant.why}")
     done = len(records) - len(missed)

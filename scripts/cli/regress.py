@@ -23,6 +23,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.cli.options import add_simulators
+from scripts.common.arguments import add_flags
 from scripts.common.paths import CAPTURE, REPLAYED, REPORT, shown
 from scripts.common.records import (
     FILELIST,
@@ -34,7 +35,6 @@ from scripts.common.records import (
     Verdict,
 )
 from scripts.report import json_file, write_report
-from scripts.report.picture import Replayed
 from scripts.run.simulate import infrastructure
 
 RECORD = "record.json"
@@ -48,17 +48,12 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "mix": ("--route", "5.*=G_TERNARY"),
 }
 TRANSPORTS = ("signal", "bulk")
-VOTED = ("binary", "ternary")
-"""Routes by which every tensor is voted on: the report draws their votes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_simulators(parser)
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="replay by every route on every simulator, and run each test wherever it is planned",
-    )
+    what = "replay by every route on every simulator, and run each test wherever it is planned"
+    add_flags(parser, full=what)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -161,14 +156,14 @@ def _replay(one: Replay) -> tuple[steps.Step, RunRecord]:
     return step, replace(record, log=shown(log))
 
 
-def replayed(done: Sequence[tuple[Replay, RunRecord]]) -> Replayed:
+def replayed(done: Sequence[tuple[Replay, RunRecord]]) -> dict[str, list[Path]]:
     """Return the result files for the picture of the report: of the first green replay by each
     route, since all replays by a route return the same."""
     files: dict[str, list[Path]] = {}
     for one, record in done:
         if record.passed and one.files:
             files.setdefault(one.route, one.files)
-    return Replayed(CAPTURE, files, VOTED)
+    return files
 
 
 def compare(done: Sequence[Replay]) -> tuple[steps.Step, RunRecord]:

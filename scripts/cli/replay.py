@@ -20,14 +20,23 @@ import time
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from models.modes import Tie
 from models.regions import MAX_WORKERS
 from neuron_fabric.errors import CaptureError, say, telling
 from neuron_fabric.printable import one_line
 from scripts.build import registry
-from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, given, positive, seconds, up_to
+from scripts.common.arguments import (
+    DUT_HELP,
+    DUTS,
+    SEVERAL,
+    TIMEOUT_HELP,
+    add_flags,
+    given,
+    positive,
+    seconds,
+    up_to,
+)
 from scripts.common.errors import BuildError, OptionError
 from scripts.common.memory_options import add_memory, memory_of
 from scripts.common.records import Dut
@@ -64,8 +73,6 @@ CHOICES = {
     "--tie": (("plus", "minus"), "result of a tied binary vote"),
 }
 """Options with a fixed choice: the values, the default first, and the help text."""
-SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
-"""Keywords of an option that takes several values, and may be repeated."""
 _OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves", "quick"}
 _JOURNAL = "the journal lies in the same folder"
 _BULK_ONLY = ("synthetic", "shard", "merge", "resume", "jobs", "cluster")
@@ -78,77 +85,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for flag, (choices, text) in CHOICES.items():
         add(flag, choices=choices, default=choices[0], help=text)
     add("--steps", **SEVERAL, metavar="STEP", help="steps or ranges: 3,60 or 0-100 (all)")
-    add(
-        "--route",
-        **SEVERAL,
-        metavar="PATTERN=ROUTE",
-        help="name-glob=G_BINARY, G_TERNARY, G_INT4, G_INT8 or FP32; the first match is used",
-    )
-    add(
-        "--sim",
-        choices=registry.choices(),
-        default=registry.names()[0],
-        help=f"simulator ({registry.names()[0]})",
-    )
+    what = "name-glob=G_BINARY, G_TERNARY, G_INT4, G_INT8 or FP32; the first match is used"
+    add("--route", **SEVERAL, metavar="PATTERN=ROUTE", help=what)
+    first = registry.names()[0]
+    add("--sim", choices=registry.choices(), default=first, help=f"simulator ({first})")
     add("--dut", choices=DUTS, default=Dut.RTL, help=DUT_HELP)
     add("--out", metavar="FILE", help="write the returned tensors, one safetensors file a step")
-    add(
-        "--ternary-ratio",
-        type=_ratio,
-        default=TERNARY_RATIO,
-        metavar="R",
-        help=f"G_TERNARY: send signs of values above R * mean ({TERNARY_RATIO})",
-    )
-    add(
-        "--threshold",
-        type=up_to(255),
-        default=1,
-        metavar="T",
-        help="least net count of a ternary vote (1)",
-    )
-    add(
-        "--seed",
-        type=up_to((1 << 31) - 1, "a number above 0"),
-        default=1,
-        help="seed of the order of workers and the initial memory (1)",
-    )
+    what = f"G_TERNARY: send signs of values above R * mean ({TERNARY_RATIO})"
+    add("--ternary-ratio", type=_ratio, default=TERNARY_RATIO, metavar="R", help=what)
+    what = "least net count of a ternary vote (1)"
+    add("--threshold", type=up_to(255), default=1, metavar="T", help=what)
+    what = "seed of the order of workers and the initial memory (1)"
+    add("--seed", type=up_to((1 << 31) - 1, "a number above 0"), default=1, help=what)
     add("--param", **SEVERAL, metavar="NAME=N", help="RTL parameters that differ from the default")
     add("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
-    add("--quick", action="store_true", help="compile with little optimisation: it starts sooner")
-    add("--waves", action="store_true", help="write waves (slower build and run)")
+    add_flags(parser, quick="compile with little optimisation: it starts sooner")
+    add_flags(parser, waves="write waves (slower build and run)")
     add("--record", metavar="DIR", help="write a copy of the record of the run to DIR")
-    add(
-        "--stimulus",
-        metavar="FILE",
-        help="drive the stimulus of a failed bulk replay instead of CAPTURE",
-    )
+    what = "drive the stimulus of a failed bulk replay instead of CAPTURE"
+    add("--stimulus", metavar="FILE", help=what)
     add_memory(parser, str(MemoryTiming().latency))
     group = parser.add_argument_group("bulk transport")
     add = group.add_argument
-    add(
-        "--synthetic",
-        choices=sorted(NETWORKS),
-        help="draw the gradients of a network from --seed instead of reading CAPTURE",
-    )
-    add(
-        "--workers",
-        type=up_to(MAX_WORKERS),
-        metavar="W",
-        help=f"workers of the synthetic step ({WORKERS})",
-    )
-    add(
-        "--shard",
-        type=parse_shard,
-        metavar="I/N",
-        help="replay part I (1..N) of the lines; needs --out",
-    )
-    add(
-        "--merge",
-        type=up_to(9999, "a number of shards"),
-        metavar="N",
-        help="make --out from the journals of N shards",
-    )
-    add("--resume", action="store_true", help="continue an interrupted replay with this --out")
+    what = "draw the gradients of a network from --seed instead of reading CAPTURE"
+    add("--synthetic", choices=sorted(NETWORKS), help=what)
+    what = f"workers of the synthetic step ({WORKERS})"
+    add("--workers", type=up_to(MAX_WORKERS), metavar="W", help=what)
+    what = "replay part I (1..N) of the lines; needs --out"
+    add("--shard", type=parse_shard, metavar="I/N", help=what)
+    what = "make --out from the journals of N shards"
+    add("--merge", type=up_to(9999, "a number of shards"), metavar="N", help=what)
+    add_flags(group, resume="continue an interrupted replay with this --out")
     add("--jobs", "-j", type=positive, metavar="N", help="cores to use (all)")
     add("--cluster", metavar="WHERE", help=cluster.HELP)
 
@@ -258,17 +225,14 @@ def options_of(args: argparse.Namespace) -> ReplayOptions:
     if args.transport == "bulk":
         fast = args.sim != registry.ALL and registry.get(args.sim).compiles_slowly
         log2 = replay_options.EPOCH_LINES_LOG2 if fast else replay_options.SLOW_LINES_LOG2
+    same = ("nonfinite", "rounding", "sums", "threshold", "seed")
     return ReplayOptions(
         capture=args.capture or "",
         steps=tuple(args.steps),
         routes=tuple(args.route),
-        nonfinite=args.nonfinite,
+        **{name: getattr(args, name) for name in same},
         ratio=args.ternary_ratio,
-        rounding=args.rounding,
-        sums=args.sums,
         tie=Tie[args.tie.upper()],
-        threshold=args.threshold,
-        seed=args.seed,
         parameters=parse_parameters(args.param),
         synthetic=args.synthetic or "",
         workers=args.workers or WORKERS,

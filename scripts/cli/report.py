@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         title = f"runs in {shown(args.runs)}"
         write_report.write_all(records, title, paths.REPORT, seconds=seconds)
         say(write_report.where(paths.REPORT))
-        say(*write_report.summary(records, seconds, len(records)).splitlines())
+        say(*write_report.summary(records, seconds, len(records)))
         return 0
     with History(write=False) as history:
         found = recorded.command(history, args.number)
@@ -49,5 +49,5 @@ def run(args: argparse.Namespace) -> int:
     what = recorded.invocation(found, records)
     write_report.write_all(records, what, paths.REPORT, history=recorded.points(before))
     say(write_report.where(paths.REPORT))
-    say(*write_report.summary(records, what.seconds, what.expected).splitlines())
+    say(*write_report.summary(records, what.seconds, what.expected))
     return 0

@@ -21,7 +21,7 @@ from scripts.build import registry
 from scripts.cli.main import load
 from scripts.cli.run import debug, execute
 from scripts.common import secret_values
-from scripts.common.arguments import TIMEOUT_HELP, seconds
+from scripts.common.arguments import TIMEOUT_HELP, add_flags, seconds
 from scripts.common.errors import NfError
 from scripts.common.records import SOLVER, Waves
 from scripts.history.database import History
@@ -31,8 +31,7 @@ from scripts.run import debug_terminal
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="number of a run (`nf history GLOB`), or its id")
-    parser.add_argument("--waves", action="store_true", help="write waves")
-    parser.add_argument("--pdb", action="store_true", help="debug it with pdb in this terminal")
+    add_flags(parser, waves="write waves", pdb="debug it with pdb in this terminal")
     parser.add_argument("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
 
 
@@ -43,8 +42,7 @@ def run(args: argparse.Namespace) -> int:
     that a RunSpec does not hold: that command is executed again.
     """
     with History(write=False) as history:
-        number = args.id.isdecimal() and len(args.id) <= 18  # SQLite counts to 2^63
-        found = history.run(int(args.id)) if number else history.latest(args.id)
+        found = history.find(args.id)
     spec = secret_values.revealed_spec(found.spec)
     if spec.build.sim == SOLVER:
         return _again("prove", spec.rerun)

@@ -21,10 +21,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from neuron_fabric.data import DataError, read_text
 from neuron_fabric.errors import say
@@ -32,8 +32,16 @@ from scripts.build import registry
 from scripts.cli.completion import with_completer
 from scripts.cli.options import add_filters, tests
 from scripts.common import folder_locks, paths, process, secret_values, tool_environment
-from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, positive, seconds
-from scripts.common.errors import NfError
+from scripts.common.arguments import (
+    DUT_HELP,
+    DUTS,
+    REPEATED,
+    TIMEOUT_HELP,
+    add_flags,
+    positive,
+    seconds,
+)
+from scripts.common.errors import NfError, why_of
 from scripts.common.git import revision
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm import cluster
@@ -73,7 +81,7 @@ def weights(text: str) -> str:
     try:
         found = knobs.parse(text if text.lstrip().startswith("{") else read_text(text))
     except (OSError, DataError) as error:
-        raise _unreadable(text[:60], error) from error
+        raise argparse.ArgumentTypeError(f"{text[:60]}: {why_of(error)}") from error
     return json.dumps(found, separators=(",", ":"))
 
 
@@ -83,108 +91,61 @@ def scenario(text: str) -> str:
         parse_scenario(read_text(text))
         return str(run_folders.store(Path(text)))
     except (OSError, DataError) as error:
-        raise _unreadable(text, error) from error
-
-
-def _unreadable(what: str, error: OSError | DataError) -> argparse.ArgumentTypeError:
-    why = error.strerror if isinstance(error, OSError) else error
-    return argparse.ArgumentTypeError(f"{what}: {why}")
+        raise argparse.ArgumentTypeError(f"{text}: {why_of(error)}") from error
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("selection")
-    globs = what.add_argument(
-        "globs", nargs="*", metavar="GLOB", help="test_module::test, * and ? allowed"
-    )
-    suite = what.add_argument("--suite", metavar="S", help="a suite (`nf list --suites`)")
-    what.add_argument("--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP)
-    what.add_argument("--dut", choices=DUTS, help=DUT_HELP)
-    build = what.add_argument(
-        "--build",
-        action="append",
-        default=[],
-        metavar="B",
-        help="named parameter set or pattern (with globs: the default build)",
-    )
+    add = what.add_argument
+    globs = add("globs", nargs="*", metavar="GLOB", help="test_module::test, * and ? allowed")
+    suite = add("--suite", metavar="S", help="a suite (`nf list --suites`)")
+    add("--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP)
+    add("--dut", choices=DUTS, help=DUT_HELP)
+    text = "named parameter set or pattern (with globs: the default build)"
+    build = add("--build", **REPEATED, metavar="B", help=text)
     add_filters(what)
     with_completer(globs, tests)
     with_completer(suite, lambda: testplan.read().suites)
     with_completer(build, lambda: testplan.read().builds)
-    what.add_argument(
-        "--changed",
-        nargs="?",
-        const=selection.GREEN,
-        metavar="REV",
-        help="run what changed since it passed, or since a git revision",
-    )
+    text = "run what changed since it passed, or since a git revision"
+    add("--changed", nargs="?", const=selection.GREEN, metavar="REV", help=text)
     many = what.add_mutually_exclusive_group()
-    many.add_argument("--failed", action="store_true", help="run what failed last time")
-    many.add_argument("--seeds", type=positive, metavar="N", help="run with seeds 1..N")
-    many.add_argument("--seed", type=seed, metavar="S", help="one seed; `repeat`: the last one")
-    many.add_argument(
-        "--until-fail",
-        nargs="?",
-        const=UNTIL_FAIL,
-        type=positive,
-        metavar="N",
-        help=f"try new seeds until a run fails, at most N ({UNTIL_FAIL})",
-    )
-    what.add_argument(
-        "--seed-base",
-        type=positive,
-        metavar="B",
-        help="draw seeds from B; suites with several seeds use the UTC date, 20261231",
-    )
+    add_flags(many, failed="run what failed last time")
+    add = many.add_argument
+    add("--seeds", type=positive, metavar="N", help="run with seeds 1..N")
+    add("--seed", type=seed, metavar="S", help="one seed; `repeat`: the last one")
+    text = f"try new seeds until a run fails, at most N ({UNTIL_FAIL})"
+    number: dict[str, Any] = {"nargs": "?", "const": UNTIL_FAIL, "type": positive}
+    add("--until-fail", **number, metavar="N", help=text)
+    text = "draw seeds from B; suites with several seeds use the UTC date, 20261231"
+    what.add_argument("--seed-base", type=positive, metavar="B", help=text)
     how = parser.add_argument_group("execution")
-    how.add_argument("--jobs", "-j", type=positive, metavar="N", help="runs at once (all cores)")
-    how.add_argument("--cluster", metavar="WHERE", help=cluster.HELP)
-    how.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
-    how.add_argument("--watch", action="store_true", help="rerun what a saved file affects")
-    how.add_argument("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
-    how.add_argument("--scale", type=seconds, help="multiply the traffic of every test")
-    how.add_argument(
-        "--weights",
-        type=weights,
-        metavar="W",
-        help="weights of scenario tests: JSON or a file",
+    add = how.add_argument
+    add("--jobs", "-j", type=positive, metavar="N", help="runs at once (all cores)")
+    add("--cluster", metavar="WHERE", help=cluster.HELP)
+    add_flags(how, fail_fast="stop at the first failure", watch="rerun what a saved file affects")
+    add("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
+    add("--scale", type=seconds, help="multiply the traffic of every test")
+    add("--weights", type=weights, metavar="W", help="weights of scenario tests: JSON or a file")
+    text = "play this scenario in scenario tests"
+    add("--scenario", type=scenario, metavar="FILE", help=text)
+    add_flags(
+        how,
+        group="use one process for each module",
+        pdb="run the first planned test in this terminal; pdb opens at breakpoint() and failures",
+        once="run each test on its first build alone, blocks on a simulator that compiles quickly",
+        no_rerun="do not rerun failed tests to get waves",
+        dry_run="print the planned runs in order",
     )
-    how.add_argument(
-        "--scenario", type=scenario, metavar="FILE", help="play this scenario in scenario tests"
-    )
-    how.add_argument("--group", action="store_true", help="use one process for each module")
-    how.add_argument(
-        "--pdb",
-        action="store_true",
-        help="run the first planned test in this terminal; pdb opens at breakpoint() and failures",
-    )
-    how.add_argument(
-        "--once",
-        action="store_true",
-        help="run each test on its first build alone, blocks on a simulator that compiles quickly",
-    )
-    how.add_argument(
-        "--no-rerun", action="store_true", help="do not rerun failed tests to get waves"
-    )
-    how.add_argument("--dry-run", action="store_true", help="print the planned runs in order")
     more = parser.add_argument_group("results")
-    more.add_argument(
-        "--verbosity",
-        choices=VERBOSITIES,
-        type=str.lower,
-        metavar="LEVEL",
-        help="least level of log messages: " + ", ".join(VERBOSITIES) + " (info)",
-    )
-    more.add_argument("--waves", action="store_true", help="write waves (slower build and run)")
-    more.add_argument(
-        "--cov",
-        "--coverage",
-        dest="coverage",
-        action="store_true",
-        help="print functional coverage with holes; collect code coverage too (Verilator)",
-    )
-    more.add_argument(
-        "--link-trace", action="store_true", help="record every flit for `nf report flits`"
-    )
+    text = f"least level of log messages: {', '.join(VERBOSITIES)} (info)"
+    level: dict[str, Any] = {"choices": VERBOSITIES, "type": str.lower}
+    more.add_argument("--verbosity", **level, metavar="LEVEL", help=text)
+    add_flags(more, waves="write waves (slower build and run)")
+    text = "print functional coverage with holes; collect code coverage too (Verilator)"
+    cov = ("--cov", "--coverage")
+    more.add_argument(*cov, dest="coverage", action="store_true", help=text)
+    add_flags(more, link_trace="record every flit for `nf report flits`")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -211,12 +172,7 @@ def run(args: argparse.Namespace) -> int:
     words = [*([args.suite] if args.suite else []), *args.globs, *args.stage, *args.feature]
     words += [f"--build {name}" for name in args.build] if args.suite else []
     title = " ".join(["nf run:", *(words or ["what failed" if args.failed else "what changed"])])
-    with ExitStack() as stack:
-        farm = (
-            None
-            if args.cluster is None
-            else stack.enter_context(cluster.connect(args.cluster, args.jobs))
-        )
+    with cluster.if_named(args.cluster, args.jobs) as farm:
 
         def go(some: list[RunSpec]) -> int:
             return execute(
@@ -255,8 +211,7 @@ def debug(specs: list[RunSpec]) -> int:
     if len(specs) > 1:
         where = f"{first.name} {first.build.sim} {first.build_name} seed {first.seed}"
         say(f"nf run: --pdb debugs the first of {len(specs)} runs: {where}", flush=True)
-    folder_locks.tree()
-    paths.writable(paths.RUNS)
+    folder_locks.writable(paths.RUNS)
     spec = replace(first, env=(*first.env, *debug_terminal.ENVIRONMENT), direct=True)
     record = simulate.run(spec, launch=debug_terminal.run_logged)
     show(record)
@@ -305,8 +260,7 @@ def execute(
     """
     listed, today = known_failures.read(), datetime.now(UTC).date()
     start = time.monotonic()
-    folder_locks.tree()
-    paths.writable(paths.RUNS)
+    folder_locks.writable(paths.RUNS)
     at_once = farm.slots if farm else jobs or process.cores()
     memory, prints = Memory.read_if_any(), run_order.fingerprints(specs)
     expected = {spec.id: took for spec in specs if (took := memory.seconds(spec)) is not None}
@@ -341,7 +295,7 @@ def execute(
     done = len(records) == len(specs)
     faults = known_failures.problems(listed, records, today) if done else []
     say(*faults, file=sys.stderr)
-    say(*write_report.summary(records, seconds, len(specs)).splitlines())
+    say(*write_report.summary(records, seconds, len(specs)))
     if interrupted.is_set():
         return 130
     return 0 if done and not faults and not any(record.red for record in records) else 1

@@ -19,7 +19,7 @@ from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError, say
 from scripts.build import registry
 from scripts.cli.options import add_sim
-from scripts.common.arguments import add_jobs, positive
+from scripts.common.arguments import add_flags, add_jobs, positive
 from scripts.common.errors import BuildError, NfError
 from scripts.common.memory_options import add_memory, memory_of
 from scripts.farm.replay_pieces import Pieces
@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `nf train scale`: those of shapes alone, then of the two real runs."""
     scale_command.add_arguments(parser)
     add = parser.add_argument
-    add("--replay", action="store_true", help="drive the low-bit step through the RTL")
-    add("--hook", action="store_true", help="a step of the hook itself, with drawn gradients")
+    add_flags(parser, replay="drive the low-bit step through the RTL")
+    add_flags(parser, hook="a step of the hook itself, with drawn gradients")
     add_sim(add, "simulator of --replay")
     add("--seed", type=positive, default=1, help="of the gradients of --replay (1)")
     add_memory(parser, str(MemoryTiming().latency))

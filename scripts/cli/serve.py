@@ -42,7 +42,7 @@ from neuron_fabric.reducers.server_wire import (
 from scripts.build import registry
 from scripts.cli.options import add_sim
 from scripts.common import process
-from scripts.common.arguments import seconds, up_to
+from scripts.common.arguments import REPEATED, SEVERAL, add_flags, seconds, up_to
 from scripts.common.errors import BuildError, NfError
 from scripts.common.memory_options import add_memory, memory_of
 from scripts.common.paths import ROOT
@@ -66,47 +66,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", choices=(RTL, MODEL), default=RTL, help=f"device that reduces ({RTL})")
     add_sim(add, "simulator of the RTL")
     add("--workers", type=up_to(MAX_WORKERS), metavar="N", help="number of ranks of a training")
-    add(
-        "--socket",
-        type=Path,
-        metavar="PATH",
-        help="socket of the server (default: in a private folder)",
-    )
-    add(
-        "--allow-uid",
-        type=up_to((1 << 32) - 2, first=0),
-        action="append",
-        default=[],
-        metavar="UID",
-        help="another user whose ranks may join; they must list your uid in NF_ALLOW_UID",
-    )
-    add(
-        "--timeout",
-        type=seconds,
-        default=TIMEOUT_S,
-        metavar="S",
-        help="seconds that ranks wait for a rank (60)",
-    )
-    add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
-    add(
-        "--capacity",
-        type=_capacity,
-        metavar="MISSES/WINDOW",
-        help="RTL: raise FALLBACK above MISSES among the last WINDOW contributions (never)",
-    )
-    add(
-        "--apart",
-        action="store_true",
-        help="send all lines of a rank before the next rank (default: interleaved)",
-    )
-    add(
-        "--status",
-        type=Path,
-        nargs="?",
-        const=_DEFAULT,
-        metavar="PATH",
-        help="print the status of the server at PATH",
-    )
+    what = "socket of the server (default: in a private folder)"
+    add("--socket", type=Path, metavar="PATH", help=what)
+    what = "another user whose ranks may join; they must list your uid in NF_ALLOW_UID"
+    add("--allow-uid", **REPEATED, type=up_to((1 << 32) - 2, first=0), metavar="UID", help=what)
+    what = "seconds that ranks wait for a rank (60)"
+    add("--timeout", type=seconds, default=TIMEOUT_S, metavar="S", help=what)
+    add("--param", **SEVERAL, metavar="NAME=N", help="RTL parameter")
+    what = "RTL: raise FALLBACK above MISSES among the last WINDOW contributions (never)"
+    add("--capacity", type=_capacity, metavar="MISSES/WINDOW", help=what)
+    what = "send all lines of a rank before the next rank (default: interleaved)"
+    add_flags(parser, apart=what)
+    what = "print the status of the server at PATH"
+    add("--status", type=Path, nargs="?", const=_DEFAULT, metavar="PATH", help=what)
     add_memory(parser, str(MemoryTiming().latency))
 
 

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from neuron_fabric.capture import Capture, ModuleSpec, write_capture
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Lock
-from scripts.cli.main import main
+from scripts.cli.conftest import Nf
 from scripts.common.paths import ROOT
 from scripts.common.tool_versions import package_version
+from scripts.conftest import ended
 from scripts.ranks import launch
 
 needs_torch = pytest.mark.skipif(
@@ -66,39 +66,29 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def capture(*words: object) -> int:
-    return main(["capture", *map(str, words)])
-
-
 @needs_torch
-def test_chosen_steps_ranks_and_layers(
-    script: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_chosen_steps_ranks_and_layers(script: Path, tmp_path: Path, nf: Nf) -> None:
     out = tmp_path / "c"
     words = ("--steps", "1,3-9:2", "--ranks", "1", "--layers", "1.*", "--workers", 2)
-    assert capture(*words, "--out", out, "--", script) == 0
+    text = nf("capture", *words, "--out", out, "--", script)
     found = Capture.open(out)
     assert (found.steps, found.world_size) == ((1, 3, 5), 1)
     assert [spec.name for spec in found.tensors] == ["1.weight", "1.bias"]
     assert "ranks 1 of 2" in found.note
-    text = capfd.readouterr().out
     assert "Sequential, 1 workers, 3 steps (1, 3, 5)" in text
     assert f"nf replay {out}" in text
 
 
 @needs_torch
-def test_kill_9_of_a_worker(
-    script: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_kill_9_of_a_worker(script: Path, tmp_path: Path, nf: Nf) -> None:
     """Check the capture after a worker was killed between two tensors of step 3.
 
     Steps 0 to 2 are complete and can be read; step 3 is refused.
     """
     out = tmp_path / "c"
-    assert capture("--out", out, "--workers", 2, script, "die") == 1
-    shown = capfd.readouterr()
-    assert "worker 1 was ended by signal 9" in shown.err
-    assert "not whole, left out: step 3" in shown.out
+    shown = nf("capture", "--out", out, "--workers", 2, script, "die", code=1)
+    assert "worker 1 was ended by signal 9" in shown
+    assert "not whole, left out: step 3" in shown
     assert [path.suffix for path in (out / "step-000003").glob("worker-001.*")] == [".part"]
     found = Capture.open(out)
     assert found.steps == (0, 1, 2)
@@ -106,48 +96,24 @@ def test_kill_9_of_a_worker(
     assert (weight[0] != weight[1]).any()  # each worker's own, not the mean
     with pytest.raises(CaptureError, match="step 3 is not whole"):
         found.load(3)
-    assert capture("check", out) == 0
-    text = capfd.readouterr().out
+    text = nf("capture", "check", out)
     assert "not whole, left out: step 3" in text
     assert "nf capture: whole: 408 values read, 0 of them NaN or infinite" in text
 
 
 @needs_torch
-def test_a_script_that_does_not_capture(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_script_that_does_not_capture(tmp_path: Path, nf: Nf) -> None:
     plain = tmp_path / "plain.py"
     plain.write_text("print('trained')", encoding="utf-8")
-    assert capture("--out", tmp_path / "c", "--workers", 1, plain) == 2
-    assert "has captured nothing: it calls attach(model)" in capfd.readouterr().err
+    words = ("capture", "--out", tmp_path / "c", "--workers", 1, plain)
+    assert "has captured nothing: it calls attach(model)" in nf(*words, code=2)
     plain.write_text("raise SystemExit(3)", encoding="utf-8")
-    assert capture("--out", tmp_path / "c", "--workers", 1, plain) == 1
-    assert "worker 0 ended with code 3" in capfd.readouterr().err
-
-
-BAD = {
-    "no script": (["none.py"], "no script none.py; give a path, or one of the examples: train, "),
-    "check alone": (["check"], "nf capture check DIR"),
-    "check nothing": (["check", "none"], "no such folder"),
-    "steps": (["--steps", "9-1", "train"], "steps '9-1': no such range"),
-    "ranks": (["--ranks", "4", "train"], "rank 4: there are 4 ranks"),
-    "workers": (["--workers", "65", "train"], "'65' is not a number from 1 to 64"),
-}
-
-
-@pytest.mark.parametrize(("words", "text"), BAD.values(), ids=BAD.keys())
-def test_bad_words(words: list[str], text: str, capfd: pytest.CaptureFixture[str]) -> None:
-    try:
-        code = capture(*words)
-    except SystemExit as ended:  # argparse
-        code = int(ended.code or 0)
-    error = capfd.readouterr().err
-    assert code == 2
-    assert len(error.splitlines()) == 1
-    assert text in error
+    assert "worker 0 ended with code 3" in nf(*words, code=1)
 
 
 @needs_torch
 def test_a_script_is_no_option_of_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nf: Nf
 ) -> None:
     """Check that a script named "-c" is run as a file.
 
@@ -156,43 +122,38 @@ def test_a_script_is_no_option_of_python(
     monkeypatch.chdir(tmp_path)
     Path("-c").write_text("import sys; open('argument', 'w').write(sys.argv[1])", encoding="utf-8")
     word = "open('program', 'w')  # $$ ${local_rank}"
-    assert capture("--out", tmp_path / "c", "--workers", 1, "--", "-c", word) == 2
-    assert "-c has captured nothing" in capfd.readouterr().err
+    words = ("capture", "--out", tmp_path / "c", "--workers", 1, "--", "-c", word)
+    assert "-c has captured nothing" in nf(*words, code=2)
     assert Path("argument").read_text(encoding="utf-8") == word
     assert not Path("program").exists()
 
 
 def test_a_folder_that_another_command_fills(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nf: Nf
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
     monkeypatch.setattr("scripts.cli.capture.run_workers", lambda *_: pytest.fail("started"))
     with Lock(tmp_path / "c"):
-        assert capture("--out", tmp_path / "c", "train") == 2
-    (line,) = capfd.readouterr().err.splitlines()
+        (line,) = nf("capture", "--out", tmp_path / "c", "train", code=2).splitlines()
     assert f"{tmp_path / 'c'} is in use by `" in line
     assert line.endswith("choose another --out.")
 
 
-def test_without_torch(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_torch(monkeypatch: pytest.MonkeyPatch, nf: Nf) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
-    assert capture("train") == 2
-    assert "torch is not installed: `make torch`" in capfd.readouterr().err
+    assert "torch is not installed: `make torch`" in nf("capture", "train", code=2)
 
 
-def test_check_counts_what_is_not_finite(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_check_counts_what_is_not_finite(tmp_path: Path, nf: Nf) -> None:
     write_capture(tmp_path / "c", "m", {1: {"a": np.array([[1.0, np.nan], [np.inf, 2.0]])}})
-    assert capture("check", tmp_path / "c") == 0
-    assert "whole: 4 values read, 2 of them NaN or infinite" in capfd.readouterr().out
+    text = nf("capture", "check", tmp_path / "c")
+    assert "whole: 4 values read, 2 of them NaN or infinite" in text
     file = Capture.open(tmp_path / "c").worker_path(1, 1)
     file.write_bytes(file.read_bytes()[:-1])
-    assert capture("check", tmp_path / "c") == 2
-    assert "truncated" in capfd.readouterr().err
+    assert "truncated" in nf("capture", "check", tmp_path / "c", code=2)
 
 
-def test_check_tells_the_head_ties_and_zeros(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_check_tells_the_head_ties_and_zeros(tmp_path: Path, nf: Nf) -> None:
     values = {"wte.weight": np.ones((2, 3, 2)), "a.weight": np.array([[[1.0]], [[0.0]]])}
     modules = [
         ModuleSpec("wte", "Embedding", ("wte.weight",)),
@@ -200,20 +161,17 @@ def test_check_tells_the_head_ties_and_zeros(
         ModuleSpec("lm_head", "Linear", ("wte.weight",), head=True),
     ]
     write_capture(tmp_path / "c", "m", {4: values}, modules=modules)
-    assert capture("check", tmp_path / "c") == 0
-    text = capfd.readouterr().out
+    text = nf("capture", "check", tmp_path / "c")
     assert "modules of the head: lm_head\n  tied: wte.weight\n" in text
     assert "warning: tensor 'a.weight' is zero everywhere in step 4 of worker 1: unused" in text
     write_capture(tmp_path / "d", "m", {4: {**values, "ln_f.weight": np.ones((2, 3))}})
-    assert capture("check", tmp_path / "d") == 0
-    assert "warning: the capture does not name its head" in capfd.readouterr().out
+    assert "warning: the capture does not name its head" in nf("capture", "check", tmp_path / "d")
 
 
-def test_a_manifest_forges_no_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_manifest_forges_no_line(tmp_path: Path, nf: Nf) -> None:
     forged = "x\nFORGED\x1b[2J"
     write_capture(tmp_path / "c", forged, {1: {"a": np.ones((1, 2))}}, note=forged)
-    assert capture("check", tmp_path / "c") == 0
-    text = capfd.readouterr().out
+    text = nf("capture", "check", tmp_path / "c")
     assert text.count("x\\nFORGED\\x1b[2J") == 2
     assert "\nFORGED" not in text
 
@@ -241,11 +199,12 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "sys.exit(7)"
     )
     assert launch.run_workers(python(code), 2) == "worker 1 ended with code 7"
-    assert gone(*pids.read_text(encoding="utf-8").split())
+    assert ended(*map(int, pids.read_text(encoding="utf-8").split()))
 
 
 LAUNCH = """
 import signal, sys
+from scripts.conftest import ended
 from scripts.ranks import launch
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests run under nohup
 launch.run_workers([sys.executable, *sys.argv[1:]], 2)
@@ -271,26 +230,18 @@ def test_the_launcher_leaves_nothing(tmp_path: Path, number: signal.Signals) -> 
         time.sleep(0.01)
     lead.send_signal(number)
     assert lead.wait(120) == (-number if number is signal.SIGKILL else 128 + number)
-    assert gone(*(path.name for path in tmp_path.iterdir()))
-
-
-def gone(*pids: str) -> bool:
-    """Return whether all processes with these numbers end within 120 s."""
-    left = [psutil.Process(int(pid)) for pid in pids if psutil.pid_exists(int(pid))]
-    _, alive = psutil.wait_procs(left, timeout=120)
-    return not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+    assert ended(*(int(path.name) for path in tmp_path.iterdir()))
 
 
 def test_an_out_that_cannot_be_written_starts_no_worker(
     script: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    nf: Nf,
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
     monkeypatch.setattr("scripts.cli.capture.run_workers", lambda *_: pytest.fail("started"))
     (tmp_path / "file").touch()
-    assert capture("--out", tmp_path / "file", "--", script) == 2
-    error = capfd.readouterr().err
+    error = nf("capture", "--out", tmp_path / "file", "--", script, code=2)
     assert "cannot write to" in error
     assert len(error.splitlines()) == 1

@@ -15,67 +15,98 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from neuron_fabric.arguments import intermixed
+from scripts.cli.conftest import Nf
 from scripts.cli.main import VERBS, load, main, make_parser, verb_of
 from scripts.common import cpu_time, process
 from scripts.common.errors import NfError
 from scripts.common.records import RunSpec
-from scripts.conftest import Toy
+from scripts.conftest import Toy, ended
 from scripts.farm import cluster
 from scripts.plan import selection
 from scripts.report import write_report
 from scripts.run import schedule
 
+SERVE = "serve --workers 2 --socket s --device model"
+
 
 @pytest.mark.parametrize(
-    "words",
+    ("line", "says"),
     [
-        [],
-        ["bogus"],
-        ["run"],
-        ["run", "no_such_test*"],
-        ["run", "x", "--suite", "smoke"],
-        ["run", "--suite", "no_such_suite"],
-        ["run", "x", "--seed", "0"],
-        ["run", "x", "--seeds", "many"],
-        ["run", "x", "--sim", "questa"],
-        ["run", "x", "--timeout", "-1"],
-        ["run", "x", "--seed", "99999999999999999999"],
-        ["run", "test_regs::unmapped", "--cluster", "nowhere"],
-        ["run", "test_regs::unmapped", "--cluster", ""],
-        ["run", "test_regs::unmapped", "--cluster", "tls://127.0.0.1:9"],
-        ["history", "--last", "99999999999999999999"],
-        ["history", "--trend", "--result", "failed"],
-        ["rerun", "99999999999999999999"],
-        ["list", "--suites", "--builds"],
-        ["mutate", "no_such_mutant"],
-        ["test", "--only", "nothing"],
+        ("", "required: VERB"),
+        ("bogus", "unknown verb 'bogus'"),
+        ("run", "name tests or a suite"),
+        ("run no_such_test*", "no test matches"),
+        ("run x --suite smoke", "no test matches"),
+        ("run --suite no_such_suite", "unknown suite"),
+        ("run x --seed 0", "nor 'repeat'"),
+        ("run x --seeds many", "'many' is not a number"),
+        ("run x --sim questa", "invalid choice"),
+        ("run x --timeout -1", "'-1' is not a number above 0"),
+        ("run x --seed 99999999999999999999", "is not a number"),
+        ("run test_regs::unmapped --cluster nowhere", "write tcp://HOST:PORT"),
+        ("run test_regs::unmapped --cluster ''", "write tcp://HOST:PORT"),
+        ("run test_regs::unmapped --cluster tls://127.0.0.1:9", "--cluster tls://"),
+        ("history --last 99999999999999999999", "is not a number"),
+        ("history --trend --result failed", "--trend shows every passed run"),
+        ("rerun 99999999999999999999", "history"),
+        ("list --suites --builds", "not allowed with argument"),
+        ("mutate no_such_mutant", "no mutant matches"),
+        ("mutate --list --prove", "--prove: of a list outside the tree"),
+        (
+            "mutate --list --without checker:scoreboard",
+            "--without: of mutants made from the source",
+        ),
+        ("mutate --list link* --no-probe", "--no-probe: of mutants made from the source"),
+        ("mutate --list link* --sample 1", "link*: of the listed mutants"),
+        ("mutate --list --sim verilator --all", "--sim: of the listed mutants"),
+        ("mutate --sample 2 --id no_such_module", "no mutant fits"),
+        ("mutate --part checkers", "--part checkers: how many is missing"),
+        ("mutate --part checkers --all --sim icarus", "--part checkers: --sim is no option"),
+        ("mutate --part checkers nf_* --all", "--part checkers: --globs is no option"),
+        ("test --only nothing", "no part 'nothing'"),
+        ("close --plain -1", "is not a number above 0"),
+        ("close --plain nan", "is not a number above 0"),
+        ("close --plain inf", "is not a number above 0"),
+        ("close --plain many", "is not a number above 0"),
+        ("capture none.py", "no script none.py; give a path, or one of the examples: train, "),
+        ("capture check", "nf capture check DIR"),
+        ("capture check none", "no such folder"),
+        ("capture --workers 65 train", "'65' is not a number from 1 to 64"),
+        ("capture --steps 9-1 train", "steps '9-1': no such range"),
+        ("capture --ranks 4 train", "rank 4: there are 4 ranks"),
+        ("train monitor nowhere", "nf: nowhere: there is no such log; give the folder"),
+        ("train monitor replay", "no run is given"),
+        ("measure capacity table --substrate /", "cannot be read (is a folder"),
+        ("measure capacity table --cells FP32/8", "FP32/8 is no ROUTE/W"),
+        ("serve --socket s", "give --workers N and --socket PATH, or --status PATH"),
+        ("serve --workers 2 --socket s --param PIGEONS=1", "'PIGEONS=1': not understood"),
+        ("serve --status none/s", "no reducer server is there"),
+        (f"{SERVE} --capacity 1/64", "the models count no misses"),
+        (f"{SERVE} --apart", "the models know no order"),
+        (f"{SERVE} --capacity 64/64", "64 misses of 64 contributions: there are 1 to 256"),
+        (f"{SERVE} --capacity 1/257", "contributions"),
+        (f"{SERVE} --capacity x", "'x' is not MISSES/WINDOW"),
+        (f"{SERVE} --capacity 1/", "'1/' is not MISSES/WINDOW, as 16/64"),
     ],
 )
-def test_bad_input_is_one_line(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    try:
-        code = main(words)
-    except SystemExit as ended:  # argparse
-        code = int(ended.code or 0)
-    assert code == 2
-    assert len(capfd.readouterr().err.strip().splitlines()) == 1
+def test_bad_input_is_one_line(line: str, says: str, nf: Nf) -> None:
+    (error,) = nf(*shlex.split(line), code=2).splitlines()
+    assert says in error
 
 
 @pytest.mark.parametrize("factor", ["-1", "0", "nan", "inf", "x"])
 def test_a_factor_that_is_none_is_one_line(
-    factor: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    factor: str, monkeypatch: pytest.MonkeyPatch, nf: Nf
 ) -> None:
     """Check that NF_SCALE must be a number above 0.
 
     With -1 every sequence had one transaction, and passed.
     """
     monkeypatch.setenv("NF_SCALE", factor)
-    assert main(["run", "test_regs::unmapped", "--dry-run"]) == 2
-    said = capfd.readouterr().err
-    assert said == (
+    assert nf("run", "test_regs::unmapped", "--dry-run", code=2) == (
         f"nf: NF_SCALE: {factor!r} is not a number above 0: unset it, or give a factor.\n"
     )
 
@@ -87,30 +118,16 @@ def test_a_factor_that_is_none_is_one_line(
         (["train", "chek"], "check"),
         (["run", "--suite", "smoek"], "smoke"),
         (["run", "test_modes::fp23"], "test_modes::fp32"),
+        (["cov", "mrge"], "merge"),
+        (["run", "--sim", "icaru"], "icarus"),
     ],
 )
-def test_a_misspelt_name_gets_the_closest(
-    words: list[str], meant: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-    assert f"did you mean {meant!r}?" in capfd.readouterr().err
+def test_a_misspelt_name_gets_the_closest(words: list[str], meant: str, nf: Nf) -> None:
+    assert f"did you mean {meant!r}?" in nf(*words, code=2)
 
 
-@pytest.mark.parametrize(
-    ("words", "meant"), [(["cov", "mrge"], "merge"), (["run", "--sim", "icaru"], "icarus")]
-)
-def test_a_misspelt_choice_gets_the_closest(
-    words: list[str], meant: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(words)
-    assert f"did you mean {meant!r}?" in capfd.readouterr().err
-
-
-def test_the_overview_lists_every_verb_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\S", capsys.readouterr().out, re.MULTILINE)
+def test_the_overview_lists_every_verb_once(nf: Nf) -> None:
+    listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\S", nf("--help"), re.MULTILINE)
     assert listed[: len(VERBS)] == list(VERBS)
 
 
@@ -121,9 +138,8 @@ def test_a_cluster_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor"]) == 0
-    out = capsys.readouterr().out
+def test_doctor(nf: Nf) -> None:
+    out = nf("doctor")
     for name in ("python", "libpython", "verilator", "icarus", "cocotb", "ruff"):
         assert name in out
 
@@ -160,9 +176,7 @@ def test_time_out_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.Monke
         assert done.timed_out
         if number.is_file() and number.read_text(encoding="utf-8").endswith("\n"):
             break
-    pid = int(number.read_text(encoding="utf-8"))
-    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
-    assert not psutil.pid_exists(pid)
+    assert ended(int(number.read_text(encoding="utf-8")))
 
 
 def _options(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.Action]]:

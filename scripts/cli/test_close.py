@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `nf close`: the exit code when nothing was measured, and its options."""
+"""Tests of `nf close`: the exit code when nothing was measured, and its time limit."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scripts.cli import close
-from scripts.cli.main import main
+from scripts.cli.conftest import Nf
 from scripts.common import paths, process
 from scripts.common.records import RunRecord, RunSpec
+from scripts.conftest import record
 from scripts.run import simulate
 from verif.coverage.cover_model import FUNCTIONAL
 
-Make = Callable[..., RunRecord]
 WORDS = ("--test", "test_scenario::mixed", "--point", "memory", "--jobs", "1")
 
 
@@ -33,23 +32,22 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_runs_that_measure_nothing_are_red(
     metrics: dict[str, dict[str, int]],
     code: int,
-    record: Make,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    nf: Nf,
 ) -> None:
     def one(spec: RunSpec, _folder: object) -> RunRecord:
         found = {FUNCTIONAL: metrics}
         return replace(record(), id=spec.id, seed=spec.seed, cycles=100, metrics=found)
 
     monkeypatch.setattr(simulate, "run", one)
-    assert main(["close", *WORDS, "--runs", "2", "--plain", "0"]) == code
-    assert ("no green run measured" in capsys.readouterr().out) == bool(code)
+    out = nf("close", *WORDS, "--runs", "2", "--plain", "0", code=code)
+    assert ("no green run measured" in out) == bool(code)
     assert (tmp_path / "report" / close.PAGE).is_file()
 
 
 def test_minutes_bound_the_whole_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nf: Nf
 ) -> None:
     """Check that `--minutes` also ends a build that takes longer."""
 
@@ -59,15 +57,7 @@ def test_minutes_bound_the_whole_command(
 
     monkeypatch.setattr(simulate, "run", builds)
     start = time.monotonic()
-    assert main(["close", *WORDS, "--minutes", "0.05"]) == 1
+    out = nf("close", *WORDS, "--minutes", "0.05", code=1)
     assert time.monotonic() - start < 60
-    out = capsys.readouterr().out
     assert "nf close: 0.05 minutes are over; what was under way is ended" in out
     assert "no green run measured" in out
-
-
-@pytest.mark.parametrize("text", ["-1", "nan", "inf", "many"])
-def test_a_factor_is_a_number(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["close", "--plain", text])
-    assert "is not a number above 0" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from cocotbext.cxl.wire.control import InitParam, RetryIdle, encode_control
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
-from scripts.cli.main import main
+from scripts.cli.conftest import Nf
 
 PID = ProtocolCode.CACHEMEM.word
 
@@ -50,9 +50,8 @@ def recorded(tmp_path: Path) -> Path:
     return path
 
 
-def test_slot_by_slot(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "flits", str(recorded)]) == 0
-    text = capsys.readouterr().out
+def test_slot_by_slot(recorded: Path, nf: Nf) -> None:
+    text = nf("report", "flits", str(recorded))
     for part in (
         "InitParam(wrap=63",
         "M2SRwD MEM_WR tag=0000 ld=0 addr=0x0",
@@ -98,15 +97,12 @@ def test_reset_and_comments(tmp_path: Path) -> None:
         (None, "cannot read"),
     ],
 )
-def test_bad_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | bytes | None, complaint: str
-) -> None:
+def test_bad_input(tmp_path: Path, nf: Nf, content: str | bytes | None, complaint: str) -> None:
     path = tmp_path / "trace"
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif content is not None:
         path.write_text(content, encoding="utf-8")
-    assert main(["report", "flits", str(path)]) == 2
-    error = capsys.readouterr().err
+    error = nf("report", "flits", str(path), code=2)
     assert complaint in error
     assert error.count("\n") == 1

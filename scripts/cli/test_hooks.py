@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from scripts.cli import hooks
+from scripts.cli.conftest import Nf
 from scripts.cli.hooks import DDP, HOOKS, LOOPBACK
-from scripts.cli.main import main
 from scripts.ranks import node_network
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
@@ -83,16 +83,14 @@ def test_the_drawing_names_hooks_and_networks() -> None:
         assert word in text
 
 
-def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words(nf: Nf) -> None:
     assert hooks.hooks_of("G_INT8, bf*") == (DDP, "bf16", "G_INT8")
     assert hooks.rates_of("none") == ()
     with pytest.raises(argparse.ArgumentTypeError, match="no hook 'G_FP8'; there are: DDP, bf16"):
         hooks.hooks_of("G_FP8")
-    with pytest.raises(SystemExit):
-        main(["measure", "hooks", "--rates", "1gbit,fast", "train"])
-    assert "'fast' is no rate" in capsys.readouterr().err
-    assert main(["measure", "hooks", "no_such_script"]) == 2
-    assert "no script no_such_script" in capsys.readouterr().err
+    words = ("--rates", "1gbit,fast", "train")
+    assert "'fast' is no rate" in nf("measure", "hooks", *words, code=2)
+    assert "no script no_such_script" in nf("measure", "hooks", "no_such_script", code=2)
 
 
 def test_a_profile_of_every_route() -> None:
@@ -109,17 +107,17 @@ def test_a_profile_of_every_route() -> None:
     assert low["G_INT8"] == {"linear", "bias", "embedding"}
 
 
-def _measure(tmp_path: Path, steps: int, *words: str) -> int:
+def _words(tmp_path: Path, steps: int, *words: str) -> list[object]:
+    """Write a script of so many steps and return the words that measure it."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(steps=steps), encoding="utf-8")
-    out = ("--svg", str(tmp_path / "hooks.svg"), "--workers", "2", "--steps", STEPS)
-    return main(["measure", "hooks", *out, *words, "--", str(script)])
+    out = ("--svg", tmp_path / "hooks.svg", "--workers", "2", "--steps", STEPS)
+    return ["measure", "hooks", *out, *words, "--", script]
 
 
-def test_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_short_run(tmp_path: Path, nf: Nf) -> None:
     """Measure votes on two ranks: DDP of two ranks sends its 66,560 bytes of gradients once."""
-    assert _measure(tmp_path, ENOUGH, "--rates", "none", "--hooks", "G_BINARY vote") == 0
-    out = capsys.readouterr().out
+    out = nf(*_words(tmp_path, ENOUGH, "--rates", "none", "--hooks", "G_BINARY vote"))
     found = re.search(r"seed 1 loopback DDP +[\d.]+ ms/step, CPU +[\d.]+ ms, +([\d,]+) bytes", out)
     assert found is not None
     assert int(found[1].replace(",", "")) == pytest.approx(66_560, rel=0.02)
@@ -131,12 +129,11 @@ def test_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.nightly("twenty trainings of two ranks, each of which imports torch")
-def test_every_hook(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_hook(tmp_path: Path, nf: Nf) -> None:
     """Measure every hook, on links too if there may be any; and refuse a script that is short."""
-    assert _measure(tmp_path, ENOUGH, "--rates", "1gbit") == 0
-    out = capsys.readouterr().out
+    out = nf(*_words(tmp_path, ENOUGH, "--rates", "1gbit"))
     for hook in HOOKS:
         assert f"\n| {hook} | " in out
     assert ("ms/step, 1gbit" in out) == (not node_network.why_not())
-    assert _measure(tmp_path, ENOUGH - 1, "--rates", "none") == 2
-    assert "the script ended after 13 steps, 14 are needed" in capsys.readouterr().err
+    error = nf(*_words(tmp_path, ENOUGH - 1, "--rates", "none"), code=2)
+    assert "the script ended after 13 steps, 14 are needed" in error

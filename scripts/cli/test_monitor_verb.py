@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `nf train monitor`, `nf analyse` and `nf measure capacity`: wrong words, pages, injected
-faults.
-"""
+"""Tests of `nf train monitor`, `nf analyse` and `nf measure capacity`: pages, injected faults."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import pytest
 
 from neuron_fabric.monitor import bench
 from neuron_fabric.monitor.signals import Signal
-from scripts.cli.main import main
+from scripts.cli.conftest import Nf
 from scripts.common.paths import ROOT
 from scripts.report.test_browser import Page
 
@@ -26,26 +24,6 @@ ALONE = {
     "fast_link": Signal.CAPACITY,
 }
 """Faults that one signal alone finds."""
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["train", "monitor", "nowhere"], "nf: nowhere: there is no such log; give the folder"),
-        (["train", "monitor", "replay"], "no run is given"),
-        (["measure", "capacity", "table", "--substrate", "/"], "cannot be read (is a folder"),
-        (["measure", "capacity", "table", "--cells", "FP32/8"], "FP32/8 is no ROUTE/W"),
-    ],
-)
-def test_bad_words(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        code = main(words)
-    except SystemExit as end:
-        code = int(end.code or 0)
-    assert code == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
 
 
 def test_one_worker_of_eight() -> None:
@@ -79,14 +57,13 @@ def test_a_loss_that_creeps_up() -> None:
     assert bench.soonest(0.03) < bench.soonest(0.045) < 25 <= bench.soonest(0.05) < after[1]
 
 
-def test_no_false_alarm_in_real_trainings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_false_alarm_in_real_trainings(nf: Nf) -> None:
     """Check that the monitor gives no false alarm in recorded healthy trainings.
 
     They once gave false alarms that synthetic runs did not: by a sample of one line, and by
     gradients that shrank between two samples.
     """
-    assert main(["train", "monitor", "bench", "--recorded", str(TRAININGS)]) == 0
-    out = capsys.readouterr().out
+    out = nf("train", "monitor", "bench", "--recorded", str(TRAININGS))
     assert re.search(
         r"^  (2[0-9]|[3-9][0-9]) healthy runs, [0-9,]+ steps: 0 false alarms$", out, re.M
     )
@@ -108,10 +85,10 @@ def test_the_bench() -> None:
         assert bench.found(bench.trained(1, fault, [signal])) is None, (fault, signal)
 
 
-def test_the_page_in_a_browser(tmp_path: Path, chromium: Page) -> None:
+def test_the_page_in_a_browser(tmp_path: Path, chromium: Page, nf: Nf) -> None:
     bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=330, folder=tmp_path)
     out = tmp_path / "page.html"
-    assert main(["train", "monitor", str(tmp_path), "--html", str(out)]) == 0
+    nf("train", "monitor", str(tmp_path), "--html", str(out))
     chromium.open(out)
     text = chromium.ask("document.body.innerText")
     for words in ("LOWBIT", "PARTIAL", "LOW → DEMOTED", "G_BINARY", "Sampled cosines", "Agreement"):

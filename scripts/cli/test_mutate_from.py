@@ -11,8 +11,9 @@ import pytest
 
 from scripts.build import registry
 from scripts.cli import mutate_source
-from scripts.cli.main import main
+from scripts.cli.conftest import Nf
 from scripts.common.records import SOLVER, FailureKind, RunRecord, RunSpec
+from scripts.conftest import record
 from scripts.run import simulate
 
 COUNTER = "hdl/regs/nf_counter.sv"
@@ -72,11 +73,9 @@ def test_a_bad_list(
     said: tuple[str, ...],
     listed: Callable[[str], list[str]],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    nf: Nf,
 ) -> None:
-    assert main(listed(text)) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
+    error = nf(*listed(text), code=2)
     assert [one for one in said if one not in error] == []
     assert not (tmp_path / "rows.jsonl").exists()
 
@@ -92,15 +91,9 @@ def test_a_bad_list(
     ],
 )
 def test_words_that_do_not_fit(
-    words: str, said: str, listed: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
+    words: str, said: str, listed: Callable[[str], list[str]], nf: Nf
 ) -> None:
-    assert main([*listed(WRAPS), *words.split()]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_options_that_need_a_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mutate", "--list", "--prove"]) == 2
-    assert "--prove: of a list outside the tree" in capsys.readouterr().err
+    assert said in nf(*listed(WRAPS), *words.split(), code=2)
 
 
 @pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
@@ -108,8 +101,7 @@ def test_the_step_that_kills(
     listed: Callable[[str], list[str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    record: Callable[..., RunRecord],
-    capsys: pytest.CaptureFixture[str],
+    nf: Nf,
 ) -> None:
     """Check that smoke runs before nightly, a proof last, and that a listed test runs first."""
     tests = '    tests: ["test_regs_block::counters"]\n    build: regs'
@@ -129,13 +121,12 @@ def test_the_step_that_kills(
     monkeypatch.setattr(simulate, "run", run)
     monkeypatch.setattr(mutate_source, "_proved", run)
     words = ("--no-probe", "--suite", "nightly", "--prove", "--tests", "test_*::*count*")
-    assert main([*listed(text + tests), *words]) == 1
+    out = nf(*listed(text + tests), *words, code=1)
     rows = _rows(tmp_path)
     results = {name: row["result"] for name, row in rows.items()}
     assert [*results.values()] == ["killed", "killed", "killed", "survived", "broken"]
     assert rows["by-proof"]["killed_by"] == "counter::narrow proof"
     assert rows["by-smoke"]["runs"] == 1
-    out = capsys.readouterr().out
     assert "killed by smoke 1 (25 %), and nightly 2 (50 %), and proofs 3 (75 %)" in out
     assert "broken faulty" in out
     assert "no wheel" in out
@@ -148,15 +139,14 @@ def test_the_step_that_kills(
 
 @pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
 def test_killed_survived_and_broken(
-    listed: Callable[[str], list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    listed: Callable[[str], list[str]], tmp_path: Path, nf: Nf
 ) -> None:
     words = ("--tests", "test_counter::*", "--build", "counter")
-    assert main([*listed(WRAPS + SAME + BAD), *words]) == 1
+    out = nf(*listed(WRAPS + SAME + BAD), *words, code=1)
     rows = _rows(tmp_path)
     assert rows["wraps"]["result"] == "killed"
     assert rows["wraps"]["killed_by"] == "test_counter::saturates counter"
     assert (rows["same"]["result"], rows["same"]["runs"]) == ("survived", 0)  # no test sees it
     assert (rows["bad"]["result"], rows["bad"]["killed_by"]) == ("broken", "")
-    out = capsys.readouterr().out
     assert "2 mutants share a build, 0 have separate builds, 1 are no SystemVerilog" in out
     assert "of 2 mutants killed by smoke 1 (50 %); 0 proved, 1 broken, 0 open" in out

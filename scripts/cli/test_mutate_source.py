@@ -13,7 +13,7 @@ import pytest
 from scripts.build import registry
 from scripts.build.filelist import read_filelist
 from scripts.cli import mutate_source
-from scripts.cli.main import main
+from scripts.cli.conftest import Nf
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST
 from scripts.mutation.mutant_outcome import MutantOutcome, State
@@ -57,9 +57,8 @@ def test_every_build_compiles_the_number_of_the_mutant_first() -> None:
     assert {read_filelist(ROOT, name).sources[0] for name in lists} == {carrier}
 
 
-def test_list_shows_diffs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mutate", "--list", "--sample", "2", "--id", "nf_capacity.*"]) == 0
-    out = capsys.readouterr().out
+def test_list_shows_diffs(nf: Nf) -> None:
+    out = nf("mutate", "--list", "--sample", "2", "--id", "nf_capacity.*")
     assert out.count("hdl/engine/nf_capacity.sv:") == 2
     assert "    -  " in out
     assert "    +  " in out
@@ -94,7 +93,7 @@ def test_exit_code(
 
 
 def test_an_interrupted_probe_ends_the_command(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nf: Nf
 ) -> None:
     class Interrupted:
         candidates = ()
@@ -113,14 +112,12 @@ def test_an_interrupted_probe_ends_the_command(
     monkeypatch.setattr(mutate_source, "_RUNS", tmp_path)
     monkeypatch.setattr(mutate_source, "candidates", lambda _: [])
     words = ["mutate", "--sample", "1", "--id", "nf_capacity.*", "--no-prove"]
-    assert main(words) == 130
-    assert "they are green" not in capsys.readouterr().out
+    assert "they are green" not in nf(*words, code=130)
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ("--sample 2 --id no_such_module", "no mutant fits"),
         ("--sample 1 --without checker:nope", "nope"),
         ("--sample 1 --without nope", "sequence:GLOB or checker:NAME"),
         ("--sample 1 --without sequence:nope", "nope"),
@@ -128,40 +125,29 @@ def test_an_interrupted_probe_ends_the_command(
             "--sample 1 --tests test_modes::fp32 --without sequence:test_modes::fp32",
             "no test is left",
         ),
-        ("--list --without checker:scoreboard", "--without: of mutants made from the source"),
-        ("--list link* --no-probe", "--no-probe: of mutants made from the source"),
-        ("--list link* --sample 1", "link*: of the listed mutants"),
-        ("--list --sim verilator --all", "--sim: of the listed mutants"),
     ],
 )
 @pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
-def test_words_that_do_not_fit(words: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mutate", *words.split()]) == 2
-    assert text in capsys.readouterr().err
+def test_words_that_do_not_fit(words: str, text: str, nf: Nf) -> None:
+    assert text in nf("mutate", *words.split(), code=2)
 
 
-def test_a_sample_has_no_slow_build(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sample_has_no_slow_build(nf: Nf) -> None:
     """Check that --within leaves out listed mutants of a simulator that compiles slowly."""
     slow = {m.id for m in listed_mutants.read() if registry.get(m.sim).compiles_slowly}
-    assert main(["mutate", "--list", "--part", "rtl", "--within", "1"]) == 0
-    shown = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    out = nf("mutate", "--list", "--part", "rtl", "--within", "1")
+    shown = {line.split()[0] for line in out.splitlines()}
     assert slow
     assert shown
     assert not shown & slow
 
 
-def test_mutants_of_the_checkers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutants_of_the_checkers(nf: Nf) -> None:
     """Check that a sample is drawn by the seed, and that a finding left out is one of the kinds."""
     listed = []
     for seed in ("1", "1", "2"):
-        assert (
-            main(["mutate", "--part", "checkers", "--sample", "9", "--seed", seed, "--list"]) == 0
-        )
-        listed.append(capsys.readouterr().out)
+        words = ("--part", "checkers", "--sample", "9", "--seed", seed, "--list")
+        listed.append(nf("mutate", *words))
     assert listed[0] == listed[1] != listed[2]
-    assert main(["mutate", "--part", "checkers", "--id", "axi4_rules.report.*", "--list"]) == 0
-    out = capsys.readouterr().out
+    out = nf("mutate", "--part", "checkers", "--id", "axi4_rules.report.*", "--list")
     assert 'self._error(cycle, f"{what} holds X or Z")' in out
-    for words in ([], ["--all", "--sim", "icarus"], ["nf_*", "--all"]):
-        assert main(["mutate", "--part", "checkers", *words]) == 2
-        assert "--part checkers" in capsys.readouterr().err

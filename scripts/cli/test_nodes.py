@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from scripts.cli import nodes
+from scripts.cli.conftest import Nf
 from scripts.cli.main import main
 from scripts.common.errors import NfError
 from scripts.ranks import node_network
@@ -48,15 +49,13 @@ def test_what_is_trained_is_a_mib() -> None:
     assert sum(4 * one.numel() for one in weights) == nodes.GRADIENTS
 
 
-def test_without_root_one_line_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_root_one_line_says_so(monkeypatch: pytest.MonkeyPatch, nf: Nf) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda *_, **__: "/sbin/ip")
     monkeypatch.setattr(nodes, "_alike", lambda *_: [])
     monkeypatch.setattr(nodes, "_killed", lambda *_: ["node 1: hangs"])
-    assert main(["train", "nodes", "--rate", "1gbit", "--nodes", "3"]) == 1
-    first, last = capsys.readouterr().out.splitlines()
+    out = nf("train", "nodes", "--rate", "1gbit", "--nodes", "3", code=1)
+    first, last = out.splitlines()
     assert first == (
         "plain processes without a rate (network namespaces need root): the slow link is left out"
     )
@@ -82,8 +81,7 @@ def test_a_tool_that_fails_is_one_line_and_nothing_is_left(
 
 
 @pytest.mark.nightly("two processes import torch and train for a while")
-def test_two_nodes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "nodes", "--nodes", "2"]) == 0
-    out = capsys.readouterr().out
+def test_two_nodes(nf: Nf) -> None:
+    out = nf("train", "nodes", "--nodes", "2")
     assert f"ok   {nodes.STEPS} steps alike on 2 nodes" in out
     assert "ok   a node killed" in out

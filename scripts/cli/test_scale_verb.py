@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-from scripts.cli.main import main as nf  # noqa: E402
+from scripts.cli.conftest import Nf  # noqa: E402
 from scripts.cli.scale import MOST_MEMORY, told_of_hook  # noqa: E402
 
 MODEL = f"{__name__}:tiny"
@@ -24,32 +24,30 @@ def tiny() -> Any:
 
 
 @pytest.mark.parametrize("simulator", ["icarus"])
-def test_a_step_through_the_rtl(simulator: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_through_the_rtl(simulator: str, nf: Nf) -> None:
     """Check the numbers of lines and contributions of a replayed step.
 
     4,096 and 2,048 elements are 8 and 4 lines of votes; of the other 224 elements, two are driven.
     """
     words = ["train", "scale", MODEL, "--workers", "2", "--replay", "--sim", simulator, "-j", "1"]
-    assert nf([*words, "--memory-latency", "3"]) == 0
-    out = capsys.readouterr().out
+    out = nf(*words, "--memory-latency", "3")
     assert re.search(r"G_BINARY +12 lines a worker", out)
     assert re.search(r"FP32 +1 lines a worker", out)
     assert "26 contributions, 0 mismatches" in out
     assert "the step through the RTL" not in out
 
 
-def test_nothing_to_replay(capsys: pytest.CaptureFixture[str]) -> None:
-    assert nf(["train", "scale", MODEL, "--gbs", "99999", "--replay"]) == 2
-    assert capsys.readouterr().err == ("nf: no bucket is low-bit, so there is nothing to replay.\n")
+def test_nothing_to_replay(nf: Nf) -> None:
+    error = nf("train", "scale", MODEL, "--gbs", "99999", "--replay", code=2)
+    assert error == "nf: no bucket is low-bit, so there is nothing to replay.\n"
 
 
-def test_a_step_of_the_hook(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_of_the_hook(nf: Nf) -> None:
     """Check the printed results of a step of the hook on real ranks.
 
     6,144 elements are 12 lines, whose counts a rank sends to three others.
     """
-    assert nf(["train", "scale", MODEL, "--hook"]) == 0
-    out = capsys.readouterr().out
+    out = nf("train", "scale", MODEL, "--hook")
     assert "left out: the step through the RTL\n" in out
     assert re.search(
         r"^hook: 1 buckets by 4 gloo ranks, \d+\.\d s; [1-3] regions low-bit$", out, re.M

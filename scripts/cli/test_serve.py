@@ -16,27 +16,6 @@ from scripts.common.errors import BuildError, NfError
 from scripts.run import replay_simulators
 
 
-def test_words_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert nf(["serve", "--socket", "s"]) == 2
-    assert nf(["serve", "--workers", "2", "--socket", "s", "--param", "PIGEONS=1"]) == 2
-    assert nf(["serve", "--status", str(tmp_path / "s")]) == 2
-    capacity = ["serve", "--workers", "2", "--socket", "s", "--device", "model", "--capacity"]
-    assert nf([*capacity, "1/64"]) == 2
-    assert nf([*capacity[:-1], "--apart"]) == 2
-    for wrong in ("64/64", "1/257", "x", "1/"):
-        with pytest.raises(SystemExit):
-            nf([*capacity, wrong])
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 9
-    assert "the models count no misses" in lines[3]
-    assert "the models know no order" in lines[4]
-    assert "64 misses of 64 contributions: there are 1 to 256" in lines[5]
-    assert "'1/' is not MISSES/WINDOW, as 16/64" in lines[8]
-    assert "give --workers N and --socket PATH, or --status PATH" in lines[0]
-    assert "'PIGEONS=1': not understood" in lines[1]
-    assert "no reducer server is there" in lines[2]
-
-
 def test_who_builds(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from scripts.cli import mutate, nightly, regress, steps
+from scripts.cli.conftest import Nf
 from scripts.cli.main import main
 from scripts.cli.nightly import parts
 from scripts.cli.test import STEPS, seed_of
@@ -48,9 +49,9 @@ def test_stages_side_by_side_keep_their_lines_together(capsys: pytest.CaptureFix
     assert "--- two\ntwo\ntwo\ntwo\n" in out
 
 
-def test_the_help_names_all_parts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["test", "--only", "nothing"]) == 2
-    every = capsys.readouterr().err.strip(".\n").partition("there are: ")[2].split(", ")
+def test_the_help_names_all_parts(nf: Nf) -> None:
+    error = nf("test", "--only", "nothing", code=2)
+    every = error.strip(".\n").partition("there are: ")[2].split(", ")
     assert tuple(dict.fromkeys(name.split()[0] for name in every)) == STEPS
 
 
@@ -93,16 +94,14 @@ def test_a_mutant_that_lives_in_a_sample_is_red(monkeypatch: pytest.MonkeyPatch)
     assert mutate_within(monkeypatch, ["--seed", "7", "--within", "1.5"])[0] == 1
 
 
-def test_every_part_of_the_night_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_part_of_the_night_runs(monkeypatch: pytest.MonkeyPatch, nf: Nf) -> None:
     todo = {"red": python("raise SystemExit(1)"), "fuzz x": python(""), "fuzz y": python("")}
     monkeypatch.setattr(nightly, "parts", lambda *_: todo)
-    assert main(["nightly", "--seed", "3"]) == 1
-    assert "FAIL red" in (out := capsys.readouterr().out)
+    out = nf("nightly", "--seed", "3", code=1)
+    assert "FAIL red" in out
     assert "===== 2 passed, 1 failed" in out
-    assert main(["nightly", "--only", "fuzz"]) == 0
-    assert main(["nightly", "--only", "nothing"]) == 2
+    nf("nightly", "--only", "fuzz")
+    nf("nightly", "--only", "nothing", code=2)
 
 
 def test_each_part_of_the_night_has_one_machine() -> None:

@@ -43,7 +43,7 @@ from scripts.cli.train_check_goals import (
     missed,
 )
 from scripts.common import process
-from scripts.common.arguments import up_to
+from scripts.common.arguments import add_flags, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
 
@@ -65,16 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
     add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3; auto: five")
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
-    add(
-        "--reducer",
-        default="torch",
-        metavar="R",
-        help="torch; rtl or model, a server of its own; unix, unix:PATH of `nf serve`",
-    )
+    what = "torch; rtl or model, a server of its own; unix, unix:PATH of `nf serve`"
+    add("--reducer", default="torch", metavar="R", help=what)
     add_sim(add, "simulator of --reducer rtl")
     devices = (train_check_gpu.CUDA, train_check_gpu.CPU)
     add("--device", choices=devices, default=devices[0], help="of gpu: cuda (default), or cpu")
-    add("--fault", action="store_true", help="of gpu: change a bit of lines, so that it must fail")
+    add_flags(parser, fault="of gpu: change a bit of lines, so that it must fail")
 
 
 def _seeds(word: str) -> tuple[int, ...]:

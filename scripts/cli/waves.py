@@ -19,6 +19,7 @@ import shutil
 import subprocess
 
 from neuron_fabric.errors import say
+from scripts.common.arguments import add_flags
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import RunRecord
@@ -29,14 +30,10 @@ VIEWERS = ("surfer", "gtkwave")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "id",
-        nargs="?",
-        metavar="ID",
-        help="number of a run (`nf history GLOB`), or its id (the newest failure with waves)",
-    )
+    what = "number of a run (`nf history GLOB`), or its id (the newest failure with waves)"
+    parser.add_argument("id", nargs="?", metavar="ID", help=what)
     parser.add_argument("--viewer", choices=VIEWERS, help="the viewer (the first one installed)")
-    parser.add_argument("--no-open", action="store_true", help="write the view only")
+    add_flags(parser, no_open="write the view only")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,10 +67,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _record(name: str | None) -> RunRecord:
     with History(write=False) as history:
-        if name is None:
-            for _, found in history.red():
-                if found.record.waves:
-                    return found.record
-            raise NfError("no run that failed has waves; `nf run` writes them for each failure.")
-        number = name.isdecimal() and len(name) <= 18  # SQLite counts to 2^63
-        return (history.run(int(name)) if number else history.latest(name)).record
+        if name is not None:
+            return history.find(name).record
+        for _, found in history.red():
+            if found.record.waves:
+                return found.record
+    raise NfError("no run that failed has waves; `nf run` writes them for each failure.")

@@ -7,21 +7,19 @@ It shows closed coverage bins against simulated cycles, compared with plain rand
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-
-from jinja2 import Environment, StrictUndefined
+from dataclasses import dataclass, field
 
 from scripts.common.terminal import many
+from scripts.coverage.functional_coverage import Bin
 from scripts.report.chart import line_chart
+from scripts.report.templates import render
 
-_TEMPLATE = Path(__file__).with_name("curve.html.j2").read_text(encoding="utf-8")
 SEVERAL = 3
 
 Point = tuple[int, int]  # cycles, closed bins
 
 
-@dataclass(frozen=True)
+@dataclass
 class ClosureCurve:
     """Progress of one strategy of coverage closure: (cycles, closed bins) after each run, summed.
 
@@ -29,7 +27,7 @@ class ClosureCurve:
     """
 
     name: str
-    points: tuple[Point, ...]
+    points: list[Point] = field(default_factory=list)
     start: int = 0
 
     @property
@@ -104,19 +102,8 @@ def comparison(close: ClosureCurve, plain: ClosureCurve) -> str:
     return f"no comparison: both need {SEVERAL} runs for the same bins, but {each}"
 
 
-@dataclass(frozen=True)
-class OpenBin:
-    """A coverage bin that was not closed, its hits and goal, and the test meant to close it."""
-
-    point: str
-    name: str
-    hits: int
-    at_least: int
-    test: str
-
-
 def page(
-    lines: Sequence[ClosureCurve], said: Sequence[str], goals: int, left: Sequence[OpenBin]
+    lines: Sequence[ClosureCurve], said: Sequence[str], goals: int, left: Sequence[Bin]
 ) -> str:
     """Return the text of the HTML page.
 
@@ -126,14 +113,12 @@ def page(
         goals: Number of bins to close.
         left: Bins that are still open, for a table.
     """
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     drawn = [
         (line.name, ((0, line.start), *line.points), number > 0)
         for number, line in enumerate(lines)
     ]
-    return environment.from_string(_TEMPLATE).render(
+    return render(
+        "curve.html.j2",
         said=said,
         chart=line_chart("simulated cycles", f"closed bins (of {goals})", drawn),
         lines=lines,

@@ -9,16 +9,17 @@ close` stops when `patience` runs gain nothing.
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from scripts.closing.curve import ClosureCurve, Point
+from scripts.closing.curve import ClosureCurve
 from scripts.common.records import RunRecord, RunSpec
 from scripts.coverage.merged import Merger, hits_of
 from verif.coverage.cover_model import BETWEEN, Hits
@@ -196,15 +197,9 @@ class Policy:
         if self.rng.random() < _CHANCE:
             variant = self.rng.choice(list(variants))
         else:
-            best = max(
-                (variant for variant in variants if self.tests[variant.test]),
-                key=self._known,
-                default=None,
-            )
-            most = self._known(best) if best else 0.0
-            variant = max(
-                variants, key=lambda variant: self._promise(variant, len(variants[variant]), most)
-            )
+            known = (self._worth.get(one, 0.0) for one in variants if self.tests[one.test])
+            most = max(known, default=0.0)
+            variant = max(variants, key=lambda one: self._promise(one, len(variants[one]), most))
         bins = variants[variant]
         if not variant.aim:
             return NextRun(variant, {})
@@ -231,9 +226,6 @@ class Policy:
                 lengths = LENGTHS[-1:] if self.tests[test] else LENGTHS
                 out |= {RunVariant(test, length): bins for length in lengths}
         return out
-
-    def _known(self, variant: RunVariant) -> float:
-        return self._worth.get(variant, 0.0)
 
     def _promise(self, variant: RunVariant, bins: int, most: float) -> float:
         """Estimate the gain a cycle of a variant.
@@ -323,30 +315,23 @@ class ClosingLimits:
     seed: int = 1
 
 
-@dataclass
-class SeedStrategy:
+class SeedStrategy(ClosureCurve):
     """One of the two strategies, and its results so far.
 
     Attributes:
-        name: Name in the diagram.
         progress: Hits and goals.
         merger: Merged coverage of its passed runs.
-        points: Cycles and closed bins after each run.
         red: Records of failed runs.
         runs: Number of runs, failed ones included.
-        start: Bins that were closed before its first run.
     """
 
-    name: str
-    progress: BinProgress
-    merger: Merger = field(default_factory=Merger)
-    points: list[Point] = field(default_factory=list)
-    red: list[RunRecord] = field(default_factory=list)
-    runs: int = 0
-    start: int = 0  # bins that were closed before
-
-    def line(self) -> ClosureCurve:
-        return ClosureCurve(self.name, tuple(self.points), self.start)
+    def __init__(self, name: str, goals: Sequence[BinGoal], before: Hits) -> None:
+        """Start with the hits of earlier runs."""
+        self.progress, self.merger = BinProgress(goals), Merger()
+        self.progress.add(self.progress.row(before), 0)
+        super().__init__(name, start=self.progress.closed)
+        self.red: list[RunRecord] = []
+        self.runs = 0
 
 
 class Closing:
@@ -375,12 +360,8 @@ class Closing:
             say: Prints a line of progress.
             end: End of the command's time, on the monotonic clock.
         """
-        self.close, self.plain = (
-            SeedStrategy(name, BinProgress(goals)) for name in ("nf close", "plain random seeds")
-        )
-        for arm in (self.close, self.plain):
-            arm.progress.add(arm.progress.row(before or {}), 0)
-            arm.start = arm.progress.closed
+        self.close = SeedStrategy("nf close", goals, before or {})
+        self.plain = SeedStrategy("plain random seeds", goals, before or {})
         self.policy = policy(self.close.progress)
         self.specs, self.execute, self.limits, self.say = specs, execute, limits, say
         self._end = time.monotonic() + 60 * limits.minutes if end is None else end
@@ -391,34 +372,24 @@ class Closing:
     def run(self) -> None:
         """Run both strategies until their limits; the results are in `close` and `plain`."""
         idle = 0
-        limits = self.limits
-        while self.close.progress.closed < len(self.close.progress.goals):
+        limits, close = self.limits, self.close
+        while close.progress.closed < len(close.progress.goals):
             late = time.monotonic() > self._end
-            if late or self.close.runs >= limits.runs or idle >= limits.patience:
+            if late or close.runs >= limits.runs or idle >= limits.patience:
                 break
             idle = 0 if self._closing() else idle + limits.jobs
-            while (
-                limits.plain
-                and self.plain.progress.cycles < self.close.progress.cycles
-                and self._plain_may()
-            ):
-                self._plain()  # in step, so that an interrupted run compares as well
-        cycles, _ = self.close.line().reached(self.close.line().bins) or (0, 0)
-        most = limits.plain * cycles
-        while (
-            self.plain.progress.closed < self.close.progress.closed
-            and self.plain.progress.cycles < most
-            and self._plain_may()
-        ):
-            self._plain()
+            if limits.plain:  # in step, so that an interrupted run compares as well
+                self._plain(close.progress.cycles, math.inf)
+        cycles, _ = close.reached(close.bins) or (0, 0)
+        self._plain(limits.plain * cycles, close.progress.closed)
 
     def _closing(self) -> bool:
         """Execute `jobs` runs chosen by the policy, in parallel; return whether any had a gain."""
         choices = [self.policy.next() for _ in range(self.limits.jobs)]
-        specs = []
-        for number, choice in enumerate(choices):
-            seed = self._seeds + CLOSE_SEED + self.close.runs + number
-            specs.append(with_choice(self.specs[choice.variant.test], seed, choice))
+        specs = [
+            with_choice(self.specs[choice.variant.test], seed, choice)
+            for seed, choice in enumerate(choices, self._seeds + CLOSE_SEED + self.close.runs)
+        ]
         came = {record.id: record for record in self.execute(specs)}
         gains = []
         for spec, choice in zip(specs, choices, strict=True):
@@ -431,27 +402,31 @@ class Closing:
                 self.say(self._told(choice, gain))
         return any(gains)
 
-    def _plain_may(self) -> bool:
-        """Return whether plain random seeds may go on.
+    def _plain(self, cycles: float, bins: float) -> None:
+        """Run plain random seeds up to a number of cycles or of closed bins.
 
-        The time must not be over, nor the last runs (five times the number of tests) without a
-        cycle, since all failed.
+        They stop earlier when the time is over, or when the last runs (five times the number of
+        tests) had no cycle, since all failed.
         """
-        return time.monotonic() <= self._end and self._red_rounds < 5 * len(self.specs)
-
-    def _plain(self) -> None:
-        specs = []
-        for number in range(self.limits.jobs):
-            test = self._draw.choice(list(self.specs))
-            seed = self._seeds + PLAIN_SEED + self.plain.runs + number
-            specs.append(with_choice(self.specs[test], seed))
-        before = self.plain.progress.cycles
-        for record in self.execute(specs):
-            row = self._count(self.plain, record)
-            if row is not None:
-                self.plain.progress.add(row, cycles_of(record))
-                self._point(self.plain)
-        self._red_rounds = self._red_rounds + 1 if self.plain.progress.cycles == before else 0
+        progress = self.plain.progress
+        while (
+            progress.closed < bins
+            and progress.cycles < cycles
+            and time.monotonic() <= self._end
+            and self._red_rounds < 5 * len(self.specs)
+        ):
+            first = self._seeds + PLAIN_SEED + self.plain.runs
+            specs = [
+                with_choice(self.specs[self._draw.choice(list(self.specs))], first + number)
+                for number in range(self.limits.jobs)
+            ]
+            before = progress.cycles
+            for record in self.execute(specs):
+                row = self._count(self.plain, record)
+                if row is not None:
+                    progress.add(row, cycles_of(record))
+                    self._point(self.plain)
+            self._red_rounds = self._red_rounds + 1 if progress.cycles == before else 0
 
     def _count(self, arm: SeedStrategy, record: RunRecord | None) -> Floats | None:
         """Return the hits of a passed run as a row; None for a failed or missing one.

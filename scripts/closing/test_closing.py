@@ -31,6 +31,7 @@ from scripts.closing.loop import (
 )
 from scripts.common.records import BuildSpec, FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
+from scripts.coverage.functional_coverage import Bin
 from verif.coverage.cover_model import BETWEEN, FUNCTIONAL
 
 KNOBS = {
@@ -105,7 +106,7 @@ def closing(seed: int, limits: ClosingLimits, run: Execute = execute) -> Closing
 @pytest.mark.parametrize("seed", [1, 2])
 def test_takes_a_third_of_the_cycles_of_plain_seeds(seed: int) -> None:
     found = closing(seed, ClosingLimits(runs=150, patience=100, plain=8))
-    ours, plain = found.close.line(), found.plain.line()
+    ours, plain = found.close, found.plain
     assert ours.bins >= 55
     ratio = curve.ratio(ours, plain)
     assert ratio is not None
@@ -143,7 +144,7 @@ def test_stops_when_nothing_improves() -> None:
     """Check that the search stops after `patience` runs without gain; failed runs have none."""
     found = closing(1, ClosingLimits(runs=500, patience=7, plain=0), noting([], range(1 << 31)))
     assert (found.close.runs, len(found.close.red), found.close.progress.cycles) == (7, 7, 0)
-    assert curve.ratio(found.close.line(), found.plain.line()) is None
+    assert curve.ratio(found.close, found.plain) is None
 
 
 @pytest.mark.parametrize(("many", "least", "most"), [(1, 1, 1), (PLAIN_SEED - 1, 1, 199)])
@@ -172,8 +173,8 @@ def test_no_round_begins_after_the_end_of_the_command() -> None:
 
 def test_a_ratio_is_of_equal_bins() -> None:
     """Check the ratio of cycles for the same number of bins, which may be reached within a run."""
-    ours = ClosureCurve("nf close", ((100, 1), (200, 2), (300, 4), (400, 9)))
-    plain = ClosureCurve("plain random seeds", ((400, 1), (800, 2), (1200, 3), (1600, 3)))
+    ours = ClosureCurve("nf close", [(100, 1), (200, 2), (300, 4), (400, 9)])
+    plain = ClosureCurve("plain random seeds", [(400, 1), (800, 2), (1200, 3), (1600, 3)])
     assert str(curve.ratio(ours, plain)) == (
         "4.8 times fewer cycles for 3 bins: nf close took 250 (3 runs), plain random seeds "
         "1,200 (3 runs)"
@@ -188,21 +189,21 @@ def test_one_long_run_is_no_comparison() -> None:
 
     Before, 6 bins of a short run and 20 of a long one gave "4.6 times fewer cycles".
     """
-    ours, plain = ClosureCurve("nf close", ((2_000, 6),)), ClosureCurve("plain", ((9_200, 20),))
+    ours, plain = ClosureCurve("nf close", [(2_000, 6)]), ClosureCurve("plain", [(9_200, 20)])
     assert plain.reached(6) == (2760, 1)
     assert curve.ratio(ours, plain) is None
     assert curve.comparison(ours, plain) == (
         "no comparison: both need 3 runs for the same bins, but nf close closed 6 in 1 run, plain "
         "closed 20 in 1 run"
     )
-    before = ClosureCurve("nf close", ((100, 7), (200, 7), (300, 7)), start=7)
-    assert curve.ratio(before, replace(before, points=((100, 7), (200, 8), (300, 9)))) is None
-    assert curve.ratio(ours, ClosureCurve("plain", ())) is None
+    before = ClosureCurve("nf close", [(100, 7), (200, 7), (300, 7)], start=7)
+    assert curve.ratio(before, replace(before, points=[(100, 7), (200, 8), (300, 9)])) is None
+    assert curve.ratio(ours, ClosureCurve("plain")) is None
 
 
 def test_page_is_offline_and_escaped(tmp_path: Path) -> None:
-    lines = [ClosureCurve("<close>", ((100, 3),)), ClosureCurve("plain", ((100, 2),))]
-    left = [curve.OpenBin("p", "<b>", 0, 10, "test_x::y")]
+    lines = [ClosureCurve("<close>", [(100, 3)]), ClosureCurve("plain", [(100, 2)])]
+    left = [Bin("p", "<b>", "", 0, test="test_x::y", at_least=10)]
     text = curve.page(lines, ["1 & 2"], 9, left)
     assert "<b>&lt;b&gt;" not in text
     assert "&lt;close&gt;" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scripts.common import process
 from scripts.common.records import Dut
@@ -65,8 +65,18 @@ def seconds(text: str) -> float:
     return value
 
 
+REPEATED: dict[str, Any] = {"action": "append", "default": []}
+"""Keywords of an option that may be repeated."""
+SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+"""Keywords of an option that takes several values, and may be repeated."""
 DUTS = (Dut.RTL, Dut.MYHDL)
 DUT_HELP = "the RTL as it is, or with the MyHDL twins in the place of their modules"
+
+
+def add_flags(parser: argparse._ActionsContainer, **texts: str) -> None:
+    """Add options without a value: `dry_run="text"` adds `--dry-run` with this help text."""
+    for name, text in texts.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -54,20 +55,29 @@ Seed = Annotated[int, within(1, 2**31 - 1)]
 Some = Annotated[tuple[T, ...], at_least(1)]
 
 
+@contextmanager
+def reading(path: Path, wrong: str = "{}: {}.") -> Iterator[None]:
+    """Context that turns a fault of a file into an NfError; `wrong` is the text for bad data."""
+    try:
+        yield
+    except OSError as error:
+        raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
+    except DataError as error:
+        line = f":{error.line}" if isinstance(error, _BadYaml) else ""
+        raise NfError(wrong.format(f"{shown(path)}{line}", error)) from error
+
+
+DAMAGED = "{} is damaged: {}."
+
+
 def load(path: Path, kind: type[T]) -> T:
     """Read a YAML file as a ``kind``.
 
     Raises:
         NfError: The file cannot be read, is no strict YAML or does not fit ``kind``; one line.
     """
-    try:
+    with reading(path):
         return typed(kind, parse_yaml(read_text(path, YAML.size)))
-    except OSError as error:
-        raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
-    except _BadYaml as error:
-        raise NfError(f"{shown(path)}:{error.line}: {error}.") from error
-    except DataError as error:
-        raise NfError(f"{shown(path)}: {error}.") from error
 
 
 def load_list(
@@ -93,7 +103,7 @@ def load_list(
         files = sorted(path.glob("*.yaml"))
         return [one for file in files for one in load_list(file, name, kind, made_of, least)]
     found = load(path, dict[str, list[Listed]])
-    try:
+    with reading(path):
         if [*found] != [name]:
             raise DataError(f"the list {name!r} must be there, and no other")
         if len(found[name]) < least:
@@ -103,8 +113,6 @@ def load_list(
             for n, value in enumerate(found[name])
             for one in made_of(value)
         ]
-    except DataError as error:
-        raise NfError(f"{shown(path)}: {error}.") from error
 
 
 def with_edits(value: Listed) -> Iterable[Listed]:
@@ -121,12 +129,8 @@ def load_json(path: Path, kind: type[T]) -> T:
     Raises:
         NfError: The file cannot be read, or its content is no ``kind``; one line.
     """
-    try:
+    with reading(path, DAMAGED):
         return typed(kind, read_json(path))
-    except OSError as error:
-        raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
-    except DataError as error:
-        raise NfError(f"{shown(path)} is damaged: {error}.") from error
 
 
 def keep(path: Path, found: Any) -> None:

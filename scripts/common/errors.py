@@ -25,6 +25,11 @@ class OptionError(NfError):
         super().__init__(f"{one_line(option)}: {one_line(what)}; {one_line(todo)}")
 
 
+def why_of(error: Exception) -> str:
+    """Return the text of an error; of a fault of the disk without the name of the file."""
+    return str(error.strerror if isinstance(error, OSError) else error)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean X?" with the known word closest to a misspelt one, or ""."""
     close = difflib.get_close_matches(word, known, 1)

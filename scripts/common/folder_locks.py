@@ -44,9 +44,16 @@ def tree() -> None:
             return
         try:
             paths.BUILD.mkdir(parents=True, exist_ok=True)
-            _held[paths.BUILD] = _tree(shared=True).acquire(wait=process.check_stopping)
+            lock = Lock(paths.BUILD / "tree", shared=True)
+            _held[paths.BUILD] = lock.acquire(wait=process.check_stopping)
         except OSError as error:
             raise NfError(f"cannot write to {shown(paths.BUILD)}: {error.strerror}.") from error
+
+
+def writable(path: Path) -> None:
+    """Hold the lock of `tree`, and raise NfError if no file can be made in a folder."""
+    tree()
+    paths.writable(path)
 
 
 def folder(path: Path) -> Path:
@@ -60,9 +67,15 @@ def folder(path: Path) -> Path:
     """
     tree()
     with _lock:
-        if path not in _folders:
-            _folders[path] = _claim(path)
-        return _folders[path]
+        for number in range(1, _MOST) if path not in _folders else ():
+            own = path if number == 1 else path.with_name(f"{path.name}.{number}")
+            with suppress(Busy):
+                take(own)
+                _folders[path] = own
+                break
+        if path in _folders:
+            return _folders[path]
+    raise NfError(f"{shown(path)} is {Lock(path).holder()}, and so are {_MOST - 2} more.")
 
 
 def take(path: Path) -> None:
@@ -81,15 +94,6 @@ def take(path: Path) -> None:
         raise NfError(f"cannot write to {shown(path.parent)}: {error.strerror}.") from error
 
 
-def _claim(path: Path) -> Path:
-    for number in range(1, _MOST):
-        own = path if number == 1 else path.with_name(f"{path.name}.{number}")
-        with suppress(Busy):
-            take(own)
-            return own
-    raise NfError(f"{shown(path)} is {Lock(path).holder()}, and so are {_MOST - 2} more.")
-
-
 def alone() -> Lock:
     """Return an exclusive lock on the build folder, for `nf clean`.
 
@@ -97,10 +101,6 @@ def alone() -> Lock:
         NfError: Another command is running in this tree.
     """
     try:
-        return _tree(shared=False).acquire()
+        return Lock(paths.BUILD / "tree").acquire()
     except Busy as busy:
         raise NfError(f"{shown(paths.BUILD)} is {busy}: clean it when that has ended.") from None
-
-
-def _tree(*, shared: bool) -> Lock:
-    return Lock(paths.BUILD / "tree", shared=shared)

@@ -279,13 +279,8 @@ class RunRecord:
             verdict: Passed, or the failure.
             facts: Further fields of the record; they override those taken from the spec.
         """
-        fields: dict[str, Any] = {
-            "id": spec.id,
-            "name": spec.name,
-            "sim": spec.build.sim,
-            "rerun": spec.rerun,
-            **facts,
-        }
+        own = {"id": spec.id, "name": spec.name, "sim": spec.build.sim, "rerun": spec.rerun}
+        fields: dict[str, Any] = {**own, **facts}
         return RunRecord(
             seed=spec.seed,
             build_name=spec.build_name,

@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from scripts.conftest import ended
+
 COMMON = """import contextlib, os, sys, time
 from pathlib import Path
 from scripts.common import process
@@ -47,22 +49,6 @@ def start(folder: Path, program: str) -> subprocess.Popen[str]:
     )
 
 
-def gone(pid: int) -> bool:
-    """Wait until a process has ended; return False after 120 s."""
-    late = time.monotonic() + 120
-    while alive(pid) and time.monotonic() < late:
-        time.sleep(0.01)
-    return not alive(pid)
-
-
-def alive(pid: int) -> bool:
-    """Return whether a process exists and is no zombie."""
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
 def test_what_a_killed_command_has_started_ends(
@@ -75,10 +61,10 @@ def test_what_a_killed_command_has_started_ends(
             line = process.stdout.readline()
             assert line, "the program has ended"
             pids = [int(word) for word in line.split() if word.isdecimal()]
-        assert all(map(alive, pids))
+        assert all(map(psutil.pid_exists, pids))
         process.send_signal(number)
         process.wait()
-        assert all(map(gone, pids))
+        assert ended(*pids)
 
 
 PRESSED = """

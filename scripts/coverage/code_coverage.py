@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from scripts.build.filelist import no_design
-from scripts.coverage.code_waivers import AppliedWaivers, CodeWaiver, judge, source_lines
+from scripts.common.terminal import TextTable
+from scripts.coverage.code_waivers import CodeWaiver, judge, source_lines
 from scripts.coverage.merged import Merged
 from scripts.coverage.places import (
     BRANCH,
@@ -112,10 +113,11 @@ class Counted:
 
     runs: int
     counts: Mapping[Place, int]
-    judged: AppliedWaivers
+    waived: Mapping[Place, CodeWaiver]
+    unneeded: tuple[str, ...]
 
     def wanted(self, place: Place) -> bool:
-        return place not in self.judged.waived
+        return place not in self.waived
 
 
 def line_place(file: str, line: int) -> Place:
@@ -148,7 +150,7 @@ def count(merged: Merged, waivers: Iterable[CodeWaiver] = ()) -> Counted | None:
         return None
     runs = sum(bool(run.table) for run in merged.runs)
     whole = any(run.table and run.build == _WHOLE for run in merged.runs)
-    return Counted(runs, counts, judge(waivers, counts, whole))
+    return Counted(runs, counts, *judge(waivers, counts, whole))
 
 
 @functools.lru_cache(maxsize=256)
@@ -176,7 +178,7 @@ def figures(found: Counted | None) -> CodeCoverage | None:
         for file, kinds in sorted(sums.items())
         for shares in [{kind: Share(*of) for kind, of in kinds.items()}]
     )
-    return CodeCoverage(found.runs, files, tuple(holes(found)), found.judged.unneeded)
+    return CodeCoverage(found.runs, files, tuple(holes(found)), found.unneeded)
 
 
 def holes(found: Counted) -> Iterator[Hole]:
@@ -211,15 +213,13 @@ def folded(stem: str, names: Iterable[str]) -> str:
         edges[int(bit) if bit.isdecimal() else None].add(edge)
     out = []
     for edge in ("0->1", "1->0", "both"):
-        bits = [bit for bit, seen in edges.items() if _edge(seen) == edge]
+        bits = [
+            bit for bit, seen in edges.items() if edge == ("both" if len(seen) > 1 else min(seen))
+        ]
         if bits:
             which = ",".join(_bits(one) for one in ranges(bit for bit in bits if bit is not None))
             out.append(f"{stem}{f'[{which}]' if which else ''} {edge}")
     return ", ".join(out)
-
-
-def _edge(seen: set[str]) -> str:
-    return "both" if len(seen) > 1 else min(seen)
 
 
 def _bits(text: str) -> str:
@@ -259,20 +259,15 @@ def missed_goals(functional: float | None, code: CodeCoverage | None) -> tuple[l
     Returns:
         The lines of a table of figures and goals, and the number of missed goals.
     """
-    table = [f"{'figure':16} {'value':>9} {'goal':>9}"]
-    bad = 0
+    rows, bad = [], 0
     for name, goal in GOALS.items():
-        value = functional if name == FUNCTIONAL else _percent_of(code, name)
+        share = code.share(name) if code and name != FUNCTIONAL else Share()
+        value = functional if name == FUNCTIONAL else share.percent if share.total else None
         good = value is not None and value >= goal
         bad += not good
         shown = "none" if value is None else f"{value:.2f}"
-        table.append(f"{name:16} {shown:>9} {f'>= {goal:.0f}':>9} {'ok' if good else 'MISSED'}")
-    return table, bad
-
-
-def _percent_of(code: CodeCoverage | None, kind: str) -> float | None:
-    share = code.share(kind) if code else None
-    return share.percent if share and share.total else None
+        rows.append((name, shown, f">= {goal:.0f}", "ok" if good else "MISSED"))
+    return TextTable("{:16} {:>9} {:>9} {}", rows, ("figure", "value", "goal")).lines(), bad
 
 
 def lcov_text(counted: Counted) -> str:

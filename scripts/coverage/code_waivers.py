@@ -137,22 +137,9 @@ def problems(waivers: Sequence[CodeWaiver], root: Path = ROOT) -> list[str]:
     return out
 
 
-@dataclass(frozen=True)
-class AppliedWaivers:
-    """Result of applying waivers to coverage.
-
-    Attributes:
-        waived: Waiver by the place that it covers.
-        unneeded: Error text for each waiver that is not needed.
-    """
-
-    waived: Mapping[Place, CodeWaiver]
-    unneeded: tuple[str, ...]
-
-
 def judge(
     waivers: Iterable[CodeWaiver], counts: Mapping[Place, int], whole: bool = True
-) -> AppliedWaivers:
+) -> tuple[dict[Place, CodeWaiver], tuple[str, ...]]:
     """Apply waivers to measured coverage; report those that match nothing or a reached point.
 
     Waivers of a file without points are not judged: no build has that file.
@@ -162,6 +149,9 @@ def judge(
         counts: Hits by place.
         whole: Whether a build with all points of the design was measured. If not, waivers that
             match nothing are not reported: builds with fewer regions or slots have fewer points.
+
+    Returns:
+        The waiver of each waived place, and a text for each waiver that is not needed.
     """
     by_file: dict[str, list[Place]] = {}
     for place in counts:
@@ -181,4 +171,4 @@ def judge(
             names = ", ".join(f"{place.line} {place.name}" for place in sorted(hit)[:3])
             unneeded.append(f"{waiver.label}: {len(hit)} of {len(found)} are reached ({names})")
         waived.update((place, waiver) for place in found if not counts[place])
-    return AppliedWaivers(waived, tuple(unneeded))
+    return waived, tuple(unneeded)

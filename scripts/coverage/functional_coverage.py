@@ -182,28 +182,14 @@ def judge(
     for hits in found:
         model.add(hits)
     reasons = {(waiver.point, waiver.bin): waiver.reason for waiver in waivers}
-    return Functional(
-        runs,
-        tuple(
-            Bin(
-                point.name,
-                name,
-                point.reason,
-                hits,
-                reasons.get((point.name, name)),
-                point.test,
-                point.at_least,
-                None if fixed is None else (point.name, name) in fixed,
-            )
-            for point in model.points.values()
-            for name, hits in point.bins.items()
-        ),
-        tuple(
-            (point.name, name, hits)
-            for point in model.points.values()
-            for name, hits in point.unexpected.items()
-        ),
-    )
+    bins, unplanned = [], []
+    for point in model.points.values():
+        for name, number in point.bins.items():
+            key = (point.name, name)
+            known, sure = reasons.get(key), None if fixed is None else key in fixed
+            bins.append(Bin(*key, point.reason, number, known, point.test, point.at_least, sure))
+        unplanned += [(point.name, name, number) for name, number in point.unexpected.items()]
+    return Functional(runs, tuple(bins), tuple(unplanned))
 
 
 _SHOWN = 12  # holes of a point; some have hundreds, and the terminal shows a hundred points

@@ -16,7 +16,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from neuron_fabric import output
 from neuron_fabric.data import DataError, as_object, parse_json, read_bytes
 from neuron_fabric.typed import typed
 from scripts.common import paths
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, why_of
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import FIXED_SEED, RunRecord
 from scripts.coverage import run_counts
@@ -109,6 +109,16 @@ class Merged:
             out.setdefault(point, {})[name] = hits
         return out
 
+    def each_run(self) -> Iterator[tuple[RunFacts, Bits, npt.NDArray[np.bool_]]]:
+        """Yield each run with the bits of its functional bins, and whether it reached each point
+        of its key table (no element without code coverage)."""
+        rows = {table: iter(code.rows) for table, code in self.code.items()}
+        for run, bins in zip(self.runs, self.bin_rows, strict=True):
+            row = next(rows[run.table]) if run.table else np.zeros(0, np.uint8)
+            points = len(self.code[run.table].counts) if run.table else 0
+            hit = np.unpackbits(row, count=points).astype(bool)
+            yield run, np.unpackbits(bins, count=len(self.bins)), hit
+
     def fixed(self) -> frozenset[Bin] | None:
         """Return the bins that runs with `FIXED_SEED` hit; None if there is no such run."""
         rows = self.bin_rows[[run.seed == FIXED_SEED for run in self.runs]]
@@ -178,15 +188,8 @@ class Merger:
     def _run(
         self, record: RunRecord, hits: Mapping[str, Mapping[str, int]], table: str, row: bytes
     ) -> None:
-        facts = RunFacts(
-            record.name,
-            str(record.sim),
-            record.build_name,
-            record.seed,
-            record.seconds,
-            record.cycles or 0,
-            table,
-        )
+        place = (record.name, str(record.sim), record.build_name)
+        facts = RunFacts(*place, record.seed, record.seconds, record.cycles or 0, table)
         found = [
             self._bin((point, name), times)
             for point, bins in hits.items()
@@ -265,7 +268,7 @@ def _code_of(record: RunRecord, whole: bool) -> run_counts.RunCounts | None:
     except (OSError, DataError) as error:
         if not whole:
             return None
-        why = error.strerror if isinstance(error, OSError) else error
+        why = why_of(error)
         raise NfError(f"{shown(path)}: no code coverage of {record.name} ({why}).") from error
 
 

@@ -60,39 +60,29 @@ def points(keys: bytes) -> tuple[Point | None, ...]:
 
 
 def _points(keys: bytes) -> Iterator[Point | None]:
-    known: dict[tuple[str, str], _Where | None] = {}  # the bits of a bus differ in their name alone
+    known: dict[tuple[str, str], Point | None] = {}  # the bits of a bus differ in their name alone
     for key in keys.decode("ascii", "replace").split("\n"):
         head, _, tail = key.partition("\x01o\x02")
         name, _, rest = tail.partition("\x01")
         if (head, rest) not in known:
-            known[head, rest] = _where(f"{head}\x01{rest}")
-        where = known[head, rest]
-        if where is None:
+            known[head, rest] = _unnamed(f"{head}\x01{rest}")
+        found = known[head, rest]
+        if found is None:
             yield None
             continue
         if "%" in name:
             name = _HEX.sub(lambda found: chr(int(found[1], 16)), name)
-        place = Place(where.file, where.line, where.column, where.kind, name)
-        yield Point(place, where.lines)
+        yield Point(Place(*found.place[:-1], name), found.lines)
 
 
-class _Where(NamedTuple):
-    """A coverage point without its name, and the source lines of its block."""
-
-    file: str
-    line: int
-    column: int
-    kind: str
-    lines: str
-
-
-def _where(key: str) -> _Where | None:
+def _unnamed(key: str) -> Point | None:
+    """Return the point of a key without its name; None if it is outside the design."""
     fields = dict(part.split("\x02", 1) for part in key.split("\x01") if "\x02" in part)
     file, kind = fields.get("f", ""), fields.get("t", "")
     if kind not in KINDS or not file.startswith(DESIGN):
         return None
     lines = fields.get("S", fields.get("l", "")) if kind in (LINE, BRANCH) else ""
-    return _Where(file, _int(fields.get("l")), _int(fields.get("n")), kind, lines)
+    return Point(Place(file, _int(fields.get("l")), _int(fields.get("n")), kind, ""), lines)
 
 
 def _int(text: str | None) -> int:

@@ -8,7 +8,7 @@ times as large. Runs that the others make superfluous are dropped at the end.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,13 +41,11 @@ class Reached:
         runs: The runs.
         rows: A row of packed bits for each run.
         bins: Number of bits for functional bins, padded to whole bytes.
-        points: Number of bits with places of code.
     """
 
     runs: tuple[RunFacts, ...]
     rows: Bits
-    bins: int  # functional bins, padded to whole bytes
-    points: int  # with places of code
+    bins: int
 
     def count(self, row: Bits) -> tuple[int, int]:
         """Count the set bits of a row: (functional bins, code points)."""
@@ -62,17 +60,13 @@ def reached(merged: Merged) -> Reached:
     maps = {table: _numbered(code, numbering, bins) for table, code in merged.code.items()}
     size = bins + len(numbering)
     rows = np.zeros((len(merged.runs), (size + 7) // 8), np.uint8)
-    seen = dict.fromkeys(merged.code, 0)
-    for number, run in enumerate(merged.runs):
+    for number, (run, found, hit) in enumerate(merged.each_run()):
         row = np.zeros(size + 1, np.uint8)  # the last one takes what is not of the design
-        row[: len(merged.bins)] = np.unpackbits(merged.bin_rows[number], count=len(merged.bins))
+        row[: len(found)] = found
         if run.table:
-            code = merged.code[run.table]
-            hit = np.unpackbits(code.rows[seen[run.table]], count=len(code.counts)).astype(bool)
-            seen[run.table] += 1
             row[maps[run.table][hit]] = 1
         rows[number] = np.packbits(row[:size])
-    return Reached(merged.runs, rows, bins, size)
+    return Reached(merged.runs, rows, bins)
 
 
 def _numbered(code: Code, numbering: dict[Place, int], offset: int) -> npt.NDArray[np.intp]:
@@ -136,20 +130,11 @@ def _greedy(found: Reached, costs: list[float]) -> list[Ranked]:
     return out
 
 
-@dataclass(frozen=True)
-class LinesOfRun:
-    """Source lines that a run executed, by file (`hdl/..`)."""
-
-    run: RunFacts
-    lines: dict[str, frozenset[int]]
-
-
-def lines_of_runs(merged: Merged) -> Iterable[LinesOfRun]:
-    """Yield the source lines that each run with code coverage executed, in order of `Merged.runs`.
+def lines_of_runs(merged: Merged) -> Iterator[tuple[RunFacts, dict[str, set[int]]]]:
+    """Yield each run with code coverage and the source lines that it executed, by file.
 
     Only these runs can kill a mutant of a line.
     """
-    seen = dict.fromkeys(merged.code, 0)
     blocks = {
         table: [
             (number, point.place.file, tuple(numbers(point.lines)))
@@ -158,14 +143,11 @@ def lines_of_runs(merged: Merged) -> Iterable[LinesOfRun]:
         ]
         for table, code in merged.code.items()
     }
-    for run in merged.runs:
+    for run, _, hit in merged.each_run():
         if not run.table:
             continue
-        code = merged.code[run.table]
-        hit = np.unpackbits(code.rows[seen[run.table]], count=len(code.counts))
-        seen[run.table] += 1
         lines: dict[str, set[int]] = {}
         for number, file, some in blocks[run.table]:
             if hit[number]:
                 lines.setdefault(file, set()).update(some)
-        yield LinesOfRun(run, {file: frozenset(some) for file, some in lines.items()})
+        yield run, lines

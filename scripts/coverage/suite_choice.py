@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scripts.build import registry
 from scripts.plan.discover import TestCase
@@ -35,6 +35,13 @@ class SuiteChange:
     place: Place
     seconds: float
     kills: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """Reason of the change."""
+        if not self.kills:
+            return "the others kill its mutants, reach its bins and run its test"
+        return f"kills {len(self.kills)} more: {', '.join(self.kills)}"
 
 
 def leaving(suite: Mapping[Place, float], kills: Marks, bins: Marks) -> list[SuiteChange]:
@@ -96,7 +103,7 @@ def places(
         memory: Durations of earlier runs; those that never ran have None.
     """
     suite = plan.suite(name)
-    options = Options(tuple(registry.names()), (1,), skip=suite.skip, narrow=suite.narrow)
+    options = replace(Options(tuple(registry.names()), (1,)).of_suite(suite), group=False)
     out: dict[Place, dict[str, float | None]] = defaultdict(dict)
     for spec in expand(plan, of_suite(plan, suite, tests), options):
         place = spec.name.partition("/")[0], spec.build_name

@@ -14,14 +14,14 @@ import xmlschema
 from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.common.records import RunRecord
-from scripts.coverage import cobertura, code_coverage, code_waivers, rank
+from scripts.conftest import record
+from scripts.coverage import code_coverage, code_waivers, rank
 from scripts.coverage.code_coverage import CodeCoverage, Hole, Share
 from scripts.coverage.code_waivers import CodeWaiver
 from scripts.coverage.conftest import key, run
 from scripts.coverage.merged import Merged, merge
+from scripts.report import xml_files
 
-Make = Callable[..., RunRecord]
 FILE = "hdl/common/nf_fifo.sv"
 REASON = "the bit is tied to zero in this device"
 LINES = (ROOT / FILE).read_text(encoding="utf-8").splitlines()
@@ -34,7 +34,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def merged(tmp_path: Path, record: Make) -> Merged:
+def merged(tmp_path: Path) -> Merged:
     """Return merged runs of two builds with points of the same places; the second reaches more."""
     first = [
         (key("line", FILE, 1, "block", "1-3", page="u0"), 2),
@@ -84,7 +84,7 @@ def test_places_are_summed_over_builds(merged: Merged) -> None:
     assert code_coverage.lines(None) == []
 
 
-def test_what_assertions_alone_look_at_is_no_design(tmp_path: Path, record: Make) -> None:
+def test_what_assertions_alone_look_at_is_no_design(tmp_path: Path) -> None:
     file, names = "hdl/engine/nf_evict.sv", ("same", "again")
     texts = list(enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), 1))
     at = {name: next(n for n, text in texts if f"assign {name}[" in text) for name in names}
@@ -153,7 +153,7 @@ def test_cobertura(merged: Merged) -> None:
     counted = code_coverage.count(merged)
     assert counted is not None
     schema = xmlschema.XMLSchema(ROOT / "scripts" / "schema" / "cobertura.xsd")
-    schema.validate(text := cobertura.text(counted, 1.5))
+    schema.validate(text := xml_files.cobertura(counted, 1.5))
     root = ElementTree.fromstring(text)
     figures = ("timestamp", "line-rate", "lines-covered", "branches-valid")
     assert [root.get(name) for name in figures] == ["1500", "1.0000", "7", "2"]
@@ -172,6 +172,6 @@ def test_rank_and_smallest_set(merged: Merged) -> None:
     ordered = rank.by_second(found)
     assert [(one.run.seed, one.bins, one.code) for one in ordered] == [(2, 0, 2), (1, 1, 4)]
     assert [one.run.seed for one in rank.smallest(found)] == [1, 2]
-    lines = {one.run.seed: one.lines for one in rank.lines_of_runs(merged)}
-    assert lines[1] == {FILE: frozenset({1, 2, 3, 10})}
-    assert lines[2] == {FILE: frozenset({5, 6, 9})}
+    lines = {run.seed: lines for run, lines in rank.lines_of_runs(merged)}
+    assert lines[1] == {FILE: {1, 2, 3, 10}}
+    assert lines[2] == {FILE: {5, 6, 9}}

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +11,12 @@ import pytest
 
 from scripts.common.errors import NfError
 from scripts.common.records import FIXED_SEED, CaseResult, FailureKind, RunRecord
+from scripts.conftest import record
 from scripts.coverage import functional_coverage
-from scripts.coverage.functional_coverage import Waiver
+from scripts.coverage.functional_coverage import Functional, Waiver
 from scripts.report import write_report
 from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 
-Make = Callable[..., RunRecord]
 REASON = "the port is tied off in this device"
 
 
@@ -26,15 +26,21 @@ def _model() -> CoverModel:
     return model
 
 
-def _run(make: Make, **hits: int) -> RunRecord:
-    return make(metrics={FUNCTIONAL: {"colour": hits}, "cycles": 5})
+def _run(**hits: int) -> RunRecord:
+    return record(metrics={FUNCTIONAL: {"colour": hits}, "cycles": 5})
 
 
-def test_hits_of_all_runs_are_summed(record: Make) -> None:
-    found = functional_coverage.merge(
-        [_run(record, red=1), _run(record, red=2, green=1), record()], _model()
-    )
+def _merged(
+    runs: list[RunRecord], model: CoverModel | None = None, waivers: Iterable[Waiver] = ()
+) -> Functional:
+    """Return the coverage of runs, one of which measured some."""
+    found = functional_coverage.merge(runs, model or _model(), waivers)
     assert found is not None
+    return found
+
+
+def test_hits_of_all_runs_are_summed() -> None:
+    found = _merged([_run(red=1), _run(red=2, green=1), record()])
     assert (found.runs, {b.name: b.hits for b in found.bins}) == (
         2,
         {"red": 3, "green": 1, "blue": 0},
@@ -45,28 +51,24 @@ def test_hits_of_all_runs_are_summed(record: Make) -> None:
     ]
 
 
-def test_no_measurement_is_not_zero(record: Make) -> None:
+def test_no_measurement_is_not_zero() -> None:
     assert functional_coverage.merge([record()], _model()) is None
     assert functional_coverage.lines(None) == []
 
 
-def test_a_red_run_covers_nothing(record: Make) -> None:
+def test_a_red_run_covers_nothing() -> None:
     red = record(
         passed=False, kind=FailureKind.MISMATCH, metrics={FUNCTIONAL: {"colour": {"blue": 1}}}
     )
-    found = functional_coverage.merge([red, _run(record, red=1)], _model())
-    assert found is not None
+    found = _merged([red, _run(red=1)])
     assert [b.name for b in found.holes] == ["green", "blue"]
 
 
-def test_a_bin_below_its_floor_is_a_hole(record: Make) -> None:
+def test_a_bin_below_its_floor_is_a_hole() -> None:
     model = CoverModel()
     model.point("colour", "every shade", ["red", "blue"], test="test_x::paint", at_least=3)
     waived = [Waiver("colour", "blue", REASON)]
-    found = functional_coverage.merge(
-        [_run(record, red=1, blue=2), _run(record, red=1)], model, waived
-    )
-    assert found is not None
+    found = _merged([_run(red=1, blue=2), _run(red=1)], model, waived)
     assert [b.name for b in found.holes] == ["red"]
     assert found.waived_but_hit == []
     assert (
@@ -75,15 +77,14 @@ def test_a_bin_below_its_floor_is_a_hole(record: Make) -> None:
     )
 
 
-def test_a_bin_that_drawn_seeds_alone_reach_is_a_warning(record: Make) -> None:
+def test_a_bin_that_drawn_seeds_alone_reach_is_a_warning() -> None:
     model = CoverModel()
     model.point("colour", "every shade", ["red", "blue", "pink"], test="test_x::y", at_least=2)
     waived = [Waiver("colour", "pink", REASON)]
-    runs = [_run(record, red=2), replace(_run(record, red=1, blue=2, pink=2), seed=77)]
+    runs = [_run(red=2), replace(_run(red=1, blue=2, pink=2), seed=77)]
     assert [one.seed for one in runs] == [FIXED_SEED, 77]
     line = "warning: 1 bin reached by drawn seeds alone, not by seed 1: colour / blue"
-    found = functional_coverage.merge(runs, model, waived)
-    assert found is not None
+    found = _merged(runs, model, waived)
     assert not found.holes
     assert functional_coverage.warnings(found) == [line]
     assert f"  {line}" in functional_coverage.lines(found)
@@ -99,10 +100,9 @@ def test_the_test_of_a_point_must_exist() -> None:
     ]
 
 
-def test_a_waived_bin_is_no_hole_and_a_hit_one_is_reported(record: Make) -> None:
+def test_a_waived_bin_is_no_hole_and_a_hit_one_is_reported() -> None:
     waivers = [Waiver("colour", "blue", REASON), Waiver("colour", "red", REASON)]
-    found = functional_coverage.merge([_run(record, red=4)], _model(), waivers)
-    assert found is not None
+    found = _merged([_run(red=4)], waivers=waivers)
     assert [b.name for b in found.holes] == ["green"]
     text = "\n".join(functional_coverage.lines(found))
     assert "0 of 1 bins (0.0 %), 1 hole, 1 waived" in text
@@ -110,9 +110,8 @@ def test_a_waived_bin_is_no_hole_and_a_hit_one_is_reported(record: Make) -> None
     assert "waived but hit 4 times, drop the waiver: colour / red" in text
 
 
-def test_an_unplanned_bin_is_told(record: Make) -> None:
-    found = functional_coverage.merge([_run(record, red=1, pink=2)], _model())
-    assert found is not None
+def test_an_unplanned_bin_is_told() -> None:
+    found = _merged([_run(red=1, pink=2)])
     assert "  hit but not planned: colour / pink" in functional_coverage.lines(found)
 
 
@@ -133,7 +132,7 @@ def test_waivers_must_name_bins(write: Callable[[str, str], Path]) -> None:
         functional_coverage.read_waivers(bad)
 
 
-def test_a_point_shows_a_few_of_its_holes(record: Make) -> None:
+def test_a_point_shows_a_few_of_its_holes() -> None:
     model = CoverModel()
     model.point("many", "every number", [str(n) for n in range(30)], test="test_x::count")
     found = functional_coverage.merge([record(metrics={FUNCTIONAL: {"many": {"29": 1}}})], model)
@@ -141,13 +140,10 @@ def test_a_point_shows_a_few_of_its_holes(record: Make) -> None:
     assert functional_coverage.lines(found)[1].endswith(f": {names}, and 17 more (`nf cov holes`)")
 
 
-def test_a_filtered_run_shows_the_points_of_its_tests(record: Make, tmp_path: Path) -> None:
+def test_a_filtered_run_shows_the_points_of_its_tests(tmp_path: Path) -> None:
     """And its shares are of the tests that ran: other holes and stages are one line."""
     model = functional_coverage.planned()
-    whole = functional_coverage.merge(
-        [record(metrics={FUNCTIONAL: {"memory": {"read": 2}}})], model
-    )
-    assert whole is not None
+    whole = _merged([record(metrics={FUNCTIONAL: {"memory": {"read": 2}}})], model)
     (test,) = {b.test for b in whole.bins if b.point == "memory"}
     module, _, name = test.partition("::")
     run = record(
@@ -175,6 +171,6 @@ def test_a_filtered_run_shows_the_points_of_its_tests(record: Make, tmp_path: Pa
 
 
 @pytest.mark.parametrize("hits", [[], {"colour": 1}, {"colour": {"red": "x"}}, {"colour": None}])
-def test_damaged_coverage_is_one_line(record: Make, hits: object) -> None:
+def test_damaged_coverage_is_one_line(hits: object) -> None:
     with pytest.raises(NfError, match=r"the coverage of .* is damaged"):
         functional_coverage.merge([record(metrics={FUNCTIONAL: hits})], _model())

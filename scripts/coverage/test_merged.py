@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,14 +17,13 @@ from neuron_fabric import output
 from neuron_fabric.data import DataError
 from scripts.common import paths
 from scripts.common.errors import NfError
-from scripts.common.records import FailureKind, RunRecord
-from scripts.conftest import RECORD
+from scripts.common.records import FailureKind
+from scripts.conftest import RECORD, record
 from scripts.coverage import run_counts
 from scripts.coverage.conftest import key, run, text
 from scripts.coverage.merged import Merged, Merger, merge, read, write
 from verif.coverage.cover_model import FUNCTIONAL
 
-Make = Callable[..., RunRecord]
 BUILDS = (
     [key("line", "hdl/a.sv", 1, "block", "1-3"), key("toggle", "hdl/a.sv", 2, "q:0->1")],
     [key("branch", "hdl/a.sv", 1, "if", "1"), key("line", "hdl/b.sv", 9, "block", "9")],
@@ -67,12 +65,7 @@ def test_any_order_and_grouping_gives_the_same_file(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paths, "BUILD", folder / "build")
         records = [
-            run(
-                folder / f"run{number}",
-                replace(RECORD, seed=seed),
-                points(which, *counts),
-                hits,
-            )
+            run(folder / f"run{number}", replace(RECORD, seed=seed), points(which, *counts), hits)
             for number, (which, counts, hits, seed) in enumerate(runs)
         ]
         write(merge(records), folder / "whole.cov")
@@ -85,7 +78,7 @@ def test_any_order_and_grouping_gives_the_same_file(
     assert (folder / "whole.cov").read_bytes() == (folder / "parts.cov").read_bytes()
 
 
-def test_sums_and_rows(tmp_path: Path, record: Make) -> None:
+def test_sums_and_rows(tmp_path: Path) -> None:
     first = run(tmp_path / "1", record(seed=1), points(0, 2, 0), {"p": {"x": 3}})
     second = run(tmp_path / "2", record(seed=2), points(0, 5, 1), {"p": {"y": 1}})
     third = run(tmp_path / "3", record(seed=3), points(1, 0, 7))
@@ -103,7 +96,7 @@ def test_sums_and_rows(tmp_path: Path, record: Make) -> None:
     assert found.runs[3].table == ""
 
 
-def test_a_run_takes_little_room_and_keeps_its_counts(tmp_path: Path, record: Make) -> None:
+def test_a_run_takes_little_room_and_keeps_its_counts(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 2**32, 1000) * rng.integers(0, 2, 1000)
     made_points = [
@@ -125,7 +118,7 @@ def test_a_run_takes_little_room_and_keeps_its_counts(tmp_path: Path, record: Ma
 
 
 def test_a_table_comes_along_from_another_machine(
-    tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = run(tmp_path / "1", record(), points(0, 2, 0))
     monkeypatch.setattr(paths, "BUILD", tmp_path / "other")
@@ -146,7 +139,7 @@ def test_a_damaged_text_counts_for_nothing(tmp_path: Path, raw: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [run_counts.RAW]
 
 
-def test_damaged_counts_count_for_nothing(tmp_path: Path, record: Make) -> None:
+def test_damaged_counts_count_for_nothing(tmp_path: Path) -> None:
     made = run(tmp_path / "1", record(), points(0, 2, 0))
     path = Path(str(made.coverage))
     whole = path.read_bytes()
@@ -158,9 +151,15 @@ def test_damaged_counts_count_for_nothing(tmp_path: Path, record: Make) -> None:
             assert merge([made]).runs == ()
 
 
-def test_damaged_files_are_one_line(tmp_path: Path, record: Make) -> None:
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Write the coverage of one run to a file."""
     path = tmp_path / "a.cov"
     write(merge([run(tmp_path / "1", record(), points(0, 2, 0), {"p": {"x": 3}})]), path)
+    return path
+
+
+def test_damaged_files_are_one_line(path: Path) -> None:
     whole = path.read_bytes()
     assert read(path).runs
     for data in (b"", b"PK", whole[:200], text([]).encode(), whole[:-30]):
@@ -169,14 +168,13 @@ def test_damaged_files_are_one_line(tmp_path: Path, record: Make) -> None:
             read(path)
         assert "\n" not in str(error.value)
     with pytest.raises(NfError, match="cannot read"):
-        read(tmp_path / "none.cov")
+        read(path.with_name("none.cov"))
 
 
-def test_flipped_bytes_are_one_line(tmp_path: Path, record: Make) -> None:
-    path = tmp_path / "a.cov"
-    write(merge([run(tmp_path / "1", record(), points(0, 2, 0), {"p": {"x": 3}})]), path)
+def test_flipped_bytes_are_one_line(path: Path) -> None:
     whole = path.read_bytes()
 
+    @settings(deadline=None)
     @given(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(1, 255)), max_size=3))
     def check(flips: list[tuple[int, int]]) -> None:
         data = bytearray(whole)
@@ -195,7 +193,7 @@ def test_flipped_bytes_are_one_line(tmp_path: Path, record: Make) -> None:
 
 
 @pytest.mark.nightly("half a minute; what is measured does not change often")
-def test_2000_runs_of_real_size_take_less_than_20_s(tmp_path: Path, record: Make) -> None:
+def test_2000_runs_of_real_size_take_less_than_20_s(tmp_path: Path) -> None:
     """Check that 2,000 runs are merged and written in less than 20 s of processor time.
 
     A run has 240,000 points, as many as the controller has, and 300 bins.

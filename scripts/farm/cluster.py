@@ -24,7 +24,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.build.build_cache import build
 from scripts.common import folder_locks, process
-from scripts.common.errors import BuildError, NfError
+from scripts.common.errors import BuildError, NfError, why_of
 from scripts.common.paths import BUILD, ROOT, RUNS, SIM_BUILDS, shown
 from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.coverage import run_counts
@@ -237,9 +237,14 @@ def inputs(spec: RunSpec) -> dict[str, tuple[str, str]]:
             try:
                 found[variable] = (Path(value).name, read_text(value))
             except (OSError, DataError) as error:
-                why = error.strerror if isinstance(error, OSError) else error
+                why = why_of(error)
                 raise NfError(f"{variable}: {value}: {why}; it cannot go to a worker.") from error
     return found
+
+
+def if_named(where: str | None, jobs: int | None = None) -> AbstractContextManager[Farm | None]:
+    """Return the context of `connect`, or one without a farm if `--cluster` is not given."""
+    return nullcontext() if where is None else connect(where, jobs)
 
 
 @contextmanager
@@ -268,30 +273,28 @@ def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
     elif where not in BATCH:
         _warn_of_plain(where)
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    batch = _batch(where, jobs or _BATCH_JOBS) if where in BATCH else None
-    try:
-        client = _client(batch or where)
-    # MemoryError: the answer of another protocol can be read as a huge length.
-    except (OSError, TimeoutError, ValueError, MemoryError) as error:
-        if batch is not None:
-            _end(batch)
-        cause = str(error) or f"silent for {2 * _CONNECT_S} s"
-        raise NfError(f"--cluster {where}: no Dask scheduler answers there ({cause}).") from error
-    try:
+    with ExitStack() as stack:
+        place: Any = where
+        if where in BATCH:
+            place = _batch(where, jobs or _BATCH_JOBS)
+            stack.callback(_end, place)
+        try:
+            client = _client(place)
+        # MemoryError: the answer of another protocol can be read as a huge length.
+        except (OSError, TimeoutError, ValueError, MemoryError) as error:
+            cause = str(error) or f"silent for {2 * _CONNECT_S} s"
+            raise NfError(
+                f"--cluster {where}: no Dask scheduler answers there ({cause})."
+            ) from error
+        stack.callback(client.close)
         try:
             client.wait_for_workers(1, timeout=_WORKERS_S)
         except TimeoutError as error:
             raise NfError(f"--cluster {where}: no worker came in {_WORKERS_S} s.") from error
         # Twice the threads, so that no worker waits for this machine.
         farm = Farm(client, jobs or 2 * sum(client.nthreads().values()))
-        try:
-            yield farm
-        finally:
-            farm.close()
-    finally:
-        client.close()
-        if batch is not None:
-            _end(batch)
+        stack.callback(farm.close)
+        yield farm
 
 
 def _end(batch: Any) -> None:

@@ -75,65 +75,52 @@ class Pieces:
             in_turn(done, pieces, came, progress)
             return
         done.replay.settle()
-        many = _Many(done, pieces, came, progress)
+        identity = done.replay.identity(done.simulator)
+
+        def added(piece: Piece, record: RunRecord) -> None:
+            """Add the results of a piece to the replay."""
+            adopt(done, piece, done.folder / record.id, identity)
+            progress(done.replay.writes(piece.keys))
+            came(piece)
+
         if self.farm is not None:
             self.farm.resume()
-            many.run(partial(_away, done, self.farm, many.identity), jobs, self.farm.end)
+            drive = partial(_away, done, self.farm, identity)
+            _drive_all(done, pieces, drive, added, jobs, self.farm.end)
             return
-        forks = _Forks(done, pieces, many.identity, jobs)
-        with contextlib.closing(forks):
-            many.run(forks.drive, jobs, process.kill_all)
+        with contextlib.closing(_Forks(done, pieces, identity, jobs)) as forks:
+            _drive_all(done, pieces, forks.drive, added, jobs, process.kill_all)
 
 
-class _Many:
-    """Scheduler of the pieces of a replay, in order, and receiver of their results."""
+def _drive_all(
+    done: BulkTransport,
+    pieces: Sequence[Piece],
+    drive: DrivePiece,
+    added: Callable[[Piece, RunRecord], None],
+    jobs: int,
+    end: Callable[[], None],
+) -> None:
+    """Drive all pieces, or those before the first wrong one, whose result is added, too.
 
-    def __init__(
-        self,
-        done: BulkTransport,
-        pieces: Sequence[Piece],
-        came: Came,
-        progress: OnLines,
-    ) -> None:
-        self._done, self._came, self._progress = done, came, progress
-        self.identity = done.replay.identity(done.simulator)
-        self._pieces = {_spec(done, piece).id: piece for piece in pieces}
-        self._failed: dict[int, RunRecord] = {}
+    Args:
+        done: Transport that collects the results.
+        pieces: Pieces in order.
+        drive: Drives one piece in another process.
+        added: Adds the results of a piece to the replay.
+        jobs: Pieces at a time.
+        end: Ends all pieces in progress.
+    """
+    by_id = {_spec(done, piece).id: piece for piece in pieces}
+    failed: dict[int, RunRecord] = {}
+    interrupted = threading.Event()
 
-    def run(self, drive: DrivePiece, jobs: int, end: Callable[[], None]) -> None:
-        """Drive all pieces, or those before the first wrong one, whose result is added, too.
-
-        Args:
-            drive: Drives one piece in another process.
-            jobs: Pieces at a time.
-            end: Ends all pieces in progress.
-        """
-        done, interrupted = self._done, threading.Event()
-        specs = [_spec(done, piece) for piece in self._pieces.values()]
-
-        def runner(spec: RunSpec) -> RunRecord:
-            return self._run(drive, spec)
-
-        run_all(specs, jobs, self._take, runner, end=end, interrupted=interrupted)
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-        if not self._failed:
-            return
-        number = min(self._failed)
-        record = self._failed[number]
-        if record.kind is FailureKind.INFRASTRUCTURE:
-            done.kind = str(record.kind)
-            done.fault(f"shard {number}: {record.cause}; log: {record.log}")
-            return
-        self._adopt(record)
-
-    def _run(self, drive: DrivePiece, spec: RunSpec) -> RunRecord:
+    def run(spec: RunSpec) -> RunRecord:
         """Drive a piece and return its record; repeat it once after an infrastructure failure.
 
         It runs in a thread, and raises CancelledError if an earlier piece has failed.
         """
-        piece = self._pieces[spec.id]
-        if any(number < piece.number for number in list(self._failed)):
+        piece = by_id[spec.id]
+        if any(number < piece.number for number in list(failed)):
             raise CancelledError
         record = drive(spec, piece)
         if record.kind is FailureKind.INFRASTRUCTURE:
@@ -142,18 +129,24 @@ class _Many:
             record = drive(spec, piece)
         return record
 
-    def _take(self, record: RunRecord) -> None:
+    def take(record: RunRecord) -> None:
         if not record.passed:
-            self._failed[self._pieces[record.id].number] = record
+            failed[by_id[record.id].number] = record
             return
-        self._adopt(record)
-        shutil.rmtree(self._done.folder / record.id, ignore_errors=True)
+        added(by_id[record.id], record)
+        shutil.rmtree(done.folder / record.id, ignore_errors=True)
 
-    def _adopt(self, record: RunRecord) -> None:
-        piece = self._pieces[record.id]
-        adopt(self._done, piece, self._done.folder / record.id, self.identity)
-        self._progress(self._done.replay.writes(piece.keys))
-        self._came(piece)
+    specs = [_spec(done, piece) for piece in pieces]
+    run_all(specs, jobs, take, run, end=end, interrupted=interrupted)
+    if interrupted.is_set():
+        raise KeyboardInterrupt
+    if failed:
+        number, record = min(failed.items(), key=lambda one: one[0])
+        if record.kind is FailureKind.INFRASTRUCTURE:
+            done.kind = str(record.kind)
+            done.fault(f"shard {number}: {record.cause}; log: {record.log}")
+        else:
+            added(by_id[record.id], record)
 
 
 def _spec(done: BulkTransport, piece: Piece) -> RunSpec:

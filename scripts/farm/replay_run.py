@@ -11,7 +11,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from scripts.common.records import (
     Verdict,
 )
 from scripts.common.terminal import Bars, clock
-from scripts.farm.cluster import connect
+from scripts.farm.cluster import if_named
 from scripts.farm.replay_pieces import Pieces
 from scripts.history.database import Recorder
 from scripts.plan.testplan import with_dut
@@ -109,8 +109,7 @@ def run_replay(
         say(note)
     hints = [] if replay.options.bulk else [f"rerun: {rerun(args.sim)} --waves"]
     transport = partial(_transport, args, replay, simulators, rerun)
-    with ExitStack() as stack:
-        farm = stack.enter_context(connect(args.cluster, args.jobs)) if args.cluster else None
+    with if_named(args.cluster, args.jobs) as farm:
         spread = Pieces(args.jobs or process.cores(), farm)
         progress = line_progress if replay.options.bulk else unseen
         runner = Runner(replay, out, args.resume, hints, start, spread, progress)

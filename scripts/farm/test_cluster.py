@@ -27,7 +27,7 @@ import pytest
 from neuron_fabric.data import read_object
 from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
-from scripts.conftest import QUICK, Toy
+from scripts.conftest import QUICK, Toy, left_in
 from scripts.farm import bundle, cluster
 from scripts.farm.work import CocotbRun
 from scripts.run import schedule
@@ -260,21 +260,8 @@ def test_an_interrupt_reaches_the_workers(loopback: Loopback, toy: Toy) -> None:
 
 
 def _all_gone(folder: Path) -> None:
-    """Wait until no server and no simulator runs below `folder`; Dask's own processes may."""
-    late = time.monotonic() + 120
-    while found := _working(folder):
-        assert time.monotonic() < late, found
-        time.sleep(0.1)
-
-
-def _working(folder: Path) -> list[str]:
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            words = " ".join(process.cmdline())
-            if Path(process.cwd()).is_relative_to(folder) and "dask_" not in words:
-                found.append(words)
-    return found
+    """Check that no server and no simulator stays below `folder`; Dask's own processes may."""
+    assert left_in(folder, but="dask_") == []
 
 
 @pytest.mark.parametrize("spoken", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])

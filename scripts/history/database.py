@@ -74,19 +74,24 @@ class Run:
     record: RunRecord
 
 
+@contextmanager
+def _intact(what: str) -> Iterator[None]:
+    """Context that turns a value of another type into an NfError with the remedy."""
+    try:
+        yield
+    except DataError as error:
+        remedy = f"move {shown(paths.HISTORY)} away to start a new one"
+        raise NfError(f"{what} ({error}): {remedy}.") from error
+
+
 def invocation_of(row: tuple[Any, ...]) -> RecordedCommand:
     """Convert a row of the database to a command; NfError if it is damaged."""
     values = dict(zip((field.name for field in fields(RecordedCommand)), row, strict=True))
-    try:
+    with _intact(f"command {row[0]} of the history is damaged"):
         values["facts"] = data.from_text(values["facts"] or "null", dict[str, Any] | None)
         found = typed(RecordedCommand, values)
         _check_moments(found.started, found.finished)
-        return found
-    except DataError as error:
-        raise NfError(
-            f"command {row[0]} of the history is damaged ({error}): "
-            f"move {shown(paths.HISTORY)} away to start a new one."
-        ) from error
+    return found
 
 
 def run_of(row: tuple[Any, ...]) -> Run:
@@ -96,16 +101,11 @@ def run_of(row: tuple[Any, ...]) -> Run:
         NfError: The row is damaged or was written by another version of `nf`.
     """
     *facts, spec, record = row
-    try:
+    with _intact(f"run {row[0]} of the history was written by another nf"):
         of = RunSpec.from_json(data.from_text(spec, dict[str, Any]))
         came = RunRecord.from_json(data.from_text(record, dict[str, Any]))
         plain = typed(tuple[int, int, float, str, str], facts)
         _check_moments(plain[2])
-    except DataError as error:
-        raise NfError(
-            f"run {row[0]} of the history was written by another nf ({error}): "
-            f"move {shown(paths.HISTORY)} away to start a new one."
-        ) from error
     return Run(*plain, of, came)
 
 
@@ -343,6 +343,11 @@ class History:
     def run(self, id: int) -> Run:
         """Return the run with that number in the history; NfError if there is none."""
         return self._last("r.id", id, "`nf history '*'` shows their numbers")
+
+    def find(self, name: str) -> Run:
+        """Return the run with a number (`run`) or an id (`latest`), as the user writes it."""
+        number = name.isdecimal() and len(name) <= 18  # SQLite counts to 2^63
+        return self.run(int(name)) if number else self.latest(name)
 
     def latest(self, record_id: str) -> Run:
         """Return the newest run with that `RunSpec.id` (`test_modes.g_binary-icarus-default-s1`).

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sqlite3
 from collections.abc import Callable
@@ -12,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cli import replay, rerun
 from scripts.cli.main import main
 from scripts.common.errors import NfError
 from scripts.common.records import (
+    FILELIST,
+    TOP,
     BuildSpec,
     CaseResult,
     Edit,
@@ -24,6 +28,8 @@ from scripts.common.records import (
     Verdict,
     Waves,
 )
+from scripts.conftest import RECORD
+from scripts.farm.replay_run import write_history
 from scripts.history.database import History, Recorder, keys_of
 from scripts.plan.run_order import Memory
 
@@ -46,9 +52,17 @@ def record(of: RunSpec, *failed: str, crash: bool = False, seconds: float = 2.0)
     return RunRecord.of(of, verdict, seconds=seconds, cases=cases, log="run.log", rerun="nf run")
 
 
+@pytest.fixture(autouse=True)
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Set the path of the history to a file of the test, and return it."""
+    path = tmp_path / "history.sqlite"
+    monkeypatch.setattr("scripts.common.paths.HISTORY", path)
+    return path
+
+
 @pytest.fixture
-def history(tmp_path: Path, open_history: Callable[[Path], History]) -> History:
-    return open_history(tmp_path / "history.sqlite")
+def history(path: Path, open_history: Callable[[Path], History]) -> History:
+    return open_history(path)
 
 
 def test_a_spec_survives_json() -> None:
@@ -121,10 +135,8 @@ def test_durations_seeds_and_green(history: History) -> None:
 
 @pytest.mark.parametrize("damage", ["text", "middle", "folder", "schema"])
 def test_a_broken_history_costs_one_line(
-    tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "history.sqlite"
-    monkeypatch.setattr("scripts.common.paths.HISTORY", path)
     if damage == "folder":
         path.mkdir()
     elif damage == "text":
@@ -155,11 +167,7 @@ def test_a_broken_history_costs_one_line(
     assert not recorder.ids
 
 
-def test_runs_of_another_version_cost_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
-    history = History()
+def test_runs_of_another_version_cost_one_line(history: History) -> None:
     history.add(history.begin("nf run", 1), spec("a"), record(spec("a"), "a"))
     assert Memory.read().red
     data = {**spec("a").to_json(), "of_tomorrow": 1}
@@ -167,11 +175,9 @@ def test_runs_of_another_version_cost_one_line(
     with pytest.raises(NfError, match=r"written by another nf .*of_tomorrow.*: move"):
         history.runs()
     assert not Memory.read_if_any().red  # a run goes on without
-    history.close()
 
 
-def test_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
+def test_recorder() -> None:
     recorder = Recorder("nf run a", [spec("a"), spec("b")])
     recorder.add(record(spec("a")))
     reader = History(write=False)  # while it is being written: nothing waits for the end
@@ -234,11 +240,8 @@ def test_no_history_yet(tmp_path: Path) -> None:
         History(tmp_path / "none.sqlite", write=False)
 
 
-def test_notes_forge_no_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_notes_forge_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     forged = "x\nFORGED\x1b[2J"
-    monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
     with History() as history:
         number = history.begin("nf run", 1, f"nf run {forged}")
         history.add(number, spec("a"), replace(record(spec("a"), "a"), cause=forged))
@@ -249,10 +252,32 @@ def test_notes_forge_no_line(
         assert "\nFORGED" not in text
 
 
-def test_words_that_are_not_utf8_are_recorded(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.sqlite")
+def test_words_that_are_not_utf8_are_recorded(history: History) -> None:
     odd = replace(record(spec("a")), cause="caf\udce9", rerun="nf replay caf\udce9")
     history.add(history.begin("nf run", 1, "nf run caf\udce9"), spec("a"), odd)
     assert history.invocations()[0].command == "nf run caf\\udce9"
     assert history.runs()[0].record.cause == "caf\\udce9"
-    history.close()
+
+
+def test_a_replay_is_recorded_and_driven_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ".venv/bin/nf replay 'my grads' --steps 3 --transport bulk"
+    red = replace(RECORD, name="replay::my_grads", passed=False, cause="a line", rerun=words)
+    spec = RunSpec(BuildSpec(red.sim, TOP, FILELIST), "replay", ("my_grads",), rerun=words)
+    write_history([(spec, red)])
+    with History(write=False) as history:
+        (one,) = history.runs(globs=["replay::*"])
+    assert (one.result, one.record.cause, one.spec.rerun) == ("failed", "a line", words)
+    driven: list[argparse.Namespace] = []
+
+    def drive(args: argparse.Namespace) -> int:
+        driven.append(args)
+        return 1
+
+    monkeypatch.setattr(replay, "run", drive)
+    asked = argparse.Namespace(id=str(one.id), waves=False, timeout=9.0)
+    assert rerun.run(asked) == 1
+    assert driven[0].capture == "my grads"
+    assert (driven[0].transport, driven[0].timeout) == ("bulk", 9.0)
+    monkeypatch.setenv("NF_ICARUS", "/opt/icarus/bin/iverilog")
+    with pytest.raises(NfError, match=r"was made without NF_ICARUS: unset it, or use `nf run`\."):
+        rerun.run(asked)

@@ -62,7 +62,9 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     base = _base(args, suite)
     options = replace(options, seeds=_seeds(args, suite, base))
     if args.failed:
-        specs = _failed(plan, tests, options)
+        specs = _red(plan, tests, options)
+        if not specs:
+            raise NothingToDo("none of these tests was red in its last run.")
     else:
         specs = _expanded(plan, tests, options, kept=bool(suite and base))
     if args.seed == REPEAT:
@@ -86,24 +88,12 @@ def _options(args: argparse.Namespace, suite: Suite | None) -> Options:
         seeds=(1,),
         builds=tuple(args.build),
         main_only=not args.suite and any((args.globs, args.stage, args.feature)),
-        planned_only=args.suite is not None,
         timeout_s=args.timeout,
-        waves=args.waves,
-        coverage=args.coverage,
-        group=args.group,
-        once=args.once,
+        **{name: getattr(args, name) for name in ("waves", "coverage", "group", "once")},
         scale=scale,
         dut=Dut(args.dut) if args.dut else None,
     )
-    if suite is None:
-        return options
-    return replace(
-        options,
-        group=options.group or suite.group,
-        scale=options.scale or suite.scale,
-        skip=suite.skip,
-        narrow=suite.narrow,
-    )
+    return options.of_suite(suite) if suite else options
 
 
 def _expanded(plan: Plan, tests: Sequence[TestCase], options: Options, kept: bool) -> list[RunSpec]:
@@ -220,18 +210,6 @@ def _kept(
     if out:
         say(f"nf run: and {len(out)} runs of seeds that failed before")
     return out
-
-
-def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
-    """Return the runs that failed last, with the simulator, build and seed of then; see `_red`.
-
-    Raises:
-        NothingToDo: No such run.
-    """
-    specs = _red(plan, tests, options)
-    if not specs:
-        raise NothingToDo("none of these tests was red in its last run.")
-    return specs
 
 
 def _red(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:

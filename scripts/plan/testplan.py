@@ -383,6 +383,17 @@ class Options:
     narrow: tuple[Narrow, ...] = ()
     dut: Dut | None = None  # in place of the one that the builds name
 
+    def of_suite(self, suite: Suite) -> Options:
+        """Return the options completed by those of a suite."""
+        return replace(
+            self,
+            planned_only=True,
+            group=self.group or suite.group,
+            scale=self.scale or suite.scale,
+            skip=suite.skip,
+            narrow=suite.narrow,
+        )
+
 
 def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
     """Return every run of the tests: all combinations of builds, simulators and seeds allowed.
@@ -483,14 +494,10 @@ def build_spec(
             MyHDL twins, whose lines are not those of the tree.
     """
     named, simulator = plan.build(name), registry.get(sim)
+    same = ("top", "filelist", "parameters", "public", "opt", "dut")
     spec = BuildSpec(
         sim=sim,
-        top=named.top,
-        filelist=named.filelist,
-        parameters=named.parameters,
-        public=named.public,
-        opt=named.opt,
-        dut=named.dut,
+        **{name: getattr(named, name) for name in same},
         waves=Waves.FST if waves else None,
         coverage=coverage and simulator.coverage_file is not None and named.dut is Dut.RTL,
     )

@@ -27,7 +27,10 @@ def run_workers(
     command: Sequence[str], workers: int, env: Mapping[str, str] = os.environ
 ) -> str | None:
     """Run one command in every worker process, guarded; see `neuron_fabric.launcher`."""
+    # After the folder of the script, so that neuron_fabric is found where nothing is installed.
+    path = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(ROOT)]))
     with _ended_by_signals():
+        env = {**env, "PYTHONPATH": path}
         return launcher.run_workers(command, workers, env, orphan_guard.watch)
 
 

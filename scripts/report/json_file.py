@@ -7,8 +7,9 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from neuron_fabric.data import DataError, read_json
+from neuron_fabric.data import read_json
 from neuron_fabric.typed import typed
+from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
@@ -117,7 +118,7 @@ class WrittenReport:
 
 def read(path: Path) -> WrittenReport:
     """Read a JSON report. Raise NfError if it is none, or of another version."""
-    try:
+    with data.reading(path, data.DAMAGED):
         found = read_json(path)
         if not isinstance(found, dict) or found.get("format") != NAME:
             raise NfError(f"{shown(path)} is no report of nf.")
@@ -128,7 +129,3 @@ def read(path: Path) -> WrittenReport:
             )
         names = [one.name for one in fields(WrittenReport)]
         return typed(WrittenReport, {name: found[name] for name in names if name in found})
-    except OSError as error:
-        raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
-    except DataError as error:
-        raise NfError(f"{shown(path)} is damaged: {error}.") from error

@@ -12,6 +12,7 @@ from neuron_fabric.data import DataError
 from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord
+from scripts.common.terminal import TextTable
 
 # Facts of every test, and facts with their own table, are not figures.
 _BOOKKEEPING = ("requests", "judged", "cycles")
@@ -34,11 +35,9 @@ def _measured(records: Iterable[RunRecord]) -> list[str]:
     if not table:
         return []
     sims = sorted({sim for row in table.values() for sim in row}, reverse=True)
-    width = max(len(name) for name in table)
-    out = [f"{'figure':{width}} " + " ".join(f"{sim:>12}" for sim in sims)]
-    for name, row in sorted(table.items()):
-        out.append(f"{name:{width}} " + " ".join(f"{_span(row.get(sim)):>12}" for sim in sims))
-    return out
+    columns = f"{{:{max(map(len, table))}}}" + " {:>12}" * len(sims)
+    rows = [(name, *(_span(row.get(sim)) for sim in sims)) for name, row in sorted(table.items())]
+    return TextTable(columns, rows, ("figure", *sims)).lines()
 
 
 def _span(values: list[float] | None) -> str:
@@ -66,12 +65,12 @@ def _faults(records: Iterable[RunRecord]) -> list[str]:
             flits[record.sim] = _added(flits.get(record.sim), both)
     if not sums:
         return []
-    out = [f"{'fault':26} {'simulator':10} {'injected':>9} {'detected':>9} {'recovered':>9}"]
-    for (kind, sim), n in sorted(sums.items()):
-        out.append(f"{kind:26} {sim:10} {n[0]:9} {n[1]:9} {n[2]:9}")
-    for sim, (down, up) in sorted(flits.items()):
-        out.append(f"flits under {sim}: {down} M2S, {up} S2M")
-    return out
+    titles = ("fault", "simulator", "injected", "detected", "recovered")
+    table = [(*key, *numbers) for key, numbers in sorted(sums.items())]
+    return [
+        *TextTable("{:26} {:10} {:>9} {:>9} {:>9}", table, titles).lines(),
+        *(f"flits under {sim}: {down} M2S, {up} S2M" for sim, (down, up) in sorted(flits.items())),
+    ]
 
 
 def _added(total: list[int] | None, more: Iterable[int]) -> list[int]:

@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -82,16 +81,8 @@ def text(report: Report, folder: Path, picture: Picture | str | None = None) -> 
     )
 
 
-@dataclass(frozen=True)
-class LogEnd:
-    """Last lines of a log, and the simulated time at the last of them, as text."""
-
-    lines: tuple[str, ...]
-    reached: str
-
-
-def log_end(record: RunRecord) -> LogEnd:
-    """Return the end of the log of a run that timed out.
+def log_end(record: RunRecord) -> tuple[list[str], str]:
+    """Return the last lines of the log of a run that timed out, and the simulated time reached.
 
     cocotb begins a line with the simulated time, and a run that its time limit ends logs one last
     line (`cocotb_private.prepare`). Lines after the one that names the failed test are left out:
@@ -108,10 +99,10 @@ def log_end(record: RunRecord) -> LogEnd:
                 if first and line.rstrip().endswith(f".{first} failed"):
                     break
     except OSError as error:
-        return LogEnd((), f"unknown: the log cannot be read ({error.strerror})")
+        return [], f"unknown: the log cannot be read ({error.strerror})"
     if time is None:
-        return LogEnd(tuple(lines), "unknown: no line of the log has a time")
-    return LogEnd(tuple(lines), f"{float(time[1]):,.2f} ns, by the last line that has a time")
+        return [*lines], "unknown: no line of the log has a time"
+    return [*lines], f"{float(time[1]):,.2f} ns, by the last line that has a time"
 
 
 def _verdict(report: Report) -> str:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import TensorFile, open_tensors
 from neuron_fabric.errors import CaptureError
+from scripts.common.paths import CAPTURE
 from scripts.common.terminal import many
 from scripts.report import chart
 from scripts.report.json_file import Report
@@ -31,16 +32,10 @@ _POINTS = 25
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Replayed:
-    """Replays of a capture: the result files by route, one for each step, of green replays only.
-
-    `votes` names the routes whose votes are drawn.
-    """
-
-    capture: Path
-    files: Mapping[str, Sequence[Path]]
-    votes: Sequence[str]
+Replays = Mapping[str, Sequence[Path]]
+"""Result files of green replays of the shipped capture by route, one for each step."""
+_VOTED = ("binary", "ternary")
+"""Routes by which every tensor is voted on, so that their votes are drawn."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +46,10 @@ class Picture:
     said: str
 
 
-def draw(report: Report, replayed: Replayed) -> Picture | str:
+def draw(report: Report, replayed: Replays) -> Picture | str:
     """Draw the picture, or return the reason why there is none: no green replay, or a file that
     cannot be read or is no result. The report of a long run must not be lost for a picture."""
-    if not replayed.files:
+    if not replayed:
         return "no replay was green"
     try:
         return _draw(report, replayed)
@@ -62,15 +57,15 @@ def draw(report: Report, replayed: Replayed) -> Picture | str:
         return str(error)
 
 
-def _draw(report: Report, replayed: Replayed) -> Picture:
+def _draw(report: Report, replayed: Replays) -> Picture:
     """Draw the charts that the result files and the testplan allow."""
-    results = {route: [*map(open_tensors, paths)] for route, paths in replayed.files.items()}
-    capture = Capture.open(replayed.capture)
+    results = {route: [*map(open_tensors, paths)] for route, paths in replayed.items()}
+    capture = Capture.open(CAPTURE)
     charts = [("Bytes by route", _bytes(results))]
     if report.progress:
         charts.append(("What was run", _tests(report)))
     lines, agree = [], []
-    for route in replayed.votes:
+    for route in _VOTED:
         if route in results:
             mean, vote = votes(capture, results[route])
             lines.append((route, _curve(mean, vote), False))

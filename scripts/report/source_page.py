@@ -60,7 +60,7 @@ def _rows(counted: Counted) -> dict[str, list[SourceRow]]:
     for hole in code_coverage.holes(counted):
         if hole.kind != LINE:
             notes[hole.file, hole.line].append(f"{hole.kind}: {hole.what}")
-    for place, waiver in counted.judged.waived.items():
+    for place, waiver in counted.waived.items():
         waived[place.file, place.line][f"{waiver.kind} waived: {waiver.reason}"] = None
     return {
         file: [

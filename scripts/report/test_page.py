@@ -4,19 +4,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scripts.common.paths import ROOT
-from scripts.common.records import CaseResult, FailureKind, RunRecord
-from scripts.conftest import RECORD
+from scripts.common.records import CaseResult, FailureKind
+from scripts.conftest import RECORD, record
 from scripts.coverage import functional_coverage
 from scripts.coverage.conftest import key, run
 from scripts.plan import testplan
-from scripts.report import mutation, proofs, test_mutation_score, write_report
+from scripts.report import mutation, proofs, test_kept_results, write_report
 from scripts.report.page import link
 from scripts.report.proofs import ProofRow, Proofs
 from scripts.report.test_browser import Page
@@ -58,7 +57,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with pytest.MonkeyPatch.context() as patch:  # what this tree has measured is not looked at
         patch.setattr(proofs, "read", lambda: Proofs("nf prove", (row,)))
-        patch.setattr(mutation, "read", lambda: test_mutation_score.FOUND)
+        patch.setattr(mutation, "read", lambda: test_kept_results.FOUND)
         write_report.write_all(
             records, "try <it>", folder, seconds=5.0, expected=15, history=[POINT]
         )
@@ -192,9 +191,7 @@ def test_policy_stops_a_script_that_slipped_in(page: Path, tmp_path: Path, chrom
     assert sum("Content Security Policy" in line for line in chromium.complaints) == 2
 
 
-def test_a_time_out_shows_the_end_of_its_log(
-    tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]
-) -> None:
+def test_a_time_out_shows_the_end_of_its_log(tmp_path: Path, chromium: Page) -> None:
     """Lines of a test that failed earlier end the log; a log that is gone is reported."""
     lines = ["  1.50ns INFO  cocotb  early", *[f"    12345.00ns INFO  cocotb  <late> {LONG}"] * 20]
     killed = tmp_path / "killed.log"
@@ -235,9 +232,7 @@ def test_a_time_out_shows_the_end_of_its_log(
 
 
 @pytest.mark.parametrize("selected", [True, False])
-def test_a_filtered_run_has_its_results_first(
-    tmp_path: Path, record: Callable[..., RunRecord], selected: bool
-) -> None:
+def test_a_filtered_run_has_its_results_first(tmp_path: Path, selected: bool) -> None:
     """Every planned test ran, or one of them."""
     names = [*testplan.read().entries][: 1 if selected else None]
     cases = [(name, CaseResult(name.partition("::")[2], "passed", 1.0, 1.0)) for name in names]
@@ -251,9 +246,7 @@ def test_a_filtered_run_has_its_results_first(
     assert (text.index('href="#results"') < text.index('href="#testplan"')) is selected
 
 
-def test_late_results_come_with_a_button(
-    tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]
-) -> None:
+def test_late_results_come_with_a_button(tmp_path: Path, chromium: Page) -> None:
     write_report.write_all([record(id=f"r{n}", seed=n) for n in range(100)], "many", tmp_path)
     chromium.open(tmp_path / "index.html", script=False)
     assert chromium.ask(f"{ROWS}.length") == 100
@@ -268,7 +261,7 @@ def test_late_results_come_with_a_button(
     assert chromium.complaints == []
 
 
-def test_green_page(tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]) -> None:
+def test_green_page(tmp_path: Path, chromium: Page) -> None:
     write_report.write_all([record()], "good", tmp_path)
     chromium.open(tmp_path / "index.html")
     assert chromium.ask("document.querySelector('.verdict').innerText") == "✓ passed"

@@ -12,9 +12,8 @@ import pytest
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import open_tensors, write_tensors
 from scripts.common.paths import CAPTURE
-from scripts.common.records import RunRecord
+from scripts.conftest import record
 from scripts.report import picture, write_report
-from scripts.report.picture import Replayed
 from scripts.report.test_browser import Page
 
 STEP = 60
@@ -51,14 +50,11 @@ def test_agreement_is_measured(
     assert picture._agreement("binary", mean, vote).startswith(says)
 
 
-def test_a_report_opens_with_it(
-    tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]
-) -> None:
+def test_a_report_opens_with_it(tmp_path: Path, chromium: Page) -> None:
     """The policy of the page lets all of it through: no complaint, and text in the page."""
     path = result(tmp_path, lambda mean: np.abs(mean) < np.median(np.abs(mean)))
     records = [record(name="replay::binary"), record(id="red", name="replay::x", passed=False)]
-    shown = Replayed(CAPTURE, {"binary": [path]}, ("binary", "ternary"))
-    write_report.write_all(records, "nf regress", tmp_path, replayed=shown)
+    write_report.write_all(records, "nf regress", tmp_path, replayed={"binary": [path]})
     for width in (1280, 390):
         chromium.open(tmp_path / "index.html", width)
         assert chromium.complaints == []
@@ -77,7 +73,7 @@ def test_a_report_opens_with_it(
         assert "rgb(76, 120, 168)" in chromium.ask(marks)  # the styles are in force
 
 
-def test_a_missing_picture_has_a_reason(tmp_path: Path, record: Callable[..., RunRecord]) -> None:
+def test_a_missing_picture_has_a_reason(tmp_path: Path) -> None:
     empty = tmp_path / "empty.safetensors"
     write_tensors(empty, {"x.sum": np.zeros(1, np.float32)}, {"step": str(STEP), **KILO, **FP32})
     for files, reason in (
@@ -85,9 +81,7 @@ def test_a_missing_picture_has_a_reason(tmp_path: Path, record: Callable[..., Ru
         ({"binary": [empty]}, "has no votes"),
         ({"binary": [tmp_path / "gone.safetensors"]}, "gone.safetensors"),
     ):
-        write_report.write_all(
-            [record()], "x", tmp_path, replayed=Replayed(CAPTURE, files, ("binary",))
-        )
+        write_report.write_all([record()], "x", tmp_path, replayed=files)
         text = (tmp_path / "index.html").read_text(encoding="utf-8")
         note = text.partition("No picture of the replays: ")[2].partition("</p>")[0]
         assert reason in note

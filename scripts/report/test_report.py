@@ -20,7 +20,7 @@ from scripts.common.cause_key import normalised
 from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS
 from scripts.common.records import CaseResult, FailureKind, RunRecord
-from scripts.conftest import RECORD
+from scripts.conftest import RECORD, record
 from scripts.plan import discover
 from scripts.plan.discover import TestCase
 from scripts.report import json_file, trend, write_report
@@ -58,10 +58,17 @@ CASES = [("first", "passed"), ("second", "failed"), ("third", "failed"), ("fourt
 FLAKY = RunRecord(**{**vars(RED), "id": "flaky", "cause": "once", "flaky": True})
 
 
+def written(folder: Path) -> tuple[dict[str, Any], ElementTree.Element]:
+    """Return the JSON report of a folder and its JUnit XML, held against their schemas."""
+    data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
+    xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(folder / "junit.xml")
+    return data, ElementTree.parse(folder / "junit.xml").getroot()
+
+
 def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
     found = write_report.write_all(RECORDS, "try <it>", tmp_path, seconds=3.0, expected=4)
-    data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
+    data, _ = written(tmp_path)
     assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1, "known": 0}
     assert (data["green"], data["missing"], found.green) == (False, 1, False)
     assert data["invocation"]["seeds"] == [1, 7]
@@ -90,9 +97,7 @@ def test_a_bad_json_report_is_one_line(tmp_path: Path, text: str | None, says: s
 
 def test_junit_keeps_its_schema(tmp_path: Path) -> None:
     write_report.write_all([*RECORDS, FLAKY], "try <it>", tmp_path)
-    schema = xmlschema.XMLSchema(SCHEMAS / "junit.xsd")
-    schema.validate(tmp_path / "junit.xml")
-    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    _, root = written(tmp_path)
     assert [len(list(root.iter(tag))) for tag in ("testcase", "failure", "error", "skipped")] == [
         *(6, 2, 1, 2)
     ]
@@ -119,8 +124,7 @@ def test_junit_of_an_interrupted_run_is_red(
     tmp_path: Path, records: list[RunRecord], expected: int | None, says: str
 ) -> None:
     write_report.write_all(records, "x", tmp_path, expected=expected)
-    xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(tmp_path / "junit.xml")
-    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    _, root = written(tmp_path)
     assert [error.get("message") for error in root.iter("error")] == [says]
     assert root.get("errors") == "1"
 
@@ -130,8 +134,7 @@ def test_junit_names_the_line_of_each_test(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(discover, "last", lambda: [known])
     profile = replace(RECORD, cases=(CaseResult("one/profile=idle", "passed", 1.0, 5.0),))
     write_report.write_all([profile, CRASHED], "x", tmp_path)
-    xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(tmp_path / "junit.xml")
-    found = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
+    found = written(tmp_path)[1].iter("testcase")
     places = {one.get("name"): (one.get("file"), one.get("line")) for one in found}
     assert places == {"one/profile=idle": ("verif/tests/test_x.py", "7"), "*": (None, None)}
 
@@ -181,7 +184,7 @@ def test_only_what_ran_and_passed_is_green(
 ) -> None:
     made = write_report.write_all(records, "x", tmp_path, expected=expected)
     assert (made.counts, made.green) == (found, green)
-    *lines, last = write_report.summary(records, 3.0, expected).splitlines()
+    *lines, last = write_report.summary(records, 3.0, expected)
     assert last == f"===== {found} in 3.0 s ({len(records)} runs) ====="
     late = f"interrupted: {expected - len(records)} of {expected} runs did not finish"
     assert (late in lines) == (len(records) < expected)
@@ -191,13 +194,12 @@ def test_of_an_earlier_command(tmp_path: Path) -> None:
     now = describe("nf run --suite smoke", [RECORD], 7.5)
     then = replace(now, started=moment(0.0), host="", tools=())
     assert write_report.write_all([RECORD], then, tmp_path).invocation is then
-    data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
+    data, _ = written(tmp_path)
     assert data["invocation"]["started"].startswith(("1970-01-01T", "1969-12-31T"))
     assert (tmp_path / "index.html").read_text(encoding="utf-8").count("not recorded") == 2
 
 
-def test_a_run_that_died_late_keeps_its_tests(record: Callable[..., RunRecord]) -> None:
+def test_a_run_that_died_late_keeps_its_tests() -> None:
     died = record(passed=False, kind=FailureKind.ASSERTION, cause="Never_A in top.u")
     assert [(r.name, r.outcome, r.whole_run) for r in results(died)] == [
         ("one", Outcome.PASSED, False),
@@ -219,7 +221,7 @@ def test_causes_are_the_same_but_for_numbers(one: str, two: str, same: bool) -> 
     assert (normalised(one) == normalised(two)) is same
 
 
-def test_buckets_name_the_cause_as_it_is_if_all_agree(record: Callable[..., RunRecord]) -> None:
+def test_buckets_name_the_cause_as_it_is_if_all_agree() -> None:
     def red(cause: str, seed: int) -> RunRecord:
         return record(passed=False, kind=FailureKind.MISMATCH, cause=cause, seed=seed)
 
@@ -227,7 +229,7 @@ def test_buckets_name_the_cause_as_it_is_if_all_agree(record: Callable[..., RunR
     assert [(len(b.records), b.cause) for b in buckets(runs)] == [(3, "lost N"), (2, "got 1")]
 
 
-def test_one_key_is_one_cause_whatever_the_values(record: Callable[..., RunRecord]) -> None:
+def test_one_key_is_one_cause_whatever_the_values() -> None:
     key = "scoreboard, FP32: data"
     red = record(passed=False, kind=FailureKind.MISMATCH, cause="MEM_RD got ff", cause_key=key)
     other = replace(red, cause="MEM_RD_DATA got 0a", seed=2)
@@ -238,7 +240,7 @@ def test_one_key_is_one_cause_whatever_the_values(record: Callable[..., RunRecor
     assert len(buckets([red, replace(red, cause_key="scoreboard, FP32: Poison")])) == 2
 
 
-def test_clearly_different_runs_are_sub_causes(record: Callable[..., RunRecord]) -> None:
+def test_clearly_different_runs_are_sub_causes() -> None:
     """A fault of a byte lane and one of a whole line are not one cause without more words."""
     main = "scoreboard, FP32: data"
     keys = [f"{main}; in {part}" for part in ("one byte, RESULT", "whole line, RESULT")]
@@ -247,13 +249,13 @@ def test_clearly_different_runs_are_sub_causes(record: Callable[..., RunRecord])
     (bucket,) = buckets([*runs, replace(runs[0], cause="5y")])
     assert bucket.cause == main
     assert bucket.parts == ((3, "one byte, RESULT"), (2, "whole line, RESULT"))
-    lines = write_report.summary(runs, 1.0, 4).splitlines()
+    lines = write_report.summary(runs, 1.0, 4)
     at = lines.index(f"  4 x mismatch: {main}")
     assert lines[at + 1 : at + 3] == ["    2 x whole line, RESULT", "    2 x one byte, RESULT"]
     assert buckets(runs[:2])[0].parts == ()
 
 
-def test_a_profile_that_is_red_alone_is_a_sub_cause(record: Callable[..., RunRecord]) -> None:
+def test_a_profile_that_is_red_alone_is_a_sub_cause() -> None:
     def cases(**status: str) -> tuple[CaseResult, ...]:
         return tuple(CaseResult(f"one/profile={n}", s, 1.0, 1.0) for n, s in status.items())
 
@@ -289,7 +291,7 @@ def test_each_failed_test_tells_its_own_cause(tmp_path: Path) -> None:
     assert [table.count(text) for text in ("mismatch: E: got 1", "mismatch: got 2")] == [1, 1]
 
 
-def test_one_case_of_many_red(record: Callable[..., RunRecord]) -> None:
+def test_one_case_of_many_red() -> None:
     cases = (CaseResult("a", "passed", 1, 1), CaseResult("b", "failed", 1, 1, "x"))
     both = record(passed=False, kind=FailureKind.MISMATCH, cause="x", cases=cases)
     assert str(counts([both, replace(CRASHED, passed=True)])) == "2 passed, 1 failed"

@@ -56,7 +56,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
         records = schedule.run_all(
             specs, 1, schedule.show, runner=lambda spec: simulate.run(spec, folder / "runs")
         )
-    out.write(write_report.summary(records, 1.0, len(specs)))
+    out.write("\n".join(write_report.summary(records, 1.0, len(specs))))
     return Suite(records, out.getvalue())
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.records import CaseResult, FailureKind, RunRecord
-from scripts.conftest import RECORD
+from scripts.common.records import CaseResult, FailureKind
+from scripts.conftest import RECORD, record
 from scripts.plan import testplan
 from scripts.report import testplan_progress, trend, write_report
 from scripts.report.page import span
@@ -32,9 +32,7 @@ PLAN = """
 POINT = HistoryPoint("a", "smoke", "2026-01-01T00:00:00+00:00", 90, 1, 0, 60.0, {})
 
 
-def test_progress_by_stage(
-    write: Callable[[str, str], Path], record: Callable[..., RunRecord]
-) -> None:
+def test_progress_by_stage(write: Callable[[str, str], Path]) -> None:
     plan = testplan.read(write("plan/a.yaml", PLAN).parent)
     red = record(
         name="test_x::*",
@@ -52,7 +50,7 @@ def test_progress_by_stage(
     assert [row.name for row in found.features] == ["first"]
 
 
-def test_red_with_one_seed_is_red(record: Callable[..., RunRecord]) -> None:
+def test_red_with_one_seed_is_red() -> None:
     plan = testplan.Plan(
         {"test_x::one": testplan.Entry("test_x::one", "f", "V1", ("default",), (), 1.0)}, {}, {}
     )

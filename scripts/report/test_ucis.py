@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,7 +10,7 @@ import pytest
 import xmlschema
 
 from scripts.common.paths import ROOT
-from scripts.common.records import RunRecord
+from scripts.conftest import record
 from scripts.coverage import functional_coverage
 from scripts.report import write_report
 from verif.coverage.cover_model import FUNCTIONAL
@@ -19,7 +18,7 @@ from verif.coverage.cover_model import FUNCTIONAL
 SCHEMA = ROOT / "scripts" / "schema" / "ucis.xsd"
 
 
-def test_every_bin_is_in_the_file(record: Callable[..., RunRecord], tmp_path: Path) -> None:
+def test_every_bin_is_in_the_file(tmp_path: Path) -> None:
     hits = {"memory": {"read": 12, "never planned \x00": 1}}
     write_report.write_all([record(metrics={FUNCTIONAL: hits})], "try <it> \x01", tmp_path)
     path = tmp_path / write_report.UCIS
@@ -37,7 +36,7 @@ def test_every_bin_is_in_the_file(record: Callable[..., RunRecord], tmp_path: Pa
     assert contents.get("coverageCount") == "12"
 
 
-def test_without_coverage_no_file_is_left(record: Callable[..., RunRecord], tmp_path: Path) -> None:
+def test_without_coverage_no_file_is_left(tmp_path: Path) -> None:
     hits = {"memory": {"read": 1}}
     write_report.write_all([record(metrics={FUNCTIONAL: hits})], "x", tmp_path)
     write_report.write_all([record()], "x", tmp_path)

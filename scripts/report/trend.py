@@ -52,17 +52,9 @@ def durations(records: Iterable[RunRecord]) -> dict[str, float]:
 
 def point(invocation: Invocation, records: Sequence[RunRecord]) -> HistoryPoint:
     """Return this invocation as a point for later histories."""
-    sums = counts(records)
-    return HistoryPoint(
-        invocation.started,
-        invocation.title,
-        invocation.started,
-        sums.passed,
-        sums.failed,
-        sums.flaky,
-        invocation.seconds,
-        durations(records),
-    )
+    sums, when = counts(records), invocation.started
+    numbers = (sums.passed, sums.failed, sums.flaky, invocation.seconds)
+    return HistoryPoint(when, invocation.title, when, *numbers, durations(records))
 
 
 def from_report(path: Path) -> list[HistoryPoint]:

@@ -2,7 +2,7 @@
 """Writer of reports: gathers records into one typed Report, and writes it in every format.
 
     found = write_report.write_all(records, "nf run: smoke", seconds=wall, expected=len(specs))
-    say(*write_report.summary(records, wall, len(specs)).splitlines())
+    say(*write_report.summary(records, wall, len(specs)))
 
 Each format is written from that Report and nothing else. Files are written completely or not at
 all.
@@ -41,7 +41,7 @@ from scripts.report.failure_causes import buckets
 from scripts.report.invocation import Invocation, describe
 from scripts.report.json_file import Report
 from scripts.report.outcome import all_results, counts, ordered
-from scripts.report.picture import Replayed, draw
+from scripts.report.picture import Replays, draw
 from scripts.report.testplan_progress import measure
 from scripts.report.trend import HistoryPoint
 
@@ -91,7 +91,7 @@ def write_all(
     seconds: float = 0.0,
     expected: int | None = None,
     history: Sequence[HistoryPoint] | None = None,
-    replayed: Replayed | None = None,
+    replayed: Replays | None = None,
 ) -> Report:
     """Write results.json, junit.xml, index.html, and ucis.xml of functional coverage, to `folder`.
 
@@ -136,7 +136,7 @@ def _read(read: Callable[..., T], without: T, what: str) -> T:
         return without
 
 
-def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
+def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> list[str]:
     """Return the last lines for the terminal. `expected` runs were wanted; a missing one is
     named.
     """
@@ -150,7 +150,7 @@ def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
     if len(records) < expected:
         lines.append(f"interrupted: {expected - len(records)} of {expected} runs did not finish")
     lines.append(f"===== {counts(records)} in {seconds:.1f} s ({len(records)} runs) =====")
-    return "\n".join(lines)
+    return lines
 
 
 def coverage_lines(found: Report) -> list[str]:

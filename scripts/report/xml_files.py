@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XML files of a report: JUnit of the runs, and UCIS of functional coverage.
+"""XML files for other tools: JUnit of runs, UCIS of functional and Cobertura of code coverage.
 
 JUnit is for Jenkins (schema junit-10) and GitLab; the rules are in `scripts/schema/junit.xsd`.
 
@@ -10,16 +10,26 @@ UCIS (Accellera UCIS 1.0, chapter 9) is for tools that merge coverage. A point i
 one covergroup, its floor `at_least`, its reason the comment; a waived bin is an ignored one with
 its reason as alias. A cross is a coverpoint too: its bins are named by their axis values, which a
 merge compares. The written part of the format is in `scripts/schema/ucis.xsd`.
+
+Cobertura (coverage-04) is for GitLab, Jenkins and Azure, which show it on changes. It holds what
+lcov's format holds: lines and branches without waived points. A folder is a package, a source file
+a class; complexity is required, and measured by nothing here. `scripts/schema/cobertura.xsd` has
+the rules.
 """
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from scripts.common.cause_key import key_of
 from scripts.common.records import TOP, RunRecord
+from scripts.coverage.code_coverage import Counted, Share, shown_by_file
 from scripts.coverage.functional_coverage import Functional
+from scripts.coverage.places import BRANCH, LINE, Place
 from scripts.report.invocation import Invocation
 from scripts.report.json_file import Report
 from scripts.report.outcome import RED, Outcome, results
@@ -75,3 +85,33 @@ def ucis(found: Functional, invocation: Invocation) -> str:
     when = datetime.datetime.fromisoformat(invocation.started).astimezone(datetime.UTC)
     started = when.replace(tzinfo=None).isoformat(timespec="seconds")
     return render("ucis.xml.j2", found=found, invocation=invocation, started=started, top=TOP)
+
+
+def cobertura(counted: Counted, when: float) -> str:
+    """Return the document; ``when`` is its time in seconds since 1970."""
+    rows = shown_by_file(counted)
+
+    def shares(files: Iterable[dict[str, Any]]) -> dict[str, Share]:
+        found = [one for file in files for one in rows[file["path"]]]
+        return {kind: _share(found, kind) for kind in (LINE, BRANCH)}
+
+    def lines(path: str) -> Iterator[tuple[int, int, Share]]:
+        for number, group in groupby(rows[path], lambda row: row[0].line):
+            here = list(group)
+            share = _share(here, BRANCH)
+            hits = next((count for place, count in here if place.kind == LINE), share.hit)
+            yield number, hits, share
+
+    files = [
+        {"path": path, "folder": Path(path).parent, "name": Path(path).stem, "lines": lines(path)}
+        for path in rows
+    ]
+    words = {LINE: "lines", BRANCH: "branches"}
+    return render(
+        "cobertura.xml.j2", files=files, shares=shares, words=words, when=int(when * 1000)
+    )
+
+
+def _share(rows: Iterable[tuple[Place, int]], kind: str) -> Share:
+    hit = [count > 0 for place, count in rows if place.kind == kind]
+    return Share(len(hit), sum(hit))

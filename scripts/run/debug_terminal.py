@@ -17,7 +17,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -29,8 +29,6 @@ from scripts.run import cocotb_private
 
 ENVIRONMENT = ((cocotb_private.DEBUG, "1"),)
 """Variables of the run: a test that fails opens pdb at the exception."""
-# A session leader that opens a terminal becomes its owner, so Ctrl-C interrupts the simulation.
-_ON_TERMINAL = ("sh", "-c", 'exec "$@" <>"$0" >&0 2>&0')
 _CHUNK = 1 << 16
 
 
@@ -60,47 +58,48 @@ def run_logged(
         append: Whether to keep the content of the log.
     """
     begin = time.monotonic()
-    ours, theirs = pty.openpty()
+    process.check_stopping()
+    # The child leads a session that owns the pseudo-terminal, so Ctrl-C interrupts the simulation.
+    pid, ours = pty.fork()
+    if pid == 0:
+        try:
+            os.chdir(cwd)
+            os.execvpe(command[0], [*command], dict(env))
+        finally:
+            os._exit(127)
+    process.watch(pid)
     try:
-        words = [*_ON_TERMINAL, os.ttyname(theirs), *command]
-        with log.open("ab" if append else "wb") as out, open(os.devnull, "wb") as nowhere:
+        with log.open("ab" if append else "wb") as out, _raw(sys.stdin), _follow_size(ours):
             _copy_size(ours)
-            child = process.start(words, nowhere, cwd=cwd, env=env)
-            try:
-                # While it lives, `theirs` stays open: without it, a read fails until sh opens it.
-                with _raw(sys.stdin), _follow_size(ours):
-                    _copy(ours, out, lambda: child.poll() is not None)
-            finally:
-                child.kill()
-                child.wait()
+            _copy(ours, out)
     finally:
+        process.kill_group(pid)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        process.forget(pid)
         os.close(ours)
-        os.close(theirs)
-    return Finished(child.returncode, False, time.monotonic() - begin)
+    return Finished(code, False, time.monotonic() - begin)
 
 
-def _copy(ours: int, log: IO[bytes], ended: Callable[[], bool]) -> None:
-    """Copy keys to the pseudo-terminal and its output to stdout and ``log`` until ``ended``."""
+def _copy(ours: int, log: IO[bytes]) -> None:
+    """Copy keys to the pseudo-terminal and its output to stdout and ``log`` until its end."""
     keys, screen = sys.stdin.fileno(), sys.stdout.fileno()
     with selectors.DefaultSelector() as ready:
         ready.register(ours, selectors.EVENT_READ)
         ready.register(keys, selectors.EVENT_READ)
-        last = False
         while True:
-            found = [key.fd for key, _ in ready.select(timeout=0.1)]
-            if keys in found:
-                pressed = os.read(keys, _CHUNK)
-                os.write(ours, pressed)
-                if not pressed:  # the user's terminal is gone
+            for key, _ in ready.select():
+                try:
+                    data = os.read(key.fd, _CHUNK)
+                except OSError:  # the simulation has ended
+                    return
+                if key.fd == ours:
+                    os.write(screen, data)
+                    log.write(data.replace(b"\r\n", b"\n"))
+                    log.flush()
+                elif data:
+                    os.write(ours, data)
+                else:  # the user's terminal is gone
                     ready.unregister(keys)
-            if ours in found:
-                data = os.read(ours, _CHUNK)
-                os.write(screen, data)
-                log.write(data.replace(b"\r\n", b"\n"))
-                log.flush()
-            elif last:
-                return
-            last = ended()
 
 
 @contextmanager

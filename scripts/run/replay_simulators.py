@@ -31,10 +31,11 @@ _REPLAY_BENCH = "verif.replay.signal.replay_bench"
 _NAME = 150  # characters of the name of a run folder: a capture may have any name
 
 
+@dataclass
 class Simulators:
     """Builds and runs of a design for replays.
 
-    Args:
+    Attributes:
         edits: Changes that break the design on purpose, for tests.
         files: Parent folder of the run folders.
         dut: Implementation of the controller.
@@ -42,19 +43,11 @@ class Simulators:
         quick: Whether to compile with little optimisation: it starts sooner and runs slower.
     """
 
-    def __init__(
-        self,
-        edits: Sequence[Edit] = (),
-        files: Path = FILES,
-        dut: Dut = Dut.RTL,
-        command: str = "nf replay",
-        quick: bool = False,
-    ) -> None:
-        self.edits = tuple(edits)
-        self.files = files
-        self.dut = dut
-        self.command = command
-        self.quick = quick
+    edits: Sequence[Edit] = ()
+    files: Path = FILES
+    dut: Dut = Dut.RTL
+    command: str = "nf replay"
+    quick: bool = False
 
     def choose(self, wanted: str) -> tuple[list[str], str | None]:
         """Return the names of the simulators for "verilator", "icarus" or "both".
@@ -111,7 +104,7 @@ class Simulators:
             TOP,
             FILELIST,
             parameters=tuple(sorted(parameters.items())),
-            edits=self.edits,
+            edits=tuple(self.edits),
             dut=self.dut,
             waves=Waves.FST if waves else None,
             opt="-O0" if self.quick else BuildSpec.opt,

@@ -111,21 +111,22 @@ def _first_failed(record: RunRecord) -> CaseResult | None:
 
 
 def _with_waves(spec: RunSpec, case: CaseResult | None) -> RunSpec:
-    """Return the run for waves: only the first failed test, which then starts at time 0."""
+    """Return the run for waves: only the first failed test, which then starts at time 0.
+
+    Without a time of failure the waves are kept from the end of the simulation.
+    """
+    failed_ns = case.sim_time_ns if case else 0.0
     return replace(
         spec,
         # One run: compiling it as hard as a regression's takes longer than it saves.
         build=replace(spec.build, waves=Waves.FST, coverage=False, opt=min(spec.build.opt, "-O1")),
         tests=(case.name,) if case else spec.tests,
         timeout_s=spec.timeout_s * 4,
-        window_ns=_window(case.sim_time_ns if case else 0.0),
+        window_ns=(max(0.0, failed_ns - BEFORE_NS), failed_ns + AFTER_NS)
+        if failed_ns
+        else (-BEFORE_NS, 0),
         direct=True,
     )
-
-
-def _window(failed_ns: float) -> tuple[float, float]:
-    """Return first and last time of the waves; without a time of failure, from their end."""
-    return (max(0.0, failed_ns - BEFORE_NS), failed_ns + AFTER_NS) if failed_ns else (-BEFORE_NS, 0)
 
 
 def _keep_waves(again: RunRecord, folder: Path) -> str | None:

@@ -58,7 +58,8 @@ def detached(spec: RunSpec, folder: Path) -> RunSpec:
     """
 
     def moved(value: str) -> str:
-        return str(store(Path(value))) if _lies_in(value, folder) else value
+        inside = os.path.isfile(value) and Path(value).resolve().is_relative_to(folder.resolve())
+        return str(store(Path(value))) if inside else value
 
     return replace(spec, env=tuple((name, moved(value)) for name, value in spec.env))
 
@@ -89,10 +90,6 @@ def empty(folder: Path) -> None:
 def _shown_by(folder: Path) -> set[str]:
     """Return the names of the files in a folder that show a failure: waves, scenarios, stimuli."""
     return {path.name for path in folder.glob("*.*") if path.stem.startswith(_SHOWS)}
-
-
-def _lies_in(value: str, folder: Path) -> bool:
-    return os.path.isfile(value) and Path(value).resolve().is_relative_to(folder.resolve())
 
 
 def _is_red(folder: Path) -> bool:

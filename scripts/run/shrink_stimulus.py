@@ -48,8 +48,11 @@ def reduced(
     Returns:
         The record, unchanged if the test left no scenario; with a `note` if the reduction failed.
     """
-    drawn = _scenario(case, folder)
-    if case is None or drawn is None or record.kind is FailureKind.INFRASTRUCTURE:
+    if case is None or record.kind is FailureKind.INFRASTRUCTURE:
+        return record
+    try:
+        drawn = parse(read_text(folder / f"{_PREFIX}{case.name}.json"))
+    except (OSError, DataError):
         return record
     file, candidate = folder / f"reduced-{case.name}.json", folder / "reduce" / "candidate.json"
     end, key = time.monotonic() + limit_s, key_of(record)
@@ -83,15 +86,6 @@ def reduced(
     command = f"{again} --scenario {shlex.quote(shown(run_folders.kept(file)))}"
     head = f"{after} of {before} operations fail the same way ({tried} runs)"
     return replace(record, stimulus=(head, *listing(found), command))
-
-
-def _scenario(case: CaseResult | None, folder: Path) -> Scenario | None:
-    if case is None:
-        return None
-    try:
-        return parse(read_text(folder / f"{_PREFIX}{case.name}.json"))
-    except (OSError, DataError):
-        return None
 
 
 def _plain(spec: RunSpec, case: CaseResult) -> RunSpec:

@@ -8,34 +8,17 @@ import os
 import shutil
 import signal
 import time
-from pathlib import Path
 
-import psutil
 import pytest
 
 from neuron_fabric import output
 from scripts.build import registry
 from scripts.common import interrupt, process
 from scripts.common.records import FailureKind, RunRecord
-from scripts.conftest import QUICK, Project, Toy
+from scripts.conftest import QUICK, Project, Toy, left_in, working_in
 from scripts.run import simulate
 
 RECORD = "runs/*/record.json"
-
-
-def processes_in(folder: Path) -> list[str]:
-    """Return the command lines of other processes that name the folder or have it as cwd."""
-    others = (one.info for one in psutil.process_iter(["cmdline", "cwd"]) if one.pid != os.getpid())
-    lines = (" ".join([*(info["cmdline"] or ()), info["cwd"] or ""]) for info in others)
-    return [line for line in lines if str(folder) in line]
-
-
-def nothing_left_in(folder: Path) -> bool:
-    """Wait until no process uses the folder; return False after 120 s."""
-    late = time.monotonic() + 120
-    while processes_in(folder) and time.monotonic() < late:
-        time.sleep(0.1)
-    return not processes_in(folder)
 
 
 def wait_for(project: Project, pattern: str, number: int = 1) -> None:
@@ -76,7 +59,7 @@ def test_an_interrupt_keeps_finished_runs(
         wait_for(project, RECORD, finished)
     else:
         wait_for(project, "sim/*/build.log")  # it compiles
-    assert processes_in(project.folder)  # the search finds processes
+    assert working_in(project.folder)  # the search finds processes
     process.send_signal(number)
     text, _ = process.communicate(timeout=300)
     assert process.returncode == 130, text
@@ -87,7 +70,7 @@ def test_an_interrupt_keeps_finished_runs(
     assert len(records) >= finished
     assert all(record.passed for record in records)
     assert "did not finish" in text
-    assert nothing_left_in(project.folder), processes_in(project.folder)
+    assert left_in(project.folder) == []
 
 
 def test_killed_runner_leaves_no_simulator_and_whole_records(project: Project) -> None:
@@ -98,7 +81,7 @@ def test_killed_runner_leaves_no_simulator_and_whole_records(project: Project) -
     assert any(line.startswith("PASS") for line in process.stdout)  # it is in the history by now
     process.kill()
     process.communicate(timeout=120)
-    assert nothing_left_in(project.folder), processes_in(project.folder)
+    assert left_in(project.folder) == []
     for path in (project.folder / "build/runs").glob("*/record.json"):
         assert RunRecord.from_json(json.loads(path.read_text(encoding="utf-8"))).passed
     assert "killed" in project.nf("history")[1]

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from models.parameters import DeviceParams
+from scripts.build import bulk_build
 from scripts.cli.run import scenario
 from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD as REAL_BUILD
+from scripts.common.records import BuildSpec
 from scripts.conftest import Toy
-from scripts.run import run_folders
+from scripts.run import replay_simulators, run_folders
 from scripts.run.replay_simulators import FILES, Simulators
 from verif.scenario.generator import generate
 from verif.scenario.weights import Weights
@@ -102,3 +105,17 @@ def test_a_failed_replay_is_moved_aside_with_its_stimulus(build: Path) -> None:
     assert simulators.workspace("bulk-x") == folder
     assert list(folder.iterdir()) == []
     assert (build / "red/bulk-x/stimulus.json").is_file()
+
+
+@pytest.mark.parametrize(("quick", "opt"), [(False, BuildSpec.opt), (True, "-O0")])
+def test_quick_is_the_optimisation_of_the_build(
+    quick: bool, opt: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(replay_simulators, "run_simulation", lambda spec, _: seen.append(spec))
+    monkeypatch.setattr(bulk_build, "build", lambda *_, **how: seen.append(how))
+    simulators = Simulators(quick=quick)
+    simulators.simulate("verilator", "a.b_bench", parameters={}, runs=tmp_path, waves=False)
+    simulators.bulk("verilator", {})
+    assert seen[0].build.opt == opt
+    assert seen[1] == {"quick": quick}

@@ -14,7 +14,7 @@ from scripts.common.records import BuildSpec, CaseResult, FailureKind, RunRecord
 from scripts.run import shrink_stimulus, simulate
 from scripts.run.schedule import details
 from verif.scenario.generator import generate
-from verif.scenario.scenario_data import Do, Scenario, parse
+from verif.scenario.scenario_data import Do, parse
 from verif.scenario.weights import Weights
 
 SPEC = RunSpec(
@@ -36,12 +36,9 @@ RED = RunRecord.of(
 )
 
 
-def drawn() -> Scenario:
-    return generate(3, DeviceParams(), Weights(), 80)
-
-
-def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
-    """Replace the simulator by a function of the scenario; return a list of the runs made.
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
+    """Write a scenario; replace the simulator by a function of it; return a list of the runs made.
 
     A scenario with a read fails for the first cause, one without a commit for another; others pass.
     """
@@ -58,15 +55,15 @@ def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
     def key(record: RunRecord) -> tuple[FailureKind | None, str]:
         return (None, "green") if record.passed else (record.kind, record.cause)
 
+    drawn = generate(3, DeviceParams(), Weights(), 80)
+    (tmp_path / "scenario-mixed.json").write_text(drawn.text(), encoding="utf-8")
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(simulate, "run", run)
     monkeypatch.setattr(shrink_stimulus, "key_of", key)
     return seen
 
 
-def test_the_record_shows_what_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    seen = judge(monkeypatch, tmp_path)
-    (tmp_path / "scenario-mixed.json").write_text(drawn().text(), encoding="utf-8")
+def test_the_record_shows_what_is_left(seen: list[RunSpec], tmp_path: Path) -> None:
     record = shrink_stimulus.reduced(RED, SPEC, CASE, tmp_path)
     head, *steps, command = record.stimulus
     assert head.startswith("2 of ")
@@ -87,9 +84,7 @@ def test_the_record_shows_what_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert f"    {command}" in shown
 
 
-def test_the_time_limit_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    seen = judge(monkeypatch, tmp_path)
-    (tmp_path / "scenario-mixed.json").write_text(drawn().text(), encoding="utf-8")
+def test_the_time_limit_ends_it(seen: list[RunSpec], tmp_path: Path) -> None:
     record = shrink_stimulus.reduced(RED, SPEC, CASE, tmp_path, limit_s=0.0)
     assert not seen
     assert "(0 runs)" in record.stimulus[0]
