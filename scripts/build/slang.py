@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scripts.build.filelist import FileList
+from scripts.build.filelist import FileList, read_filelist
 from scripts.common import process, tool_environment
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT
+from scripts.common.records import FILELIST, TOP
 
 # Warnings that are style here, with the reason.
 _QUIET = (
@@ -82,6 +84,26 @@ def elaborate(
     compilation.getRoot()
     _alive.append(driver)  # the compilation points into it
     return compilation
+
+
+def package_type(package: str, name: str) -> Any:
+    """Return a type of a package of the controller, which slang lists by its fields or members.
+
+    Raises:
+        NfError: The controller has no such package or type.
+    """
+    found = next((one for one in _controller().getPackages() if one.name == package), None)
+    symbol = found.find(name) if found is not None else None
+    if symbol is None:
+        raise NfError(f"the controller has no type {package}::{name}.")
+    return symbol.targetType.type.canonicalType
+
+
+@functools.cache
+def _controller() -> Any:
+    files = read_filelist(ROOT, FILELIST)
+    sources, includes = ([ROOT / name for name in of] for of in (files.sources, files.includes))
+    return elaborate(TOP, sources, includes)
 
 
 def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) -> list[str]:
