@@ -28,8 +28,8 @@ from neuron_fabric.codec.engine import Engine, engine, using
 from neuron_fabric.codec.torch_engine import TorchEngine
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.profile_types import LEAST_WARMUP
-from scripts.ranks.engine_setups import FED, INT4, INT8, NET, SETUPS, TERNARY, Training, profile_of
-from scripts.ranks.rank_process import Rank
+from scripts.ranks.engine_setups import FED, INT4, INT8, NET, SETUPS, TERNARY, Training
+from scripts.ranks.rank_process import Rank, profile_of
 
 PORT = 29_521
 Found = Iterator[tuple[str, str]]

@@ -21,10 +21,9 @@ from torch.utils.checkpoint import checkpoint
 
 from neuron_fabric import attach
 from neuron_fabric.codec import Route
-from neuron_fabric.monitor.signals import Signal
-from neuron_fabric.profile import PhaseRoute, Profile
+from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.profile_types import LEAST_WARMUP
-from scripts.ranks import rank_process
+from scripts.ranks.rank_process import profile_of
 
 STEPS = LEAST_WARMUP + 4
 WIDTH, WORDS, LENGTH, ROWS = 64, 96, 12, 4
@@ -188,12 +187,6 @@ SETUPS: dict[str, Setup] = {
     "compiled before DDP": Setup(how=NET, compiled="before"),
     "compiled after DDP": Setup(how=NET, compiled="after"),
 }
-
-
-def profile_of(net: nn.Module, how: PhaseRoute) -> Profile:
-    """Return a profile with one route for all regions; the monitor decides nothing."""
-    off = [str(one) for one in Signal if one != Signal.SCHEDULE]
-    return rank_process.profile_of(net, how, LEAST_WARMUP, {"off": off})
 
 
 class Training:

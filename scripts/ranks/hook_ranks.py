@@ -26,11 +26,8 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.capacity.scale_command import peak_memory
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
-from neuron_fabric.monitor.signals import Signal
-from neuron_fabric.profile import Profile
 from neuron_fabric.profile.profile_types import LEAST_WARMUP
-from scripts.ranks import rank_process
-from scripts.ranks.rank_process import Rank
+from scripts.ranks.rank_process import Rank, profile_of
 
 PORT = 29_513
 PLAIN, FULL, LOW, ALONE = "plain", "fp32", "low", "alone"
@@ -84,13 +81,6 @@ class Mlp(nn.Module):
         return x
 
 
-def profile_of(net: nn.Module, low: bool) -> Profile:
-    """Return a profile with votes for all layers, or with none; the monitor decides nothing."""
-    off = [str(one) for one in Signal if one != Signal.SCHEDULE]
-    route = Route.G_BINARY if low else Route.FP32
-    return rank_process.profile_of(net, route, LEAST_WARMUP, {"off": off})
-
-
 class Ways:
     """One net with a DDP model for each way of reducing its gradients."""
 
@@ -114,8 +104,8 @@ class Ways:
                 Mlp(layers, width), gradient_as_bucket_view=True, bucket_cap_mb=mib
             )
             if name != PLAIN:
-                profile = profile_of(model.module, name == LOW)
-                self.runtimes[name] = attach(model, profile, env={})
+                route = Route.G_BINARY if name == LOW else Route.FP32
+                self.runtimes[name] = attach(model, profile_of(model.module, route), env={})
             self.models[name] = model
 
     def step(self, name: str) -> float:

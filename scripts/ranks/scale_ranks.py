@@ -26,16 +26,14 @@ from neuron_fabric.capacity.scale_command import model_of, peak_memory, profile_
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
 from neuron_fabric.hook.ddp_buckets import bucket_assignment
-from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.profile import sketch
 from neuron_fabric.profile.profile_types import LEAST_WARMUP, Phases, Warmup
-from scripts.ranks.rank_process import Rank
+from scripts.ranks.rank_process import OFF, Rank
 
 PORT = 29_514
 DRAWN = 1 << 20
 """Gradients that are drawn; a bucket begins somewhere among them, and goes round."""
 SIZE = 0.01
-_OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
 
 
 class Shapes(DistributedDataParallel):
@@ -122,7 +120,7 @@ def main(rank: Rank, name: str, route: Route, cap: int) -> None:
     """Run the warm-up steps with the first bucket only, then one whole step; gather the results."""
     net, head = model_of(name)
     net = without_memory(net)
-    profile = profile_of(name, sketch(net, head), route, Phases(Warmup(LEAST_WARMUP)), _OFF)
+    profile = profile_of(name, sketch(net, head), route, Phases(Warmup(LEAST_WARMUP)), OFF)
     model = Shapes(net, cap)
     runtime = attach(model, profile, timeout_s=600.0, env={})
     assert runtime is not None
