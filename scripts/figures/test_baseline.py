@@ -9,7 +9,7 @@ import pytest
 
 from scripts.cli.main import make_parser
 from scripts.common.errors import OptionError
-from scripts.figures import baseline, figures_command, synth_figure, traffic_figure
+from scripts.figures import baseline, figures_command, traffic_figure
 from scripts.figures.figures_command import FIGURES
 from scripts.figures.result_file import FigureResult
 
@@ -98,15 +98,3 @@ def test_the_shipped_baseline_of_traffic() -> None:
     args = make_parser("measure figures").parse_args(["measure", "figures", "traffic"])
     followed = traffic_figure.run(args).followed
     assert not baseline.slipped(followed, baseline.read()["traffic"], whole=True)
-
-
-@pytest.mark.nightly("half a minute of processor time; sums over cells are tested by hand")
-def test_the_shipped_baseline_of_area() -> None:
-    """Check that the areas of the datapaths, mapped as slices, fit the shipped baseline."""
-    words = ["measure", "figures", "synth", "--target", "ecp5_small", "--no-route", "--only"]
-    for name in ("low-bit datapath", synth_figure.FP32, "alone"):
-        followed = synth_figure.run(
-            make_parser("measure figures").parse_args([*words, name])
-        ).followed
-        assert f"{name}, ECP5 for area: LUTs" in followed or name == "alone"
-        assert not baseline.slipped(followed, baseline.read()["synth"])
