@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.common import process
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, run_main
 from scripts.common.paths import ROOT
 
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -242,7 +242,4 @@ def main(words: Sequence[str] = ()) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except NfError as error:
-        sys.exit(f"pins: {error}")
+    run_main("pins", lambda: main(sys.argv[1:]))

@@ -35,7 +35,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.checks import requirements
 from scripts.common import git, process
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, run_main
 from scripts.common.paths import ROOT
 
 LOCK = "requirements.lock"
@@ -291,7 +291,4 @@ def _execute(command: Sequence[object], **how: Any) -> tuple[int, list[str]]:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except NfError as error:
-        sys.exit(f"wheels: {error}")
+    run_main("wheels", lambda: main(sys.argv[1:]))
