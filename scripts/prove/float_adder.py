@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import Dut
-from scripts.prove import bitwuzla_solver, model
+from scripts.prove import model, solvers
 from scripts.prove.proof import Proof
 
 CLASSES = {
@@ -42,24 +41,13 @@ _VALUES = "(check-sat)\n(get-value (a b sum))\n"
 _RIGHT = "(ite (fp.isNaN exact) (= sum #x7fc00000) (= ((_ to_fp 8 24) sum) exact))"
 
 
-class AdderAnswer(NamedTuple):
-    """Result of the proof for one class of operands.
+def prove(proof: Proof, folder: Path, budget: Budget) -> tuple[str, str, str]:
+    """Prove the adder for one class of operands, named after the slash of the proof's id.
 
-    Attributes:
-        prop: Name of the property.
-        operands: Name of the class.
-        wrong: Values of a counterexample; "" for none.
-        unknown: The question that had no answer in time; "" for none.
+    Returns:
+        Name of the property; values of a counterexample, "" for none; the question that had no
+        answer in time, "" for none.
     """
-
-    prop: str
-    operands: str
-    wrong: str = ""
-    unknown: str = ""
-
-
-def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
-    """Prove the adder for one class of operands, named after the slash of the proof's id."""
     name = proof.id.partition("/")[2]
     path = folder / "model.smt2"
     model.run_script(
@@ -78,15 +66,15 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
     prop = f"Same_{name}_A" if both else f"Sum_{name}_A"
     if both:
         cases = twin_cases(name)
-        said = bitwuzla_solver.answers(text, cases, folder, budget)
+        said = solvers.answers(text, cases, folder, budget)
         if "sat" not in said:
             left = cases[len(said) :]
-            return AdderAnswer(prop, name, unknown=f"{prop}: {left[0]}" if left else "")
+            return prop, "", f"{prop}: {left[0]}" if left else ""
         text += f"(assert {cases[said.index('sat')]})\n"
-    found, values = bitwuzla_solver.ask(text + _VALUES, folder, budget)
+    found, values = solvers.satisfiable(text + _VALUES, folder, budget)
     if found is None:
-        return AdderAnswer(prop, name, unknown=prop)
-    return AdderAnswer(prop, name, wrong=values if found else "")
+        return prop, "", prop
+    return prop, values if found else "", ""
 
 
 def twin_cases(name: str) -> list[str]:

@@ -15,11 +15,11 @@ from scripts.common import folder_locks, process
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
 from scripts.common.records import Edit, FailureKind
-from scripts.prove import counterexample, crc_matrix, float_adder, proof, proving, smtbmc
+from scripts.prove import counterexample, crc_matrix, float_adder, proof, proving, solvers
 from scripts.prove.proof import Proof
 
 WRAPPER = "hdl/formal/fv_fifo.sv"
-needs_solver = pytest.mark.skipif(not smtbmc.installed(), reason="no SMT solver on this machine")
+needs_solver = pytest.mark.skipif(not solvers.installed(), reason="no SMT solver on this machine")
 
 
 @pytest.fixture
