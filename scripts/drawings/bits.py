@@ -40,20 +40,19 @@ Values = npt.NDArray[np.float32]
 FieldBits = tuple[str, int, int]
 """Name, lowest bit and number of bits of a field."""
 
+
+def _pack_int(mode: Mode, x: Values) -> npt.NDArray[np.uint8]:
+    return pack_int(x.astype(np.int16), mode, signed=False)
+
+
 _FLOATS = np.random.default_rng(1).standard_normal(64).astype(np.float32)
 # How each mode packs values, and values of an element that change each of its bits.
 _FORMATS: dict[Mode, tuple[Callable[[Values], npt.NDArray[np.uint8]], Values]] = {
     Mode.G_BINARY: (pack_binary, np.array([-1], np.float32)),
     Mode.G_TERNARY: (partial(pack_ternary, threshold=0.5), np.array([-1], np.float32)),
     Mode.G_TERN5: (partial(pack_tern5, threshold=0.5), np.array([-1, 1], np.float32)),
-    Mode.G_INT4: (
-        lambda x: pack_int(x.astype(np.int16), Mode.G_INT4, signed=False),
-        np.array([15], np.float32),
-    ),
-    Mode.G_INT8: (
-        lambda x: pack_int(x.astype(np.int16), Mode.G_INT8, signed=False),
-        np.array([255], np.float32),
-    ),
+    Mode.G_INT4: (partial(_pack_int, Mode.G_INT4), np.array([15], np.float32)),
+    Mode.G_INT8: (partial(_pack_int, Mode.G_INT8), np.array([255], np.float32)),
     Mode.FP32: (pack_fp32, _FLOATS),
 }
 

@@ -37,25 +37,22 @@ def test_every_drawing_is_as_its_source_says() -> None:
     assert draw.problems() == []
 
 
-def test_a_page_that_is_too_long(page: Path) -> None:
-    readme = page / "README.md"
-    readme.write_text(readme.read_text(encoding="utf-8") + "\n" * 200, encoding="utf-8")
-    [line] = draw.problems(page, STALE)
-    assert line.startswith("README.md has ")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_picture_that_comes_late(page: Path) -> None:
-    readme = page / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    readme.write_text("\n" * 20 + text, encoding="utf-8")
-    assert "does not show docs/front.svg in its first 20 lines" in draw.problems(page, STALE)[0]
-
-
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_stale_drawing(page: Path, gone: bool) -> None:
-    file = page / "docs/a.svg"
-    file.unlink() if gone else file.write_text("<svg>", encoding="utf-8")
-    assert draw.problems(page, STALE) == [f"docs/a.svg is stale: run `{draw.COMMAND}`"]
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("README.md", README + "\n" * 200, "README.md has "),
+        ("README.md", "\n" * 20 + README, "README.md does not show docs/front.svg in its first 20"),
+        ("docs/a.svg", "<svg>", f"docs/a.svg is stale: run `{draw.COMMAND}`"),
+        ("docs/a.svg", None, f"docs/a.svg is stale: run `{draw.COMMAND}`"),
+    ],
+    ids=["too long", "late picture", "stale drawing", "no drawing"],
+)
+def test_a_front_page_that_is_wrong(page: Path, file: str, text: str | None, told: str) -> None:
+    (page / file).unlink() if text is None else (page / file).write_text(text, encoding="utf-8")
+    assert draw.problems(page, STALE)[0].startswith(told)
 
 
 def test_a_large_drawing_and_one_that_cannot_be_drawn(page: Path) -> None:

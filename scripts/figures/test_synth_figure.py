@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric.data import DataError
-from scripts.build import native_yosys, nextpnr, yosys
+from scripts.build import nextpnr, yosys
 from scripts.build.filelist import read_filelist
 from scripts.build.nextpnr import PlacedDesign
 from scripts.build.yosys import Mapped
@@ -217,7 +217,7 @@ def test_what_is_the_same_is_not_mapped_again(
     monkeypatch.setattr(yosys, "ROOT", tmp_path)
     monkeypatch.setattr(yosys, "FOLDER", folder)
     monkeypatch.setattr(process, "run_logged", run_logged)
-    monkeypatch.setattr(native_yosys, "version", lambda: "1")
+    monkeypatch.setattr(yosys, "native_version", lambda: "1")
 
     def mapped_now(target: str = "ecp5") -> Mapped:
         return yosys.synthesize("top", "a.f", target, name="x")
