@@ -212,6 +212,16 @@ def runs_of(
     return MutantRuns(mutants, sources, tests, runner, Store(store), folder / "runs", **more)
 
 
+def noting(runs: list[str], record: Callable[..., RunRecord], **fields: Any) -> Runner:
+    """Return a runner that notes the test of each run, and returns a record with these fields."""
+
+    def runner(spec: RunSpec) -> RunRecord:
+        runs.append(spec.tests[0])
+        return record(id=spec.id, **fields)
+
+    return runner
+
+
 def finish(made: MutantRuns) -> list[MutantOutcome]:
     """Run the mutants to the end and return their outcomes; no run may be faulty."""
     outcomes: list[MutantOutcome] = []
@@ -308,11 +318,7 @@ def test_a_test_that_watches_the_line_runs_first(
     watchers = listed_mutants.watchers(listed, sources)
     assert watchers == dict.fromkeys([("tally.sv", line), ("tally.sv", line + 1)], names)
     runs: list[str] = []
-
-    def runner(spec: RunSpec) -> RunRecord:
-        runs.append(spec.tests[0])
-        return record(id=spec.id, passed=False, kind=FailureKind.MISMATCH)
-
+    runner = noting(runs, record, passed=False, kind=FailureKind.MISMATCH)
     one = next(mutant for mutant in found if mutant.line == line)
     one = dataclasses.replace(one, feeds="inner")
     watchers = listed_mutants.watchers(listed[:1], sources)
@@ -327,11 +333,7 @@ def test_effort_spares_no_test_that_is_meant(
     tally: Tally, tmp_path: Path, record: Callable[..., RunRecord]
 ) -> None:
     runs: list[str] = []
-
-    def runner(spec: RunSpec) -> RunRecord:
-        runs.append(spec.tests[0])
-        return record(id=spec.id, sim_seconds=20.0, used_seconds=2.0)
-
+    runner = noting(runs, record, sim_seconds=20.0, used_seconds=2.0)
     meant = {("tally", f"tally_bench::{test}"): 1 for test in ("counts", "rests")}
     for number, known in enumerate((meant, {})):
         one = {1: tally[1][0]}

@@ -28,9 +28,9 @@ CLASSES = {
     "same-sign": "(= (sg a) (sg b))",
     "other-sign": "(distinct (sg a) (sg b))",
 }
-_EXPONENTS = re.compile(r"exponents_(\d+)_(\d+)")
-_PAIR = re.compile(r"pair_(\d+)_(\d+)")  # two exponents, the larger one first
-_FAR = re.compile(r"far_(\d+)_(\d+)")  # larger exponents, with all that are far below them
+_CLASS = re.compile(r"(exponents|pair|far)_(\d+)_(\d+)")
+"""Larger exponents, with all smaller ones; two exponents, the larger one first; larger exponents,
+with all that are far below them."""
 FAR = 26
 """A smaller operand that is shifted further is below the last bit of the sum."""
 LARGEST = 254
@@ -100,22 +100,19 @@ def _exponents(name: str) -> list[tuple[range, range]]:
 
     The name of the class holds the exponents; [] for another name.
     """
-    for pattern in (_EXPONENTS, _PAIR, _FAR):
-        found = pattern.fullmatch(name)
-        if found is None:
-            continue
-        numbers = [int(text) for text in found.groups()]
-        if min(numbers) < 1 or max(numbers) > LARGEST:
-            return []
-        if pattern is _PAIR:
-            wanted = {_field(numbers[0]), _field(numbers[1])}
-            return [pair for pair in of_larger(numbers[0]) if set(pair) == wanted]
-        larger = range(numbers[0], numbers[1] + 1)
-        pairs = [(exponent, pair) for exponent in larger for pair in of_larger(exponent)]
-        if pattern is _FAR:
-            return [pair for exponent, pair in pairs if range(max(1, exponent - FAR)) in pair]
-        return [pair for _, pair in pairs]
-    return []
+    found = _CLASS.fullmatch(name)
+    if found is None:
+        return []
+    kind, first, last = found[1], int(found[2]), int(found[3])
+    if min(first, last) < 1 or max(first, last) > LARGEST:
+        return []
+    if kind == "pair":
+        wanted = {_field(first), _field(last)}
+        return [pair for pair in of_larger(first) if set(pair) == wanted]
+    pairs = [(larger, pair) for larger in range(first, last + 1) for pair in of_larger(larger)]
+    if kind == "far":
+        return [pair for larger, pair in pairs if range(max(1, larger - FAR)) in pair]
+    return [pair for _, pair in pairs]
 
 
 def of_larger(exponent: int) -> list[tuple[range, range]]:
