@@ -92,13 +92,6 @@ def test_words_without_room() -> None:
     assert crowded(sheet) == ["first / second", "cut off: outside", "across: on a box"]
 
 
-def test_labels_of_narrow_fields_do_not_overlap() -> None:
-    sheet = Sheet("", height=200)
-    fields = [(f"name of bit {bit}", bit, 1, "") for bit in range(4)]
-    assert sheet.bits(Box(30, 20, 320, 20), 32, fields) == 20 + 8 + 4 * 13
-    assert crowded(sheet) == []
-
-
 # ---- bits --------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("mode", "count"),
@@ -111,13 +104,6 @@ def test_elements_take_bits_in_order(mode: Mode, count: int) -> None:
 
 def test_five_elements_share_a_byte() -> None:
     assert bits.owners(Mode.G_TERN5) == [5 * (bit // 8) for bit in range(bits.BITS)]
-
-
-def test_fields_of_a_record() -> None:
-    assert bits.struct_fields("nf_core_pkg", "record_t") == [
-        *(("bitmap", 0, 64), ("poison", 64, 1), ("lost", 65, 1), ("saturated", 66, 1)),
-        *(("gen", 67, 32), ("kept", 99, 1)),
-    ]
 
 
 @pytest.mark.parametrize(("package", "name"), [("nf_core_pkg", "page_t"), ("no_pkg", "record_t")])
