@@ -38,17 +38,10 @@ PROJECT = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--suite", default="smoke", help="what the jobs are compared on (smoke)")
-    parser.add_argument(
-        "--quick",
-        nargs="?",
-        const=" ".join(QUICK),
-        metavar="GLOBS",
-        help="these tests instead of a suite (a few short ones)",
-    )
-    parser.add_argument(
-        "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
-    )
+    add, text = parser.add_argument, "these tests instead of a suite (a few short ones)"
+    add("--suite", default="smoke", help="what the jobs are compared on (smoke)")
+    add("--quick", nargs="?", const=" ".join(QUICK), metavar="GLOBS", help=text)
+    add("--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP)
 
 
 def run(args: argparse.Namespace) -> int:

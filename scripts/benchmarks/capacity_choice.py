@@ -241,26 +241,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `--measure`."""
     add = parser.add_argument
     add("--measure", action="store_true", help="measure both ways on this machine instead")
-    networks = [LOOPBACK, *RATES]
-    add(
-        "--networks",
-        nargs="+",
-        type=_network,
-        metavar="RATE",
-        default=networks,
-        help="of --measure: loopback, or links of a rate (loopback 10gbit 1gbit 100mbit)",
-    )
+    networks, text = [LOOPBACK, *RATES], "of --measure: loopback, or links of a rate"
+    text += f" ({' '.join(networks)})"
+    add("--networks", nargs="+", type=_network, metavar="RATE", default=networks, help=text)
     for name, words, given in (
         ("--workers", "of --measure (2 4 8)", WORKERS),
         ("--kib", "of --measure: FP32 size of a bucket", SIZES_KIB),
     ):
         add(name, nargs="+", type=int, metavar=name[2:].upper(), default=list(given), help=words)
-    add(
-        "--flit-ns",
-        type=float,
-        default=2.125,
-        metavar="NS",
-        help="of --measure: a clock of the device (2.125: x8 Gen5)",
-    )
+    text = "of --measure: a clock of the device (2.125: x8 Gen5)"
+    add("--flit-ns", type=float, default=2.125, metavar="NS", help=text)
     add_memory(parser, "48")
     add("--runs", type=int, default=5, metavar="N", help="of --measure; of small buckets more (5)")

@@ -357,17 +357,13 @@ BUDGET_S = 4400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", default="", metavar="TEXT", help="designs whose name has it")
-    parser.add_argument("--target", choices=list(TARGETS), help="one of them (all)")
-    parser.add_argument(
-        "--effort",
-        type=seconds,
-        default=BUDGET_S,
-        metavar="S",
-        help="processor time of all runs together; what it does not reach is named "
-        f"({BUDGET_S:.0f} s)",
-    )
-    parser.add_argument("--no-route", action="store_true", help="without place and route: no Fmax")
+    add = parser.add_argument
+    add("--only", default="", metavar="TEXT", help="designs whose name has it")
+    add("--target", choices=list(TARGETS), help="one of them (all)")
+    text = "processor time of all runs together; what it does not reach is named"
+    text += f" ({BUDGET_S:.0f} s)"
+    add("--effort", type=seconds, default=BUDGET_S, metavar="S", help=text)
+    add("--no-route", action="store_true", help="without place and route: no Fmax")
     add_jobs(parser)
 
 

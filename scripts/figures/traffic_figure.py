@@ -324,19 +324,11 @@ COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        *("--network",), action="append", choices=list(NETWORKS), help="only this one (all)"
-    )
-    parser.add_argument(
-        *("--workers",),
-        type=up_to(MOST_WORKERS),
-        default=WORKERS,
-        metavar="W",
-        help=f"of networks that are no capture ({WORKERS})",
-    )
-    parser.add_argument(
-        *("--capture",), action="append", metavar="DIR", help="a capture (the one that is shipped)"
-    )
+    add, number = parser.add_argument, up_to(MOST_WORKERS)
+    add("--network", action="append", choices=list(NETWORKS), help="only this one (all)")
+    text = f"of networks that are no capture ({WORKERS})"
+    add("--workers", type=number, default=WORKERS, metavar="W", help=text)
+    add("--capture", action="append", metavar="DIR", help="a capture (the one that is shipped)")
 
 
 def run(args: argparse.Namespace) -> Measured:
