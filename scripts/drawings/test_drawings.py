@@ -17,7 +17,7 @@ from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.monitor.states import Mode as Job
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, boxes, draw, pipeline, plots, runs, state_machines
+from scripts.drawings import bits, draw, pipeline, plots, runs, state_machines
 from scripts.drawings.sheet import Box, Sheet
 from scripts.figures import baseline
 
@@ -122,10 +122,10 @@ def test_a_struct_that_is_not_there(package: str, name: str) -> None:
 )
 def test_a_box_that_is_wrong(tmp_path: Path, old: str, new: str, told: str) -> None:
     file = tmp_path / "boxes.toml"
-    text = boxes.FILE.read_text(encoding="utf-8")
+    text = draw.BOXES.read_text(encoding="utf-8")
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(NfError, match=told):
-        boxes.draw("architecture", file)
+        draw.draw_boxes("architecture", file)
 
 
 # ---- state machines ------------------------------------------------------------------------------

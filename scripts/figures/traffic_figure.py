@@ -84,14 +84,10 @@ def _roles(tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -> dict
     """
     last = layer_of(tensors[-1].name) if tensors and not modules else ""
     out = {spec.name: _by_shape(spec, last) for spec in tensors}
-    for role in (Kind.NORM, Kind.EMBEDDING, Kind.HEAD):  # the last one that fits stays
+    fits = {Kind.NORM: "is_norm", Kind.EMBEDDING: "is_embedding", Kind.HEAD: "head"}
+    for role, attribute in fits.items():  # the last one that fits stays
         for module in modules:
-            fits = {
-                Kind.NORM: module.is_norm,
-                Kind.EMBEDDING: module.is_embedding,
-                Kind.HEAD: module.head,
-            }
-            out.update((name, role) for name in module.tensors if fits[role])
+            out.update((name, role) for name in module.tensors if getattr(module, attribute))
     return out
 
 
