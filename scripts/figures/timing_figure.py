@@ -577,8 +577,11 @@ def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
                     100 * came.misses / lookups if lookups else None,
                 )
             )
-            if access is not FIRST:
-                found.followed.update(_followed(access, name, came.clocks_each, over))
+            key = f"{name}, {access.name}, one at a time at {LATENCY}: clocks"
+            if access is not FIRST and name == PLAIN:
+                found.followed[key] = round(came.clocks_each, 2)
+            elif access is not FIRST:
+                found.followed[f"{key} over plain memory"] = round(over, 2)
     columns = (
         *(Column("access"), Column("mode"), Column("clocks", 1), Column("over plain", 1)),
         *(Column("exposed %"), Column(f"<= {BOUND} %"), Column("missed %", 0)),
@@ -586,14 +589,6 @@ def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
     title = f"One access at a time, memory latency {LATENCY}: exposed overhead"
     note = "missed %: of the engine's lookups; plain memory and IDENTITY have none."
     found.tables.append(Table(title, columns, tuple(rows), (note,)))
-
-
-def _followed(access: Access, name: str, clocks: float, over: float) -> dict[str, float]:
-    """Return the followed figure of a row: plain memory's clocks, or a mode's clocks over them."""
-    key = f"{name}, {access.name}, one at a time at {LATENCY}: clocks"
-    if name == PLAIN:
-        return {key: round(clocks, 2)}
-    return {f"{key} over plain memory": round(over, 2)}
 
 
 def over_latency(bench: Bench, found: TimingFindings) -> None:

@@ -124,42 +124,37 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
     out = ProofOutcome(made.asserts, covers=made.covers)
     unrolled = proof.solver == BITWUZLA
     ask = solvers.ask_bitwuzla if unrolled else solvers.ask_yices
-    answer = ask(made, "bmc", proof.depth, budget)
-    if unrolled and answer.holds is False:
-        # It leaves no counterexample: yices is asked for one. If that finds none in time, the
-        # assertions are broken nevertheless.
-        second = solvers.ask_yices(made, "bmc", proof.depth, budget)
-        answer = answer if second.holds is None else second
-    if answer.holds is None:
-        return out.red(*_no_answer("bmc", proof, answer))
-    if not answer.holds:
-        out.red(FailureKind.ASSERTION, _broken(answer, proof), answer)
-        if answer.witness is not None:
-            out.stimulus = counterexample.write(proof, answer.witness, answer.failed, folder)
-        return out
-    if proof.method is Method.INDUCTION:
-        answer = ask(made, "induction", proof.depth, budget)
+    questions = {"bmc": proof.depth, "induction": proof.depth, "cover": proof.cover}
+    if proof.method is not Method.INDUCTION:
+        del questions["induction"]
+    for what, depth in questions.items():
+        if what == "cover" and proof.method is Method.ONCE and made.state:
+            return out.red(FailureKind.MISMATCH, f"{proof.top} has state: one clock is not all")
+        answer = ask(made, what, depth, budget)
+        if what == "bmc" and unrolled and answer.holds is False:
+            # It leaves no counterexample: yices is asked for one. If that finds none in time, the
+            # assertions are broken nevertheless.
+            second = solvers.ask_yices(made, what, depth, budget)
+            answer = answer if second.holds is None else second
         if answer.holds is None:
-            return out.red(*_no_answer("induction", proof, answer))
+            return out.red(*_no_answer(what, proof, answer))
         if not answer.holds:
-            names = ", ".join(answer.failed) or "an assertion"
-            why = f"not inductive at k = {proof.depth}: {names} (a state that may not be reachable)"
-            return out.red(FailureKind.MISMATCH, why, answer)
-    if proof.method is Method.ONCE and made.state:
-        return out.red(FailureKind.MISMATCH, f"{proof.top} has state: one clock is not all")
-    answer = ask(made, "cover", proof.cover, budget)
-    if answer.holds is None:
-        return out.red(*_no_answer("cover", proof, answer))
-    if not answer.holds:
-        names = ", ".join(answer.failed)
-        why = f"over-constrained: {proof.cover} clocks do not reach {names}"
-        return out.red(FailureKind.MISMATCH, why, answer)
+            if what == "bmc" and answer.witness is not None:
+                out.stimulus = counterexample.write(proof, answer.witness, answer.failed, folder)
+            kind = FailureKind.ASSERTION if what == "bmc" else FailureKind.MISMATCH
+            return out.red(kind, _why(what, proof, answer), answer)
     return out
 
 
-def _broken(answer: solvers.Answer, proof: Proof) -> str:
+def _why(what: str, proof: Proof, answer: solvers.Answer) -> str:
+    """Return the reason of a question that was answered by no."""
     names = ", ".join(answer.failed) or "an assertion"
-    return f"{names} in {proof.top}: broken at clock {answer.step}"
+    return {
+        "bmc": f"{names} in {proof.top}: broken at clock {answer.step}",
+        "induction": f"not inductive at k = {proof.depth}: {names} (a state that may not be "
+        "reachable)",
+        "cover": f"over-constrained: {proof.cover} clocks do not reach {names}",
+    }[what]
 
 
 def _no_answer(what: str, proof: Proof, answer: solvers.Answer) -> tuple[FailureKind, str]:

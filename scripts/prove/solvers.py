@@ -26,7 +26,6 @@ QUESTIONS = {"bmc": (), "induction": ("-i",), "cover": ("-c",)}
 clocks in which they hold imply a next one; is every cover statement reached in the first clocks?"""
 _STATUS = re.compile(r"Status: (\w+)")
 _FAILED = re.compile(r"Assert failed in [^:]+: (\S+)")
-_NAMED = re.compile(r"Assert failed in .*\((\w+)\)\s*$", re.MULTILINE)
 _UNREACHED = re.compile(r"Unreached cover statement at [^:]+: (\S+)")
 _STEP = re.compile(r"(?:BMC|Checking assertions in step|Trying induction in step) *(\d+)")
 
