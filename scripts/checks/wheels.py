@@ -79,12 +79,9 @@ PACKAGES = [
 def main(words: Sequence[str]) -> int:
     """Check every package, in parallel, and print each fault; return 1 if there is one, else 0."""
     parser = argparse.ArgumentParser("wheels", description="Packages outside of the tree.")
-    parser.add_argument(
-        "--all", action="store_true", help="run all tests, and install the source archives too"
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="keep the archives here if all is well"
-    )
+    add = parser.add_argument
+    add("--all", action="store_true", help="run all tests, and install the source archives too")
+    add("--out", type=Path, metavar="FOLDER", help="keep the archives here if all is well")
     args = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="nf-wheels-") as folder, ThreadPoolExecutor() as pool:
         places = [Path(folder, package.module) for package in PACKAGES]
