@@ -87,27 +87,20 @@ def _less(ways: Mapping[str, Sequence[float]], name: str) -> float:
 
 def at_home(found: Mapping[str, Any]) -> list[SpeedGoal]:
     """Return the goals on loopback: cost of FP32 with the hook, gain of votes, and memory."""
-    step, bucket, memory = found["step"], found["bucket"], found["memory"]
+    step, memory = found["step"], found["memory"]
     more = max(memory["low"] - memory["plain"], 0) / found["gradients"]
     return [
         SpeedGoal("step, all FP32 / plain", median(step["fp32"]) / median(step["plain"]), 1.03),
-        SpeedGoal(
-            "bucket, votes / plain", _ratio(_less(bucket, "low"), _less(bucket, "plain")), 0.5
-        ),
+        SpeedGoal("bucket, votes / plain", _of_bucket(found), 0.5),
         SpeedGoal("memory / gradients", more, 0.15),
     ]
 
 
 def by_links(rate: str, found: Mapping[str, Any]) -> list[SpeedGoal]:
     """Return the goals on links of a rate that limits a step: bucket and step with votes."""
-    step, bucket = found["step"], found["bucket"]
-    whole = _ratio(median(step["low"]), median(step["plain"]))
+    whole = _ratio(median(found["step"]["low"]), median(found["step"]["plain"]))
     return [
-        SpeedGoal(
-            f"bucket, votes / plain, {rate}",
-            _ratio(_less(bucket, "low"), _less(bucket, "plain")),
-            0.12,
-        ),
+        SpeedGoal(f"bucket, votes / plain, {rate}", _of_bucket(found), 0.12),
         SpeedGoal(f"step of the MLP, votes / plain, {rate}", whole, 0.35),
     ]
 
@@ -123,6 +116,11 @@ def hidden(network: str, found: Mapping[str, Any]) -> list[SpeedGoal]:
     return [
         SpeedGoal(f"hidden, buckets of a layer, backward 4 x, {network}", share, 0.70, least=True)
     ]
+
+
+def _of_bucket(found: Mapping[str, Any]) -> float:
+    """Return the communication time of a bucket with votes, as a share of plain DDP's."""
+    return _ratio(_less(found["bucket"], "low"), _less(found["bucket"], "plain"))
 
 
 def _ratio(a: float, b: float) -> float:

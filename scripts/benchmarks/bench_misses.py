@@ -16,10 +16,8 @@ from collections.abc import Callable
 
 from models.modes import Mode
 from neuron_fabric.errors import say
-from scripts.benchmarks.bulk_loads import LEAST_LINES, BulkLoads, benches
+from scripts.benchmarks.bulk_loads import BulkLoads, add_device, benches
 from scripts.benchmarks.goals import SpeedGoal, judge
-from scripts.build import registry
-from scripts.common.arguments import up_to
 from scripts.common.errors import OptionError
 from scripts.common.memory_options import add_memory, memory_of
 from verif.mem.memory_timing import LATENCIES
@@ -79,16 +77,7 @@ TARGETS: tuple[tuple[str, int, bool, float], ...] = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--sim", choices=registry.names(), default=registry.names()[0], help="simulator"
-    )
-    parser.add_argument(
-        *("--lines",),
-        type=up_to(1 << 14, first=LEAST_LINES),
-        default=2048,
-        metavar="N",
-        help="lines a worker (2048)",
-    )
+    add_device(parser, 2048)
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name has it")
     add_memory(parser, " ".join(map(str, LATENCIES)), nargs="+")
 

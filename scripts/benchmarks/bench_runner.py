@@ -7,14 +7,12 @@ All figures are ratios or times of one session.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from neuron_fabric.errors import say
 from scripts.benchmarks.goals import SpeedGoal, judge
@@ -32,22 +30,18 @@ HELP = "cost of the runner: two jobs against one, rebuild, overhead, many short 
 FOLDER = BUILD / "bench"
 QUICK = ("test_regs::*",)
 EMPTY = 200
-DESIGN = "module empty (input wire clk); endmodule\n"
-BENCH = "import cocotb\n\n\n@cocotb.test()\nasync def empty(dut):\n    pass\n"
+PROJECT = {
+    "empty.sv": "module empty (input wire clk); endmodule\n",
+    "empty.f": "empty.sv\n",
+    "empty_bench.py": "import cocotb\n\n\n@cocotb.test()\nasync def empty(dut):\n    pass\n",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--suite", default="smoke", help="what the jobs are compared on (smoke)")
-    parser.add_argument(
-        "--quick",
-        nargs="?",
-        const=" ".join(QUICK),
-        metavar="GLOBS",
-        help="these tests instead of a suite (a few short ones)",
-    )
-    parser.add_argument(
-        "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
-    )
+    add, text = parser.add_argument, "these tests instead of a suite (a few short ones)"
+    add("--suite", default="smoke", help="what the jobs are compared on (smoke)")
+    add("--quick", nargs="?", const=" ".join(QUICK), metavar="GLOBS", help=text)
+    add("--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -146,7 +140,10 @@ def _empty(sim: str) -> SpeedGoal:
     Returns:
         The ratio, with 6 as its upper limit.
     """
-    folder = _empty_project(FOLDER / "empty")
+    folder = FOLDER / "empty"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in PROJECT.items():
+        (folder / name).write_text(text, encoding="utf-8")
     spec = RunSpec(BuildSpec(sim, "empty", "empty.f", root=folder, opt="-O1"), "empty_bench")
     build_cache.build(spec.build)
     many = [replace(spec, build_name=f"copy{number}") for number in range(EMPTY)]
@@ -154,11 +151,3 @@ def _empty(sim: str) -> SpeedGoal:
     all_of_them = _wall(many, 2)[0]
     say(f"empty tests, {sim}: one {one:.2f} s, {EMPTY} {all_of_them:.2f} s")
     return SpeedGoal(f"{EMPTY} empty tests / one, {sim}", all_of_them / one, 6.0)
-
-
-def _empty_project(folder: Path) -> Path:
-    os.makedirs(folder, exist_ok=True)
-    (folder / "empty.sv").write_text(DESIGN, encoding="utf-8")
-    (folder / "empty.f").write_text("empty.sv\n", encoding="utf-8")
-    (folder / "empty_bench.py").write_text(BENCH, encoding="utf-8")
-    return folder

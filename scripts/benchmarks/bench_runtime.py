@@ -49,36 +49,22 @@ def run(args: argparse.Namespace) -> int:
 def _native(runs: int) -> list[SpeedGoal]:
     x, y = _bucket()
     binary, ternary = (codec.pack(x, route).lines for route in (Route.G_BINARY, Route.G_TERNARY))
-    goals = [
-        _ratio(name, work, x, runs, least)
-        for name, least, work in (
-            ("pack G_BINARY, finite", 0.7, lambda: _pack(x, Route.G_BINARY, binary, False)),
-            ("pack G_BINARY, scale", 0.45, lambda: _pack(x, Route.G_BINARY, binary, True)),
-            ("pack G_TERNARY, scale", 0.35, lambda: _pack(x, Route.G_TERNARY, ternary, True)),
-            ("unpack G_BINARY", 0.65, lambda: codec.unpack(binary, Route.G_BINARY, x.size, out=y)),
-            (
-                "unpack G_TERNARY",
-                0.65,
-                lambda: codec.unpack(ternary, Route.G_TERNARY, x.size, out=y),
-            ),
-        )
-    ]
-    u = codec.units(codec.maxima(x), Route.G_INT8)
+    u, key = codec.units(codec.maxima(x), Route.G_INT8), Key(1, 2, 3, "p")
     codes = codec.pack_codes(x, Route.G_INT8, u).lines
     sums = codec.add_codes(codes[None], Route.G_INT8)
-    of_codes = (
-        (
-            "pack G_INT8, drawn",
-            0.06,
-            lambda: codec.pack_codes(x, Route.G_INT8, u, Key(1, 2, 3, "p")),
-        ),
-        ("unpack G_INT8", 0.3, lambda: codec.unpack_sums(sums, Route.G_INT8, u, 1, 1, y)),
-    )
-    goals += [_ratio(name, work, x, runs, least) for name, least, work in of_codes]
+    ways: dict[str, tuple[float, Callable[[], object]]] = {
+        "pack G_BINARY, finite": (0.7, lambda: _pack(x, Route.G_BINARY, binary, False)),
+        "pack G_BINARY, scale": (0.45, lambda: _pack(x, Route.G_BINARY, binary, True)),
+        "pack G_TERNARY, scale": (0.35, lambda: _pack(x, Route.G_TERNARY, ternary, True)),
+        "unpack G_BINARY": (0.65, lambda: codec.unpack(binary, Route.G_BINARY, x.size, out=y)),
+        "unpack G_TERNARY": (0.65, lambda: codec.unpack(ternary, Route.G_TERNARY, x.size, out=y)),
+        "pack G_INT8, drawn": (0.06, lambda: codec.pack_codes(x, Route.G_INT8, u, key)),
+        "unpack G_INT8": (0.3, lambda: codec.unpack_sums(sums, Route.G_INT8, u, 1, 1, y)),
+    }
+    goals = [_ratio(name, work, x, runs, least) for name, (least, work) in ways.items()]
     sent = np.random.default_rng(2).integers(0, 256, (WORKERS, LINES, codec.LINE), np.uint8)
-    seconds = [
-        _seconds(lambda: codec.count(sent, Route.G_BINARY, planes=False)) for _ in range(runs)
-    ]
+    votes = {"": lambda: _seconds(lambda: codec.count(sent, Route.G_BINARY, planes=False))}
+    [seconds] = in_turn(votes, runs).values()
     rate = LINES / median(seconds) / MILLION
     goals.append(SpeedGoal(f"votes G_BINARY, W {WORKERS}", rate, 40.0, " M lines/s", least=True))
     return goals

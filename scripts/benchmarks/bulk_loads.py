@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -19,6 +20,8 @@ from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from neuron_fabric.capacity.cost_model import TILE
+from scripts.build import registry
+from scripts.common.arguments import up_to
 from scripts.common.paths import BUILD
 from scripts.run.replay_simulators import Simulators
 from verif.host.bulk_device import BulkDevice, BulkModel
@@ -209,6 +212,14 @@ class BulkLoads:
             for selector in selectors
             for line in range(at, min(at + tile, self.lines))
         ]
+
+
+def add_device(parser: argparse.ArgumentParser, lines: int) -> None:
+    """Add `--sim` and `--lines`, with that many lines a worker by default."""
+    sims, number = registry.names(), up_to(1 << 14, first=LEAST_LINES)
+    parser.add_argument("--sim", choices=sims, default=sims[0], help="simulator")
+    text = f"lines a worker ({lines})"
+    parser.add_argument("--lines", type=number, default=lines, metavar="N", help=text)
 
 
 @contextmanager

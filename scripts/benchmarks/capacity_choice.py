@@ -32,7 +32,7 @@ from scripts.benchmarks.bulk_loads import benches
 from scripts.build import registry
 from scripts.common import folder_locks
 from scripts.common.errors import NfError
-from scripts.common.memory_options import add_memory
+from scripts.common.memory_options import add_memory, memory_of
 from scripts.ranks import node_network
 from scripts.ranks.launch import rank_run
 from scripts.ranks.node_network import Nodes
@@ -80,23 +80,8 @@ class Cell:
         return abs(self.low - self.fp32) > APART * min(self.low, self.fp32)
 
 
-def measure(
-    workers: Sequence[int],
-    sizes_kib: Sequence[int],
-    networks: Sequence[str],
-    runs: int,
-    flit_ns: float,
-    memory: MemoryTiming,
-) -> int:
-    """Measure and print all cells.
-
-    Args:
-        workers: Numbers of ranks.
-        sizes_kib: FP32 sizes of buckets in KiB.
-        networks: "loopback" or rates of links.
-        runs: Measurements of each way.
-        flit_ns: Flit time of the device in ns.
-        memory: Memory of the device.
+def measure(args: argparse.Namespace) -> int:
+    """Measure and print all cells, as the options of `add_arguments` say.
 
     Returns:
         Exit code: 1 when the model has chosen badly, else 0.
@@ -107,19 +92,20 @@ def measure(
     if importlib.util.find_spec("torch") is None:
         raise NfError("capacity: torch is not installed (requirements-torch.txt).")
     folder_locks.tree()
-    sizes = [256 * kib for kib in sizes_kib]
+    memory, flit_ns = memory_of(args, args.memory_latency), args.flit_ns
+    sizes = [256 * kib for kib in args.kib]
     known = replace(shipped().coefficients, flit_s=flit_ns * 1e-9, memory_latency=memory.latency)
-    clocks = device_clocks(workers, sizes, memory)
+    clocks = device_clocks(args.workers, sizes, memory)
     say(f"device: clocks of the RTL, {flit_ns:g} ns each, {memory}; contributions in step, votes")
     cells: list[Cell] = []
     columns = f"{'FP32 ms':>10}{'low ms':>10}{'model':>18}  choice, regret"
     say(f"{'network':10}{'by':7}{'W':>3}{'KiB':>8}{columns}")
-    for network in networks:
-        for count in workers:
+    for network in args.networks:
+        for count in args.workers:
             with _nodes(network, count) as nodes:
                 if nodes is None:
                     break
-                words = [str(runs), *map(str, sizes)]
+                words = [str(args.runs), *map(str, sizes)]
                 found = rank_run(nodes, RANKS, words, "cells.json")
             here = cells_of(network, count, found, known, clocks)
             say(*map(_line, here), flush=True)
@@ -255,26 +241,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `--measure`."""
     add = parser.add_argument
     add("--measure", action="store_true", help="measure both ways on this machine instead")
-    networks = [LOOPBACK, *RATES]
-    add(
-        "--networks",
-        nargs="+",
-        type=_network,
-        metavar="RATE",
-        default=networks,
-        help="of --measure: loopback, or links of a rate (loopback 10gbit 1gbit 100mbit)",
-    )
+    networks, text = [LOOPBACK, *RATES], "of --measure: loopback, or links of a rate"
+    text += f" ({' '.join(networks)})"
+    add("--networks", nargs="+", type=_network, metavar="RATE", default=networks, help=text)
     for name, words, given in (
         ("--workers", "of --measure (2 4 8)", WORKERS),
         ("--kib", "of --measure: FP32 size of a bucket", SIZES_KIB),
     ):
         add(name, nargs="+", type=int, metavar=name[2:].upper(), default=list(given), help=words)
-    add(
-        "--flit-ns",
-        type=float,
-        default=2.125,
-        metavar="NS",
-        help="of --measure: a clock of the device (2.125: x8 Gen5)",
-    )
+    text = "of --measure: a clock of the device (2.125: x8 Gen5)"
+    add("--flit-ns", type=float, default=2.125, metavar="NS", help=text)
     add_memory(parser, "48")
     add("--runs", type=int, default=5, metavar="N", help="of --measure; of small buckets more (5)")

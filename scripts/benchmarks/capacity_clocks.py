@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from models.modes import Mode
 from models.parameters import DeviceParams
@@ -107,14 +108,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--buckets", type=up_to(10_000), default=36, metavar="N", help="buckets to draw (36)")
     add("--seed", type=positive, default=1, metavar="N", help="seed of the buckets (1)")
     add("--substrate", type=Path, metavar="FILE", help="measured coefficients")
-    add(
-        "--memory-latency",
-        type=up_to(MAX_LATENCY),
-        nargs="+",
-        default=list(LATENCIES),
-        metavar="N",
-        help=f"clocks from a request to its answer ({' '.join(map(str, LATENCIES))})",
-    )
+    text = f"clocks from a request to its answer ({' '.join(map(str, LATENCIES))})"
+    how: dict[str, Any] = {"type": up_to(MAX_LATENCY), "nargs": "+", "default": list(LATENCIES)}
+    add("--memory-latency", **how, metavar="N", help=text)
 
 
 def run(args: argparse.Namespace) -> int:

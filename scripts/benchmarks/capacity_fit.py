@@ -25,9 +25,7 @@ from neuron_fabric.capacity.substrate import Substrate, write_substrate
 from neuron_fabric.codec import Route, pack, unpack
 from neuron_fabric.errors import say
 from neuron_fabric.output import check_output
-from scripts.benchmarks.bulk_loads import LEAST_LINES, BulkLoads, benches
-from scripts.build import registry
-from scripts.common.arguments import up_to
+from scripts.benchmarks.bulk_loads import BulkLoads, add_device, benches
 from scripts.common.git import revision
 from scripts.common.memory_options import add_memory, memory_of
 from verif.mem.memory_timing import MemoryTiming
@@ -44,15 +42,8 @@ _RUNS = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="FILE", help="substrate file to write")
-    add("--sim", choices=registry.names(), default=registry.names()[0], help="simulator")
     add("--flit-ns", type=float, default=2.125, metavar="NS", help="flit time (2.125: x8 Gen5)")
-    add(
-        "--lines",
-        type=up_to(1 << 14, first=LEAST_LINES),
-        default=1024,
-        metavar="N",
-        help="lines a worker (1024)",
-    )
+    add_device(parser, 1024)
     add("--device-only", action="store_true", help="not this host's packing: it takes no time then")
     add_memory(parser, "48")
 

@@ -9,7 +9,6 @@ from neuron_fabric.capacity import capacity_command
 from scripts.benchmarks import capacity_choice, capacity_clocks, capacity_fit
 from scripts.common.arguments import given
 from scripts.common.errors import NfError
-from scripts.common.memory_options import memory_of
 
 MEASURE, CLOCKS = "measure", "clocks"
 
@@ -37,10 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "table":
         _check_table(args, given(args, capacity_choice.add_arguments))
         if args.measure:
-            memory = memory_of(args, args.memory_latency)
-            return capacity_choice.measure(
-                args.workers, args.kib, args.networks, args.runs, args.flit_ns, memory
-            )
+            return capacity_choice.measure(args)
     return capacity_command.run(args)
 
 

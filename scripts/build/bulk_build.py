@@ -170,7 +170,7 @@ class BulkDesign:
             for names in (files.control, files.sources, files.includes)
         )
         self.include = f"-I{directory}"
-        ports = top_ports(spec.top, self.rtl, self.includes, spec.parameters)
+        ports = top_ports(spec.top, files, self.root, spec.parameters)
         generated_sources.write_sources(directory, spec.top, ports, dict(spec.parameters))
         self._more = verilator.build_environment()
 

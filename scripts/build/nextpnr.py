@@ -100,16 +100,11 @@ def route(design: Mapped, effort_s: float = 3600.0) -> Ended:
         return Ended(kept.route, "" if kept.route else NO_PLACE)
     report = design.netlist.with_suffix(".route.json")
     program = tool_versions.in_venv(PROGRAM) or PROGRAM
-    done = process.run_logged(
-        [
-            *(program, f"--{PART}", "--out-of-context", "--seed", str(SEED)),
-            *("--freq", str(WANTED_MHZ), "--timing-allow-fail"),
-            *("--json", shown(design.netlist), "--report", shown(report)),
-        ],
-        design.log.with_suffix(".route.log"),
-        cwd=ROOT,
-        timeout_s=effort_s,
-    )
+    words = [program, f"--{PART}", "--out-of-context", "--seed", str(SEED)]
+    words += ["--freq", str(WANTED_MHZ), "--timing-allow-fail"]
+    words += ["--json", shown(design.netlist), "--report", shown(report)]
+    log = design.log.with_suffix(".route.log")
+    done = process.run_logged(words, log, cwd=ROOT, timeout_s=effort_s)
     used = round(done.seconds if done.used is None else done.used, 1)
     if done.timed_out:
         late = f"no Fmax: nextpnr took more than {effort_s:.0f} s of processor time"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registry of simulators by name.
 
-A new backend is one file, and one line at the end of this module.
+A new backend is one file, and its name in this module.
 """
 
 from __future__ import annotations
@@ -13,21 +13,18 @@ from scripts.common.errors import NfError
 
 ALL = "both"  # `--sim both`: every simulator that is installed
 HELP = "simulator (every one that is installed)"
-_known: dict[str, type[Simulator]] = {}
-
-
-def register(simulator: type[Simulator]) -> None:
-    """Add a simulator to the registry, in order of preference."""
-    _known[simulator.name] = simulator
+_ALL: tuple[type[Simulator], ...] = (Verilator, Icarus)
+"""In order of preference."""
+_known = {one.name: one for one in _ALL}
 
 
 def simulators() -> list[type[Simulator]]:
-    """Return all simulators in the order of registration."""
+    """Return all simulators in order of preference."""
     return list(_known.values())
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all simulators in the order of registration."""
+    """Return the names of all simulators in order of preference."""
     return tuple(_known)
 
 
@@ -70,7 +67,3 @@ def choose(wanted: str) -> tuple[list[str], str | None]:
             raise NfError(simulator.missing)
     note = " ".join(simulator.missing for simulator in absent)
     return [one.name for one in simulators() if one not in absent], note or None
-
-
-register(Verilator)
-register(Icarus)

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scripts.build.filelist import FileList
+from scripts.build.filelist import FileList, read_filelist
 from scripts.common import process, tool_environment
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT
+from scripts.common.records import FILELIST, TOP
 
 # Warnings that are style here, with the reason.
 _QUIET = (
@@ -33,17 +35,14 @@ class Port(NamedTuple):
 
 
 def top_ports(
-    top: str,
-    files: Sequence[Path],
-    includes: Sequence[Path],
-    parameters: Sequence[tuple[str, int]] = (),
+    top: str, files: FileList, root: Path = ROOT, parameters: Sequence[tuple[str, int]] = ()
 ) -> list[Port]:
     """Return the ports of `top` in the order of their declaration.
 
     Args:
         top: Top module.
-        files: Sources.
-        includes: Include directories.
+        files: Sources and include directories.
+        root: Folder to which they are relative.
         parameters: Parameters of the top, which may determine widths.
 
     Raises:
@@ -51,7 +50,7 @@ def top_ports(
     """
     import pyslang
 
-    instances = elaborate(top, files, includes, parameters).getRoot().topInstances
+    instances = elaborate(top, files, root, parameters).getRoot().topInstances
     found = [i for i in instances if i.name == top]
     if not found:
         raise BuildError(f"no module {top} in the sources.")
@@ -61,10 +60,7 @@ def top_ports(
 
 
 def elaborate(
-    top: str,
-    files: Sequence[Path],
-    includes: Sequence[Path],
-    parameters: Sequence[tuple[str, int]] = (),
+    top: str, files: FileList, root: Path = ROOT, parameters: Sequence[tuple[str, int]] = ()
 ) -> Any:
     """Parse and elaborate a design; return slang's `Compilation`. Arguments as in `top_ports`.
 
@@ -72,8 +68,7 @@ def elaborate(
         BuildError: A source has a syntax error.
         NfError: slang rejects the command line.
     """
-    words = _words(top, parameters, list(map(str, files)), list(map(str, includes)))
-    driver = _driver([*_READ, *words])
+    driver = _driver([*_READ, *_words(top, parameters, files, root)])
     if driver is None:
         raise NfError(f"slang does not take the file list of {top}.")
     if not (driver.processOptions() and driver.parseAllSources()):
@@ -84,6 +79,24 @@ def elaborate(
     return compilation
 
 
+def package_type(package: str, name: str) -> Any:
+    """Return a type of a package of the controller, which slang lists by its fields or members.
+
+    Raises:
+        NfError: The controller has no such package or type.
+    """
+    found = next((one for one in _controller().getPackages() if one.name == package), None)
+    symbol = found.find(name) if found is not None else None
+    if symbol is None:
+        raise NfError(f"the controller has no type {package}::{name}.")
+    return symbol.targetType.type.canonicalType
+
+
+@functools.cache
+def _controller() -> Any:
+    return elaborate(TOP, read_filelist(ROOT, FILELIST))
+
+
 def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) -> list[str]:
     """Lint a design with slang, in a child process, since slang prints to stderr.
 
@@ -91,7 +104,7 @@ def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) ->
         All output lines if there are errors or warnings; [] if slang accepts the design.
     """
     words = [*_READ, "--timescale", "1ns/1ps", *_QUIET, "-Wextra", "-Wno-unused-result"]
-    words += _words(top, parameters, files.sources, files.includes)
+    words += _words(top, parameters, files, Path())
     env = tool_environment.tools({"PYTHONPATH": str(ROOT)})
     done = process.captured([sys.executable, "-m", "scripts.build.slang", *words], env=env)
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
@@ -99,10 +112,11 @@ def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) ->
 
 
 def _words(
-    top: str, parameters: Sequence[tuple[str, int]], files: Sequence[str], includes: Sequence[str]
+    top: str, parameters: Sequence[tuple[str, int]], files: FileList, root: Path
 ) -> list[str]:
     values = [f"-G{name}={value}" for name, value in parameters]
-    return ["--top", top, *values, *(f"+incdir+{path}" for path in includes), *files]
+    includes = [f"+incdir+{root / path}" for path in files.includes]
+    return ["--top", top, *values, *includes, *(str(root / path) for path in files.sources)]
 
 
 def _driver(words: Sequence[str]) -> Any:

@@ -65,7 +65,7 @@ def collect(spec: BuildSpec, bound: bool = True) -> Sources:
     files = read_filelist(spec.root, spec.filelist)
     if bound:
         files = files.with_bound(registry.get(spec.sim).bound, spec.root)
-    texts = _texts(spec, files)
+    texts = texts_of(spec, files)
     facts = {
         "tool": registry.get(spec.sim).identity(),
         "top": spec.top,
@@ -92,10 +92,15 @@ def design_key(edits: Sequence[Edit] = (), dut: Dut = Dut.RTL) -> str:
     as `collect` does.
     """
     spec = BuildSpec("", TOP, FILELIST, edits=tuple(edits), dut=dut)
-    return _digest("", _texts(spec, read_filelist(spec.root, spec.filelist)))
+    return _digest("", texts_of(spec, read_filelist(spec.root, spec.filelist)))
 
 
-def _texts(spec: BuildSpec, files: FileList) -> dict[str, str]:
+def texts_of(spec: BuildSpec, files: FileList) -> dict[str, str]:
+    """Return the texts of a design by path, after its edits, and with MyHDL twins if it has them.
+
+    Raises:
+        NfError: A source cannot be read, or an edit does not match.
+    """
     names = [*files.sources, *files.headers(spec.root), *files.control]
     texts = {name: read_source(spec.root / name, name) for name in names}
     if spec.dut is Dut.RTL:

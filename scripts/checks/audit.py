@@ -16,7 +16,7 @@ from neuron_fabric.data import DataError, as_object, parse_json
 from neuron_fabric.errors import say
 from scripts.checks import requirements
 from scripts.common import process
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, run_main
 from scripts.common.paths import ROOT
 
 # PyPI lists the advisories of torch 2.13.0, not those of its build 2.13.0+cpu.
@@ -61,7 +61,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except NfError as error:
-        sys.exit(f"audit: {error}")
+    run_main("audit", main)

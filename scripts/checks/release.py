@@ -22,7 +22,7 @@ from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.checks.core_file import CORE
 from scripts.common import git
-from scripts.common.errors import NfError, OptionError
+from scripts.common.errors import NfError, OptionError, run_main
 from scripts.common.paths import ROOT
 
 CHANGELOG = "CHANGELOG.md"
@@ -118,8 +118,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except (NfError, OSError) as error:
-        say(f"release: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main("release", lambda: main(sys.argv[1:]))

@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.common import process
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, run_main
 from scripts.common.paths import ROOT
 
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -216,14 +216,11 @@ def main(words: Sequence[str] = ()) -> int:
         wanted, options = read(ROOT / name)
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder, lock)
-            done = process.captured(
-                [
-                    *(sys.executable, "-m", "uv", "pip", "compile", name, "--quiet", "--universal"),
-                    *("--python-version", PYTHONS[0], "--generate-hashes", "--no-header"),
-                    *("--output-file", str(made), "--index-strategy", "unsafe-best-match"),
-                    *(word for other in earlier for word in ("--constraint", other)),
-                ]
-            )
+            command = [sys.executable, "-m", "uv", "pip", "compile", name, "--quiet", "--universal"]
+            command += ["--python-version", PYTHONS[0], "--generate-hashes", "--no-header"]
+            command += ["--output-file", str(made), "--index-strategy", "unsafe-best-match"]
+            command += [word for other in earlier for word in ("--constraint", other)]
+            done = process.captured(command)
             if done.returncode:
                 raise NfError(f"uv: {done.stderr.strip()[-600:]}")
             text = made.read_text(encoding="utf-8")
@@ -231,18 +228,12 @@ def main(words: Sequence[str] = ()) -> int:
             marker = f" ; {pin.marker}" if pin.marker else ""
             line = rf"^({re.escape(pin.key)}==[^\s;]+)[^\\\n]*"
             text = re.sub(line, rf"\g<1>{marker} ", text, flags=re.M)
-        head = [
-            f"# Made from {name} by `python -m scripts.checks.requirements`: do not edit.",
-            *options,
-        ]
-        output.write_text(ROOT / lock, "\n".join(head) + "\n" + text)
+        head = f"# Made from {name} by `python -m scripts.checks.requirements`: do not edit."
+        output.write_text(ROOT / lock, "\n".join([head, *options, text]))
         earlier.append(lock)
         say(f"{lock}: {len(read(ROOT / lock)[0])} packages")
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except NfError as error:
-        sys.exit(f"pins: {error}")
+    run_main("pins", lambda: main(sys.argv[1:]))

@@ -16,7 +16,7 @@ from pathlib import Path
 from scripts.build.build_cache import once
 from scripts.checks import wheels
 from scripts.common import paths
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, run_main
 
 VERSIONS = {
     "5.38.0": "905cb9b18f09741cf310de8a9857cc79baee2e8ffe7fa91614b15299f2b2b79f",
@@ -64,7 +64,4 @@ def installed(version: str) -> Path:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except NfError as error:
-        sys.exit(f"simulator_versions: {error}")
+    run_main("simulator_versions", lambda: main(sys.argv[1:]))

@@ -300,3 +300,100 @@ def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert check.run(argparse.Namespace(fix=False)) == len(TOOLS)
     names = [word for word in calls if word.endswith(".py")]
     assert names == ["neuron_fabric/codec/pack.py"] * len(TOOLS)
+
+
+# ---- encoding of texts -------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(p)",
+        "open(p, 'w')",
+        "open(p, mode='r')",
+        "with p.open() as f: pass",
+        "p.open('a')",
+        "p.read_text()",
+        "p.read_text(errors='replace')",
+        "p.write_text(t)",
+        "run(c, text=True)",
+        "Popen(c, universal_newlines=True)",
+        "os.fdopen(1, 'w')",
+    ],
+)
+def test_the_locale_would_decide(source: str) -> None:
+    assert len(file_rules.lines_without_encoding(source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(p, 'rb')",
+        "open(p, encoding='utf-8')",
+        "p.open('wb')",
+        "p.read_text(encoding='utf-8')",
+        "p.write_text(t, 'utf-8')",
+        "run(c, encoding='utf-8')",
+        "run(c, text=False)",
+        "os.open(p, os.O_RDONLY)",
+        "tarfile.open(p, 'r')",
+        "model.open(folder, 3)",
+        "gate.open()",
+    ],
+)
+def test_it_would_not(source: str) -> None:
+    assert file_rules.lines_without_encoding(source) == []
+
+
+# ---- style of RTL ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("x" * 101, "101 columns"),
+        ("\tassign a = b;", "tab"),
+        ("assign a = b; ", "blank at the end"),
+        ("  localparam logic [2:0] OP_VOTE = 3'd1;", "OP_VOTE belongs into an enum"),
+        ("    localparam logic [0:0] ON   = 1'b1;  // a comment", "ON belongs"),
+        ("  nf_chain u_chain (.a, .d ('1), .sum);", "'1 at port d is one bit under Icarus"),
+    ],
+)
+def test_faults_of_style(line: str, says: str) -> None:
+    ((number, what),) = rtl_style.faults(f"module m;\n{line}\nendmodule\n")
+    assert number == 2
+    assert says in what
+
+
+def test_a_function_that_reads_a_signal() -> None:
+    """Check that a function that reads a signal that is no argument is reported.
+
+    The RTL once lost a write: the arguments did not change, but other inputs did.
+    """
+    text = """module m;
+  // Both are the same in hardware.
+  function automatic logic [7:0] ones(input logic hit, input pair_t p);
+    logic [7:0] twice;
+    twice = {WIDTH{p.low}} & 8'(index_of(hit) + 8'd2);
+    for (int i = 0; i < 2; i++) twice = hit ? twice << i : DATA; /* data */
+    return %s;
+  endfunction
+endmodule
+"""
+    assert not list(rtl_style.faults(text % "twice"))
+    found = [(3, "function ones reads data, which is no argument of it")]
+    assert list(rtl_style.faults(text % "twice | data[1]")) == found
+
+
+def test_no_newline_at_the_end() -> None:
+    assert list(rtl_style.faults("module m;\nendmodule")) == [(2, "no newline at the end")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x" * 100,
+        "  localparam logic [63:0] MASK = 64'h0000_00FF_0000_0001;",
+        "  localparam logic [7:0] LAST = 8'(DEPTH - 1);",
+        "  localparam int WIDTH = 8;",
+        "// § is one column, as every character is: " + "§" * 56,
+    ],
+)
+def test_style_that_is_allowed(line: str) -> None:
+    assert not list(rtl_style.faults(f"{line}\n"))

@@ -29,7 +29,7 @@ from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.checks import tracked_files
 from scripts.common import git, process
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, run_main
 from scripts.common.paths import ROOT, shown
 
 FOLDERS = ("docs/start", "docs/tutorials")
@@ -255,7 +255,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except NfError as error:
-        sys.exit(f"tutorials: {error}")
+    run_main("tutorials", lambda: main(sys.argv[1:]))

@@ -35,7 +35,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.checks import requirements
 from scripts.common import git, process
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, run_main
 from scripts.common.paths import ROOT
 
 LOCK = "requirements.lock"
@@ -79,12 +79,9 @@ PACKAGES = [
 def main(words: Sequence[str]) -> int:
     """Check every package, in parallel, and print each fault; return 1 if there is one, else 0."""
     parser = argparse.ArgumentParser("wheels", description="Packages outside of the tree.")
-    parser.add_argument(
-        "--all", action="store_true", help="run all tests, and install the source archives too"
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="keep the archives here if all is well"
-    )
+    add = parser.add_argument
+    add("--all", action="store_true", help="run all tests, and install the source archives too")
+    add("--out", type=Path, metavar="FOLDER", help="keep the archives here if all is well")
     args = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="nf-wheels-") as folder, ThreadPoolExecutor() as pool:
         places = [Path(folder, package.module) for package in PACKAGES]
@@ -291,7 +288,4 @@ def _execute(command: Sequence[object], **how: Any) -> tuple[int, list[str]]:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except NfError as error:
-        sys.exit(f"wheels: {error}")
+    run_main("wheels", lambda: main(sys.argv[1:]))

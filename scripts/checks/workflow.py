@@ -23,7 +23,7 @@ from typing import Any
 from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.common import data, git
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, run_main
 from scripts.common.paths import ROOT, WORKFLOW
 
 IMAGE = "debian:12"
@@ -172,8 +172,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except NfError as error:
-        say(f"workflow: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main("workflow", lambda: main(sys.argv[1:]))

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
-from neuron_fabric.errors import LineError
+from neuron_fabric.errors import LineError, say
 from neuron_fabric.printable import one_line
 
 
@@ -34,3 +36,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean X?" with the known word closest to a misspelt one, or ""."""
     close = difflib.get_close_matches(word, known, 1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def run_main(name: str, main: Callable[[], int | None]) -> NoReturn:
+    """Run the main function of a command and end this process with its exit code.
+
+    An error that the user can mend, or one of the system, is a line on stderr and exit code 2.
+
+    Args:
+        name: Name of the command, for that line.
+        main: The function; None is exit code 0.
+    """
+    try:
+        sys.exit(main())
+    except (NfError, OSError) as error:
+        say(f"{name}: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -7,7 +7,6 @@ declaration in the sources, so that a changed layout changes the drawing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
@@ -32,8 +31,7 @@ from models.line_packing import (
 from models.modes import Mode, elements_per_line
 from models.register_map import REG_MAP
 from models.register_types import FieldAccess, Register
-from scripts.common.errors import NfError
-from scripts.common.paths import ROOT
+from scripts.build import slang
 from scripts.drawings.sheet import BLUE, INK, PALE, TINTS, Box, Sheet
 
 BITS = 32  # of a row
@@ -42,20 +40,19 @@ Values = npt.NDArray[np.float32]
 FieldBits = tuple[str, int, int]
 """Name, lowest bit and number of bits of a field."""
 
+
+def _pack_int(mode: Mode, x: Values) -> npt.NDArray[np.uint8]:
+    return pack_int(x.astype(np.int16), mode, signed=False)
+
+
 _FLOATS = np.random.default_rng(1).standard_normal(64).astype(np.float32)
 # How each mode packs values, and values of an element that change each of its bits.
 _FORMATS: dict[Mode, tuple[Callable[[Values], npt.NDArray[np.uint8]], Values]] = {
     Mode.G_BINARY: (pack_binary, np.array([-1], np.float32)),
     Mode.G_TERNARY: (partial(pack_ternary, threshold=0.5), np.array([-1], np.float32)),
     Mode.G_TERN5: (partial(pack_tern5, threshold=0.5), np.array([-1, 1], np.float32)),
-    Mode.G_INT4: (
-        lambda x: pack_int(x.astype(np.int16), Mode.G_INT4, signed=False),
-        np.array([15], np.float32),
-    ),
-    Mode.G_INT8: (
-        lambda x: pack_int(x.astype(np.int16), Mode.G_INT8, signed=False),
-        np.array([255], np.float32),
-    ),
+    Mode.G_INT4: (partial(_pack_int, Mode.G_INT4), np.array([15], np.float32)),
+    Mode.G_INT8: (partial(_pack_int, Mode.G_INT8), np.array([255], np.float32)),
     Mode.FP32: (pack_fp32, _FLOATS),
 }
 
@@ -236,46 +233,25 @@ def slot_formats() -> Sheet:
 _WAYS = {flits.Direction.M2S: "to the device", flits.Direction.S2M: "from the device"}
 
 
-def struct_fields(file: str, names: Sequence[str]) -> list[FieldBits]:
-    """Return the fields of the last packed struct of `names` in an RTL package, from bit 0 on.
+def struct_fields(package: str, name: str) -> list[FieldBits]:
+    """Return the fields of a packed struct of an RTL package, from bit 0 on, without reserved bits.
 
-    Args:
-        file: path of the package.
-        names: structs of which each may hold those before it, the widest last.
-
-    Raises:
-        NfError: the package has no such struct, or a width that is not known.
+    A struct in it is replaced by its fields. NfError is raised if there is no such type.
     """
-    text = (ROOT / file).read_text(encoding="utf-8")
-    sizes = {key: int(value) for key, value in re.findall(r"localparam int (\w+) += (\d+);", text)}
-    known: dict[str, list[FieldBits]] = {}
-    for name in names:
-        found = re.search(rf"typedef struct packed {{([^}}]*)}} {name};", text)
-        if found is None:
-            raise NfError(f"{file} has no packed struct {name}.")
-        body = re.sub(r"//.*", "", found[1])
-        low, places = 0, list[FieldBits]()
-        for kind, width, field in reversed(
-            re.findall(r"(\w+)\s*(?:\[(.+?)-?1?:0\])?\s+(\w+);", body)
-        ):
-            if field == "rsvd":  # up to the end of the line
-                continue
-            if kind in known:
-                places += [(one, low + at, bits) for one, at, bits in known[kind]]
-                low += sum(bits for _, _, bits in known[kind])
-                continue
-            bits = int(width or 0) + 1 if not width or width.isdecimal() else sizes.get(width, 0)
-            if not bits or kind != "logic":
-                raise NfError(f"{file}: {name}.{field} is {kind} [{width}], which is not known.")
-            places.append((field, low, bits))
-            low += bits
-        known[name] = places
-    return known[names[-1]]
+    return list(_fields_of(slang.package_type(package, name), 0))
+
+
+def _fields_of(struct: Any, base: int) -> Iterator[FieldBits]:
+    for field in reversed([*struct]):
+        if field.type.isStruct:
+            yield from _fields_of(field.type.canonicalType, base + field.bitOffset)
+        elif field.name != "rsvd":  # up to the end of the line
+            yield field.name, base + field.bitOffset, field.type.bitWidth
 
 
 def record() -> Sheet:
     """Draw the bookkeeping line of a record, from the structs of the RTL."""
-    places = struct_fields("hdl/pkg/nf_core_pkg.sv", ("book_t", "record_t"))
+    places = struct_fields("nf_core_pkg", "record_t")
     return _stacked(
         "Bit fields of the bookkeeping line of a record",
         "Bookkeeping line of a record in device memory; bits after the last field are reserved",

@@ -12,16 +12,88 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from neuron_fabric import output
+from neuron_fabric.data import parse_toml, read_text
 from neuron_fabric.errors import say
+from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, boxes, front, pipeline, plots, runs, state_machines
-from scripts.drawings.sheet import Sheet
+from scripts.drawings import bits, front, pipeline, plots, runs, state_machines
+from scripts.drawings.sheet import FILLS, PALE, Box, Sheet
 
+# ---- boxes -------------------------------------------------------------------------------------
+BOXES = Path(__file__).with_name("boxes.toml")
+_Place = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class BoxGroup:
+    """Frame with a title around some boxes."""
+
+    title: str
+    at: _Place
+
+
+@dataclass(frozen=True)
+class TreeBox:
+    """Box of a folder or file; `at` is left, top, width and height."""
+
+    name: str
+    path: str
+    at: _Place
+    note: str = ""
+    fill: str = "blue"
+
+
+@dataclass(frozen=True)
+class BoxArrow:
+    """Arrow between the boxes of two names, with a label of one or more lines."""
+
+    ends: tuple[str, str]
+    label: str = ""
+    both: bool = False
+
+
+@dataclass(frozen=True)
+class BoxDrawing:
+    """Drawing of boxes and arrows."""
+
+    label: str
+    height: float
+    groups: tuple[BoxGroup, ...]
+    boxes: tuple[TreeBox, ...]
+    arrows: tuple[BoxArrow, ...]
+
+
+def draw_boxes(name: str, file: Path = BOXES, root: Path = ROOT) -> Sheet:
+    """Return a drawing of `boxes.toml`, in which every box names a folder or file of the tree.
+
+    Raises:
+        NfError: a box names a path that does not exist.
+    """
+    drawing = typed(dict[str, BoxDrawing], parse_toml(read_text(file)))[name]
+    sheet = Sheet(drawing.label, height=drawing.height)
+    for group in drawing.groups:
+        sheet.rect(Box(*group.at), "#fbfcfe", f'rx="10" stroke="{PALE}" stroke-dasharray="5 4"')
+        sheet.text(group.at[0] + 12, group.at[1] + 20, group.title, "pale")
+    places = {}
+    for one in drawing.boxes:
+        if not (root / one.path).exists():
+            raise NfError(f"{file.name}: box {one.name!r} names {one.path}, which does not exist.")
+        if one.fill not in FILLS:
+            raise NfError(f"{file.name}: unknown fill {one.fill!r} of box {one.name!r}.")
+        places[one.name] = sheet.box(Box(*one.at), one.name, one.note, one.fill)
+    for arrow in drawing.arrows:
+        a, b = (places[end] for end in arrow.ends)
+        sheet.arrow(a, b, arrow.label.split("\n") if arrow.label else (), arrow.both)
+    return sheet
+
+
+# ---- all drawings ------------------------------------------------------------------------------
 COMMAND = "python -m scripts.drawings.draw"
 README_LINES = 200
 FRONT = "docs/front.svg"
@@ -29,9 +101,9 @@ LARGEST = 60_000
 """Bytes of a drawing, at most."""
 SHEETS: dict[str, Callable[[], Sheet]] = {
     FRONT: front.front,
-    "docs/architecture.svg": partial(boxes.draw, "architecture"),
+    "docs/architecture.svg": partial(draw_boxes, "architecture"),
     "docs/line-formats.svg": bits.line_formats,
-    "docs/explain/training.svg": partial(boxes.draw, "training"),
+    "docs/explain/training.svg": partial(draw_boxes, "training"),
     "docs/explain/pipeline.svg": pipeline.draw,
     "docs/explain/flit.svg": bits.flit,
     "docs/explain/headers.svg": bits.headers,

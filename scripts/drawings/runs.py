@@ -177,15 +177,13 @@ def epochs() -> Sheet:
         info = model.line_info(0, 0)
         note = {"write": "worker {0} contributes", "close": "the region is closed"}
         text = note.get(words[0], event).format(*words[1:])
-        sheet.text(columns[0], y, text)
-        sheet.text(columns[1], y, str(info.epoch))
-        sheet.text(columns[2], y, str(info.generation))
+        flags = [name for name in ("complete", "closed") if getattr(info, name)]
+        cells = (text, info.epoch, info.generation, "", info.m, ", ".join([*flags, *counted]))
+        for x, cell in zip(columns, cells, strict=False):
+            sheet.text(x, y, str(cell))
         for worker in range(_REGION.workers):
             fill = BLUE if info.bitmap >> worker & 1 else "#ffffff"
             sheet.rect(Box(columns[3] + 20 * worker, y - 12, 16, 16), fill, f'stroke="{PALE}"')
-        sheet.text(columns[4], y, str(info.m))
-        flags = [name for name in ("complete", "closed") if getattr(info, name)]
-        sheet.text(columns[5], y, ", ".join([*flags, *counted]))
         answer = model.step(_vote(row))
         assert isinstance(answer, S2MDRS)
         for element in range(_SHOWN if info.m else 0):

@@ -112,18 +112,10 @@ class Sheet:
             + f"{at}>{escape(words, quote=False)}</text>"
         )
 
-    def lines(
-        self,
-        x: float,
-        y: float,
-        words: Iterable[str],
-        kind: str = "pale",
-        anchor: str = "start",
-        halo: str = "",
-    ) -> None:
-        """Write texts below each other."""
+    def lines(self, x: float, y: float, words: Iterable[str], **how: str) -> None:
+        """Write pale texts below each other; ``how`` are anchor and halo of `text`."""
         for row, line in enumerate(words):
-            self.text(x, y + row * SIZES[kind] * 1.35, line, kind, anchor, halo)
+            self.text(x, y + row * SIZES["pale"] * 1.35, line, "pale", **how)
 
     def rect(self, box: Box, fill: str, more: str = "") -> None:
         """Draw a rectangle of a colour; `more` are further attributes."""
@@ -140,7 +132,7 @@ class Sheet:
         x, y = box.middle
         top = y + 5 - 8 * len(notes)
         self.text(x, top, name, "head", "middle")
-        self.lines(x, top + 17, notes, "pale", "middle")
+        self.lines(x, top + 17, notes, anchor="middle")
         return box
 
     def line(self, x1: float, y1: float, x2: float, y2: float, more: str = "") -> None:

@@ -21,6 +21,7 @@ from neuron_fabric.monitor.job_plan import Plan, RegionPlan
 from neuron_fabric.monitor.signals import Reading, RegionReading, Signal
 from neuron_fabric.monitor.thresholds import Thresholds
 from neuron_fabric.typed import typed
+from scripts.build import slang
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.drawings.sheet import Box, Sheet, width_of
@@ -47,10 +48,7 @@ def _rtl(file: str) -> str:
 
 def _members(package: str, enum: str) -> tuple[str, ...]:
     """Return the members of an enum of a package."""
-    found = re.search(rf"typedef enum [^{{]*{{([^}}]*)}} {enum};", _rtl(package))
-    if found is None:
-        raise NfError(f"{package} has no enum {enum}.")
-    return tuple(re.findall(r"(\w+) *=", found[1]))
+    return tuple(member.name for member in slang.package_type(package, enum))
 
 
 def case_machine(text: str, names: tuple[str, ...]) -> Machine:
@@ -76,13 +74,13 @@ def case_machine(text: str, names: tuple[str, ...]) -> Machine:
 
 def link_init() -> Machine:
     """Return the machine of link initialisation."""
-    names = _members("hdl/link/nf_link_pkg.sv", "init_state_e")
+    names = _members("nf_link_pkg", "init_state_e")
     return case_machine(_rtl("hdl/link/nf_link_init.sv"), names)
 
 
 def lrsm() -> Machine:
     """Return the local retry state machine: it asks for a replay."""
-    return case_machine(_rtl("hdl/link/nf_link_lrsm.sv"), _members("hdl/pkg/nf_pkg.sv", "lrsm_e"))
+    return case_machine(_rtl("hdl/link/nf_link_lrsm.sv"), _members("nf_pkg", "lrsm_e"))
 
 
 def rrsm() -> Machine:
@@ -91,7 +89,7 @@ def rrsm() -> Machine:
     Raises:
         NfError: the bit is not set and cleared by a chain of conditions.
     """
-    normal, owed = _members("hdl/pkg/nf_pkg.sv", "rrsm_e")
+    normal, owed = _members("nf_pkg", "rrsm_e")
     found = re.findall(
         r"else if \((.+?)\) +pending_q <= 1'b([01]);", _rtl("hdl/link/nf_link_lrsm.sv")
     )

@@ -17,7 +17,7 @@ from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.monitor.states import Mode as Job
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, boxes, draw, pipeline, plots, runs, state_machines
+from scripts.drawings import bits, draw, pipeline, plots, runs, state_machines
 from scripts.drawings.sheet import Box, Sheet
 from scripts.figures import baseline
 
@@ -37,25 +37,22 @@ def test_every_drawing_is_as_its_source_says() -> None:
     assert draw.problems() == []
 
 
-def test_a_page_that_is_too_long(page: Path) -> None:
-    readme = page / "README.md"
-    readme.write_text(readme.read_text(encoding="utf-8") + "\n" * 200, encoding="utf-8")
-    [line] = draw.problems(page, STALE)
-    assert line.startswith("README.md has ")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_picture_that_comes_late(page: Path) -> None:
-    readme = page / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    readme.write_text("\n" * 20 + text, encoding="utf-8")
-    assert "does not show docs/front.svg in its first 20 lines" in draw.problems(page, STALE)[0]
-
-
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_stale_drawing(page: Path, gone: bool) -> None:
-    file = page / "docs/a.svg"
-    file.unlink() if gone else file.write_text("<svg>", encoding="utf-8")
-    assert draw.problems(page, STALE) == [f"docs/a.svg is stale: run `{draw.COMMAND}`"]
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("README.md", README + "\n" * 200, "README.md has "),
+        ("README.md", "\n" * 20 + README, "README.md does not show docs/front.svg in its first 20"),
+        ("docs/a.svg", "<svg>", f"docs/a.svg is stale: run `{draw.COMMAND}`"),
+        ("docs/a.svg", None, f"docs/a.svg is stale: run `{draw.COMMAND}`"),
+    ],
+    ids=["too long", "late picture", "stale drawing", "no drawing"],
+)
+def test_a_front_page_that_is_wrong(page: Path, file: str, text: str | None, told: str) -> None:
+    (page / file).unlink() if text is None else (page / file).write_text(text, encoding="utf-8")
+    assert draw.problems(page, STALE)[0].startswith(told)
 
 
 def test_a_large_drawing_and_one_that_cannot_be_drawn(page: Path) -> None:
@@ -95,13 +92,6 @@ def test_words_without_room() -> None:
     assert crowded(sheet) == ["first / second", "cut off: outside", "across: on a box"]
 
 
-def test_labels_of_narrow_fields_do_not_overlap() -> None:
-    sheet = Sheet("", height=200)
-    fields = [(f"name of bit {bit}", bit, 1, "") for bit in range(4)]
-    assert sheet.bits(Box(30, 20, 320, 20), 32, fields) == 20 + 8 + 4 * 13
-    assert crowded(sheet) == []
-
-
 # ---- bits --------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("mode", "count"),
@@ -116,25 +106,10 @@ def test_five_elements_share_a_byte() -> None:
     assert bits.owners(Mode.G_TERN5) == [5 * (bit // 8) for bit in range(bits.BITS)]
 
 
-def test_fields_of_a_record() -> None:
-    places = bits.struct_fields("hdl/pkg/nf_core_pkg.sv", ("book_t", "record_t"))
-    assert places == [
-        *(("bitmap", 0, 64), ("poison", 64, 1), ("lost", 65, 1), ("saturated", 66, 1)),
-        *(("gen", 67, 32), ("kept", 99, 1)),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("page_t", "has no packed struct page_t"),
-        ("engine_stage_t", "engine_stage_t.victim is line_id_t"),
-        ("access_t", r"access_t\.data is logic \[LINE_W\]"),
-    ],
-)
-def test_a_struct_that_cannot_be_read(name: str, told: str) -> None:
-    with pytest.raises(NfError, match=told):
-        bits.struct_fields("hdl/pkg/nf_core_pkg.sv", (name,))
+@pytest.mark.parametrize(("package", "name"), [("nf_core_pkg", "page_t"), ("no_pkg", "record_t")])
+def test_a_struct_that_is_not_there(package: str, name: str) -> None:
+    with pytest.raises(NfError, match=f"the controller has no type {package}::{name}"):
+        bits.struct_fields(package, name)
 
 
 # ---- boxes -------------------------------------------------------------------------------------
@@ -147,10 +122,10 @@ def test_a_struct_that_cannot_be_read(name: str, told: str) -> None:
 )
 def test_a_box_that_is_wrong(tmp_path: Path, old: str, new: str, told: str) -> None:
     file = tmp_path / "boxes.toml"
-    text = boxes.FILE.read_text(encoding="utf-8")
+    text = draw.BOXES.read_text(encoding="utf-8")
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(NfError, match=told):
-        boxes.draw("architecture", file)
+        draw.draw_boxes("architecture", file)
 
 
 # ---- state machines ------------------------------------------------------------------------------

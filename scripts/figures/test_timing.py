@@ -17,22 +17,19 @@ from scripts.figures import baseline, timing_figure
 from scripts.figures.timing_figure import (
     ACCESSES,
     IN_ORDER,
-    LAST,
     LATENCY,
     LOW_BIT,
-    MODES,
     PLAIN,
     READ,
     SECOND,
     Access,
-    Bench,
     Case,
     Setting,
     Timed,
     percentiles,
     split,
 )
-from verif.host.bulk_device import VerilatedDevice, VerilatedModel
+from verif.host.bulk_device import VerilatedDevice
 from verif.host.c_interface import PASSED, WRITES, Stage
 
 SMALL = Setting(workers=3, lines=4)
@@ -112,28 +109,6 @@ def test_a_narrow_link_takes_its_clocks(tmp_path: Path) -> None:
     assert all(clocks >= 1.25 * n for clocks, n in zip(took, (1, 2, 4), strict=True))
     assert took[2] < 1.1 * 1.25 * 4
     assert all(less < more for less, more in pairwise(took))
-
-
-@pytest.mark.nightly("a build of the model with its stage probe; the arithmetic is tested above")
-def test_overhead_is_what_the_formula_says(tmp_path: Path) -> None:
-    """Check the measured overhead of every low-bit mode and kind of access against the formula.
-
-    The stages of each access add up to its clocks.
-    """
-    model = bulk_build.build("verilator", stages=True)
-    assert isinstance(model, VerilatedModel)
-    bench = Bench(model, tmp_path)
-    for access in ACCESSES:
-        where = timing_figure.lone_setting(access)
-        for name in LOW_BIT:
-            found = bench.exposed(name, where, access.stimulus(where))
-            assert found == pytest.approx(timing_figure.formula(access, 300), rel=0.02)
-    for name in MODES:
-        where = timing_figure.lone_setting(LAST)
-        came = bench.run(name, where, LAST.stimulus(where))
-        assert np.array_equal(np.sum(list(split(came).values()), axis=0), came.each)
-        assert (came.misses > 0) == (name not in (PLAIN, "IDENTITY"))
-        assert came.hits == 0
 
 
 def test_verdicts_under_pressure() -> None:

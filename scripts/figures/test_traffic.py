@@ -15,6 +15,7 @@ from models.modes import Mode, lines_needed
 from models.parameters import DeviceParams
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.codec.routes import Route
+from neuron_fabric.profile.profile_types import Kind as Role
 from neuron_fabric.reducers.server_wire import PartShape, Submit
 from neuron_fabric.reducers.shared_lines import BucketShape
 from scripts.build import bulk_build
@@ -25,7 +26,6 @@ from scripts.figures.traffic_figure import (
     POLICIES,
     Choice,
     Network,
-    Role,
     Tensor,
     Traffic,
     choices,
@@ -40,7 +40,7 @@ W = 8
 SMALL = Network(
     "small",
     (
-        Tensor("body", (513,), Role.WEIGHT),
+        Tensor("body", (513,), Role.LINEAR),
         Tensor("norm", (20,), Role.NORM),
         Tensor("head", (10, 5), Role.HEAD),
     ),
@@ -160,7 +160,7 @@ def test_lines_are_those_of_a_training(low: int, full: int, mode: Mode) -> None:
     The bucket has ``low`` tensors in a low-bit mode and ``full`` in FP32, with its sidecar; the
     largest |x| are not sent with it.
     """
-    body = Network("body", tuple(Tensor(f"t{n}", (700,), Role.WEIGHT) for n in range(low)))
+    body = Network("body", tuple(Tensor(f"t{n}", (700,), Role.LINEAR) for n in range(low)))
     heads = tuple(Tensor(f"h{n}", (33,), Role.HEAD) for n in range(full))
     parts = (
         PartShape(SERVED[mode], False, low * lines_needed(700, mode), 0),

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -304,15 +304,21 @@ SUMS_APART = "FP32 sums are left out: each gathers a line of every worker."
 
 
 def modes_of(access: Access) -> list[str]:
-    """Return the names of the modes to plot: an FP32 sum needs its own scale and is left out."""
+    """Return the modes to compare: an FP32 sum, which reads a line of every worker, is left out."""
     return [name for name in MODES if access.worker is not None or name != "FP32"]
 
 
-def curve(
-    name: str, over: Iterable[float], value: Callable[[float], float], formula: bool = False
-) -> Line:
-    """Return the line of a plot: a function evaluated over an axis."""
-    return Line(name, tuple((float(x), value(x)) for x in over), formula)
+def _curves(
+    access: Access,
+    settings: Mapping[int, Setting],
+    value: Callable[[str, Setting, Stimulus], float],
+) -> list[Line]:
+    """Return a line of a plot for each mode: the value of its run in each setting, by x."""
+    runs = [(float(x), where, access.stimulus(where)) for x, where in settings.items()]
+    return [
+        Line(name, tuple((x, value(name, where, driven)) for x, where, driven in runs))
+        for name in modes_of(access)
+    ]
 
 
 # Clocks of an access by stage, from the stage probe (`nf_stage_probe.sv`).
@@ -404,16 +410,6 @@ class Case:
         return PATTERNS[self.pattern](self.where)
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
-        """First cells of a row of the table."""
-        return self.pattern, self.link, self.beat
-
-    @property
-    def modes(self) -> list[str]:
-        """Names of the measured modes: an FP32 sum reads a line of every worker and is left out."""
-        return [name for name in MODES if name != "FP32" or not self.driven.read]
-
-    @property
     def noise(self) -> float:
         """Uncertainty in clocks per access.
 
@@ -421,10 +417,6 @@ class Case:
         clocks.
         """
         return 2 * max(LINKS[self.link], self.beat) / len(self.driven.counted)
-
-    def run(self, bench: Bench, name: str) -> Timed:
-        """Run the stimulus in the named mode and return its measurements."""
-        return bench.run(name, self.where, self.driven)
 
 
 CASES = tuple(
@@ -436,12 +428,13 @@ def under_pressure(bench: Bench, found: TimingFindings) -> None:
     """Measure the clocks of every mode with narrow links and memory ports, and add the table."""
     rows: list[tuple[Cell, ...]] = []
     for case in CASES:
-        plain = case.run(bench, PLAIN)
-        for name in case.modes:
-            came = case.run(bench, name)
+        plain = bench.run(PLAIN, case.where, case.driven)
+        for name in modes_of(READ if case.driven.read else SECOND):
+            came = bench.run(name, case.where, case.driven)
             clocks = came.clocks_each, exposed(came, plain)
             beats = came.beats_read / came.accesses, came.beats_written / came.accesses
-            rows.append((*case.cells, name, *clocks, *beats, judged(case, came, plain)))
+            verdict = judged(case, came, plain)
+            rows.append((case.pattern, case.link, case.beat, name, *clocks, *beats, verdict))
             if case.link in FOLLOWED_LINKS:
                 found.followed[key(case, name)] = round(came.clocks_each, 3)
     columns = (
@@ -484,10 +477,8 @@ OUTSTANDING = (1, 2, 4, 8, 16, 32, 64)
 def over_load(bench: Bench, found: TimingFindings) -> None:
     """Measure clocks per access over the number of outstanding accesses, and add the plots."""
     for access in (LAST, READ):
-        lines = [
-            curve(name, OUTSTANDING, partial(_at_load, bench, access, name))
-            for name in modes_of(access)
-        ]
+        loads = {n: replace(loaded_setting(access), outstanding=n) for n in OUTSTANDING}
+        lines = _curves(access, loads, lambda *run: bench.run(*run).clocks_each)
         found.plots.append(
             Plot(
                 f"{access.name}, all misses: clocks over load, memory latency {LATENCY}",
@@ -495,11 +486,6 @@ def over_load(bench: Bench, found: TimingFindings) -> None:
                 (SUMS_APART,) if access.worker is None else (),
             )
         )
-
-
-def _at_load(bench: Bench, access: Access, name: str, count: float) -> float:
-    where = replace(loaded_setting(access), outstanding=int(count))
-    return bench.run(name, where, access.stimulus(where)).clocks_each
 
 
 # Latency of each kind of request with full credits, if every access misses, by stage.
@@ -591,8 +577,11 @@ def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
                     100 * came.misses / lookups if lookups else None,
                 )
             )
-            if access is not FIRST:
-                found.followed.update(_followed(access, name, came.clocks_each, over))
+            key = f"{name}, {access.name}, one at a time at {LATENCY}: clocks"
+            if access is not FIRST and name == PLAIN:
+                found.followed[key] = round(came.clocks_each, 2)
+            elif access is not FIRST:
+                found.followed[f"{key} over plain memory"] = round(over, 2)
     columns = (
         *(Column("access"), Column("mode"), Column("clocks", 1), Column("over plain", 1)),
         *(Column("exposed %"), Column(f"<= {BOUND} %"), Column("missed %", 0)),
@@ -602,24 +591,14 @@ def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
     found.tables.append(Table(title, columns, tuple(rows), (note,)))
 
 
-def _followed(access: Access, name: str, clocks: float, over: float) -> dict[str, float]:
-    """Return the followed figure of a row: plain memory's clocks, or a mode's clocks over them."""
-    key = f"{name}, {access.name}, one at a time at {LATENCY}: clocks"
-    if name == PLAIN:
-        return {key: round(clocks, 2)}
-    return {f"{key} over plain memory": round(over, 2)}
-
-
 def over_latency(bench: Bench, found: TimingFindings) -> None:
     """Measure exposed overhead over memory latency; add plots with the formula."""
     for access in (LAST, READ):
-        lines = [
-            curve(name, LATENCIES, partial(_exposed_at, bench, access, name))
-            for name in modes_of(access)
-            if name != PLAIN
-        ]
+        settings = {latency: lone_setting(access, latency) for latency in LATENCIES}
+        lines = [one for one in _curves(access, settings, bench.exposed) if one.name != PLAIN]
         text = f"formula: {added(access)} / (latency + {PLAIN_CLOCKS})"
-        lines.append(curve(text, LATENCIES, partial(formula, access), formula=True))
+        points = tuple((float(x), formula(access, x)) for x in LATENCIES)
+        lines.append(Line(text, points, formula=True))
         stages = ", ".join((*BEFORE, *behind(access)))
         found.plots.append(
             Plot(
@@ -632,11 +611,6 @@ def over_latency(bench: Bench, found: TimingFindings) -> None:
                 ),
             )
         )
-
-
-def _exposed_at(bench: Bench, access: Access, name: str, latency: float) -> float:
-    where = lone_setting(access, int(latency))
-    return bench.exposed(name, where, access.stimulus(where))
 
 
 HELP = "clocks that each mode adds to plain memory, over latency and load"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from math import prod
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from models.parameters import DeviceParams
 from models.regions import RegionConfig, planes_kept, sum_selectors
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec
 from neuron_fabric.data import read_text
+from neuron_fabric.profile.profile_types import Kind
 from neuron_fabric.typed import typed
 from scripts.common import data
 from scripts.common.arguments import up_to
@@ -34,23 +34,13 @@ _Row = tuple[str, str, tuple[int, ...]]
 """Name, kind, shape."""
 
 
-class Role(StrEnum):
-    """Role of a tensor in a network; if several apply, the first of these."""
-
-    HEAD = "head"  # of the output layer, also where an embedding is tied to it
-    EMBEDDING = "embedding"
-    NORM = "norm"  # scale or shift of a normalization
-    BIAS = "bias"
-    WEIGHT = "weight"
-
-
 @dataclass(frozen=True)
 class Tensor:
     """Name, shape and role of a tensor."""
 
     name: str
     shape: tuple[int, ...]
-    role: Role
+    role: Kind
 
     @property
     def elements(self) -> int:
@@ -74,7 +64,7 @@ class Network:
         """Number of elements of all tensors."""
         return sum(tensor.elements for tensor in self.tensors)
 
-    def elements_of(self, role: Role) -> int:
+    def elements_of(self, role: Kind) -> int:
         """Return the number of elements of all tensors of a role."""
         return sum(tensor.elements for tensor in self.tensors if tensor.role is role)
 
@@ -86,7 +76,7 @@ def of_capture(capture: Capture) -> Network:
     return Network(f"capture {capture.path.name} ({capture.model})", tensors, capture.world_size)
 
 
-def _roles(tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -> dict[str, Role]:
+def _roles(tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -> dict[str, Kind]:
     """Return the role of each tensor by name, as `verif.replay.routing.default_routes` does.
 
     Modules determine it if known; otherwise the last layer is the head, and a tensor of one
@@ -94,24 +84,20 @@ def _roles(tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -> dict
     """
     last = layer_of(tensors[-1].name) if tensors and not modules else ""
     out = {spec.name: _by_shape(spec, last) for spec in tensors}
-    for role in (Role.NORM, Role.EMBEDDING, Role.HEAD):  # the last one that fits stays
+    fits = {Kind.NORM: "is_norm", Kind.EMBEDDING: "is_embedding", Kind.HEAD: "head"}
+    for role, attribute in fits.items():  # the last one that fits stays
         for module in modules:
-            fits = {
-                Role.NORM: module.is_norm,
-                Role.EMBEDDING: module.is_embedding,
-                Role.HEAD: module.head,
-            }
-            out.update((name, role) for name in module.tensors if fits[role])
+            out.update((name, role) for name in module.tensors if getattr(module, attribute))
     return out
 
 
-def _by_shape(spec: TensorSpec, head: str) -> Role:
+def _by_shape(spec: TensorSpec, head: str) -> Kind:
     if head and layer_of(spec.name) == head:
-        return Role.HEAD
+        return Kind.HEAD
     leaf = spec.name.rpartition(".")[2]
     if "bias" in leaf or len(spec.shape) <= 1:
-        return Role.BIAS
-    return Role.WEIGHT
+        return Kind.BIAS
+    return Kind.LINEAR
 
 
 # -- networks known by their shapes -------------------------------------------------------------
@@ -120,7 +106,7 @@ def resnet18_cifar(classes: int) -> Network:
     out = []
     for spec in resnet18():
         shape = (classes, *spec.shape[1:]) if spec.name.startswith("fc.") else spec.shape
-        out.append(Tensor(spec.name, shape, Role.NORM if len(shape) == 1 else Role.WEIGHT))
+        out.append(Tensor(spec.name, shape, Kind.NORM if len(shape) == 1 else Kind.LINEAR))
     return Network(f"ResNet-18 (CIFAR stem, {classes} classes)", _heads(out, "fc."))
 
 
@@ -160,20 +146,20 @@ class _Listed:
 def _tensors(name: str, kind: str, shape: tuple[int, ...]) -> Iterator[Tensor]:
     """Yield the tensors of a row of a given kind: conv, linear, norm or embedding."""
     if kind in ("conv", "linear"):
-        yield Tensor(f"{name}.weight", shape, Role.WEIGHT)
+        yield Tensor(f"{name}.weight", shape, Kind.LINEAR)
     if kind == "linear":
-        yield Tensor(f"{name}.bias", shape[:1], Role.BIAS)
+        yield Tensor(f"{name}.bias", shape[:1], Kind.BIAS)
     if kind in ("conv", "norm"):
         own = f"{name}.norm" if kind == "conv" else name
-        yield from (Tensor(f"{own}.{leaf}", shape[:1], Role.NORM) for leaf in ("weight", "bias"))
-    if kind == Role.EMBEDDING:
-        yield Tensor(name, shape, Role.EMBEDDING)
+        yield from (Tensor(f"{own}.{leaf}", shape[:1], Kind.NORM) for leaf in ("weight", "bias"))
+    if kind == Kind.EMBEDDING:
+        yield Tensor(name, shape, Kind.EMBEDDING)
 
 
 def _heads(tensors: Sequence[Tensor], prefix: str) -> tuple[Tensor, ...]:
     """Return the tensors, with the role HEAD for those whose name begins with the prefix."""
     return tuple(
-        Tensor(one.name, one.shape, Role.HEAD if one.name.startswith(prefix) else one.role)
+        Tensor(one.name, one.shape, Kind.HEAD if one.name.startswith(prefix) else one.role)
         for one in tensors
     )
 
@@ -195,10 +181,10 @@ FRAMING_BYTES = 4
 FP32_BYTES = 4
 
 
-POLICIES: dict[str, frozenset[Role]] = {
+POLICIES: dict[str, frozenset[Kind]] = {
     "all low-bit": frozenset(),
-    "head in FP32": frozenset({Role.HEAD}),
-    "head, norms and biases in FP32": frozenset({Role.HEAD, Role.NORM, Role.BIAS}),
+    "head in FP32": frozenset({Kind.HEAD}),
+    "head, norms and biases in FP32": frozenset({Kind.HEAD, Kind.NORM, Kind.BIAS}),
 }
 """Tensors that are sent as FP32 and read as its sum, whatever the mode of the others."""
 SIDECAR_ROWS = 2
@@ -283,7 +269,7 @@ def _way(lines: int, headers: float) -> Way:
     return Way(lines * LINE_BYTES, headers * SLOT_BYTES, framing)
 
 
-def count(network: Network, choice: Choice, kept: frozenset[Role], workers: int) -> Traffic:
+def count(network: Network, choice: Choice, kept: frozenset[Kind], workers: int) -> Traffic:
     """Count the lines of one worker's step.
 
     Args:
@@ -334,19 +320,11 @@ COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        *("--network",), action="append", choices=list(NETWORKS), help="only this one (all)"
-    )
-    parser.add_argument(
-        *("--workers",),
-        type=up_to(MOST_WORKERS),
-        default=WORKERS,
-        metavar="W",
-        help=f"of networks that are no capture ({WORKERS})",
-    )
-    parser.add_argument(
-        *("--capture",), action="append", metavar="DIR", help="a capture (the one that is shipped)"
-    )
+    add, number = parser.add_argument, up_to(MOST_WORKERS)
+    add("--network", action="append", choices=list(NETWORKS), help="only this one (all)")
+    text = f"of networks that are no capture ({WORKERS})"
+    add("--workers", type=number, default=WORKERS, metavar="W", help=text)
+    add("--capture", action="append", metavar="DIR", help="a capture (the one that is shipped)")
 
 
 def run(args: argparse.Namespace) -> Measured:
@@ -377,7 +355,7 @@ def run(args: argparse.Namespace) -> Measured:
 
 
 def _described(network: Network) -> str:
-    head = network.elements_of(Role.HEAD)
+    head = network.elements_of(Kind.HEAD)
     return (
         f"{network.name}: {network.elements:,} elements in {len(network.tensors)} tensors, "
         f"{head:,} of them in the head"

@@ -205,10 +205,6 @@ class FuzzCase:
         says: str = "",
         same: Mapping[str, str] | None = None,
         absent: Sequence[str] = (),
-        seconds: float = 60.0,
-        build: bool = False,
-        stop: str = "",
-        stdout: str = "",
         **how: Any,
     ) -> None:
         """Run a command and raise AssertionError that lists all breaches of the rules.
@@ -220,15 +216,14 @@ class FuzzCase:
             same: Digest of a result file by its name: the file has it, or is absent after a
                 failure.
             absent: Files that are absent if the exit code is not 0.
-            seconds: Limit of time.
-            build: See `execute`.
-            stop: See `execute`.
-            stdout: See `execute`; one that is broken allows a failure without a message.
-            how: More arguments of `execute`.
+            how: Arguments of `execute`; by default the case has its own builds. A broken ``stdout``
+                allows a failure without a message.
         """
-        result = self.execute(*words, stop=stop, stdout=stdout, build=build, seconds=seconds, **how)
+        how = {"build": False, "seconds": 60.0, "stop": "", "stdout": "", **how}
+        result = self.execute(*words, **how)
+        stopped, silent = bool(how["stop"]), bool(how["stdout"])
         problems = [
-            *judge(result, exit, says, stopped=bool(stop), silent=bool(stdout), seconds=seconds),
+            *judge(result, exit, says, stopped=stopped, silent=silent, seconds=how["seconds"]),
             *judge_files(result, self.folder, same or {}, absent),
         ]
         assert not problems, f"exit {result.code}: {'; '.join(problems)} (in {self.folder})"

@@ -11,15 +11,12 @@ import ast
 import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 
 from neuron_fabric.errors import say
-from scripts.common import folder_locks, paths, process
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
-from scripts.common.terminal import Bars
 from scripts.mutation import package_run
+from scripts.mutation.package_run import Judged
 from scripts.mutation.source_mutant import Part, SourceMutant, numbered
 
 RUNS = BUILD / "mutants-checkers"
@@ -185,13 +182,6 @@ class _Finder:
                 self._add("condition", test, "True")
 
 
-@dataclass(frozen=True)
-class _Judged:
-    mutant: SourceMutant
-    killed: bool
-    how: str
-
-
 def run(chosen: Sequence[SourceMutant], texts: Mapping[str, str], jobs: int, floor: float) -> int:
     """Run the cases of the checkers on each mutant; print the survivors and the score.
 
@@ -208,39 +198,25 @@ def run(chosen: Sequence[SourceMutant], texts: Mapping[str, str], jobs: int, flo
         NfError: A case fails without a mutant.
     """
     begin = time.monotonic()
-    folder_locks.tree()
-    paths.writable(RUNS)
-    folder = folder_locks.folder(RUNS)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = package_run.own_folder(RUNS)
     for name in dict.fromkeys(one.file.partition("/")[0] for one in chosen):
         done, _ = package_run.pytest(folder / "base", {}, cases(name), 4 * TIMEOUT_S)
         if done.returncode:
             raise NfError(f"cases fail without a mutant; log: {shown(folder / 'base.log')}.")
 
-    def one(mutant: SourceMutant) -> _Judged:
+    def one(mutant: SourceMutant) -> list[Judged[SourceMutant]]:
         text = mutant.mutated(texts[mutant.file]).encode("latin-1").decode()
         place = folder / mutant.id.replace(".", "-")
         done, said = package_run.pytest(place, {mutant.file: text}, cases(mutant.module), TIMEOUT_S)
         how = "time limit" if done.timed_out else package_run.first_failure(said)
-        return _Judged(mutant, done.returncode != 0, how)
+        return [Judged(mutant, "", done.returncode != 0, how, place.with_suffix(".log"))]
 
-    judged: list[_Judged] = []
-    pool = ThreadPoolExecutor(max_workers=max(1, jobs))
-    try:
-        with Bars() as bars:
-            for work in as_completed([pool.submit(one, mutant) for mutant in chosen]):
-                found = work.result()
-                judged.append(found)
-                word = "killed" if found.killed else "SURVIVED"
-                say(f"{word:8} {found.mutant.id:44} {found.how[:90]}", flush=True)
-                bars.draw("", mutants=(len(judged), len(chosen)))
-    except BaseException:  # Ctrl-C: what runs is ended, or the pool would wait for it
-        process.kill_all()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        process.resume()
-    alive = sorted((found.mutant for found in judged if not found.killed), key=lambda m: m.file)
+    def line(found: Judged[SourceMutant]) -> str:
+        word = "killed" if found.caught else "SURVIVED"
+        return f"{word:8} {found.mutant.id:44} {found.how[:90]}"
+
+    judged = package_run.judge_each(chosen, jobs, one, line)
+    alive = sorted((found.mutant for found in judged if not found.caught), key=lambda m: m.file)
     for mutant in alive:
         say(f"survived {mutant.file}:{mutant.line}", mutant.diff(texts[mutant.file]))
         say(f"  again: .venv/bin/nf mutate --part checkers --id {mutant.id}")

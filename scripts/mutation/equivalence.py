@@ -38,41 +38,28 @@ def prover(files: FileList, sources: Mapping[str, str]) -> Callable[[SourceMutan
     if yosys is None or not FOLDER.is_relative_to(ROOT):  # WebAssembly sees this repository alone
         return lambda mutant: ""
 
-    def prove(mutant: SourceMutant) -> str:
-        if mutant.module.endswith("_pkg") or mutant.extra:
-            return ""  # a package has no outputs, a module with default parameters lacks the branch
-        folder = PROOFS / mutant.id
-        texts = {**sources, mutant.file: mutant.mutated(sources[mutant.file])}
-        gold, gate = (
-            [
-                _write(folder / side / name, text)
-                for name, text in of.items()
-                if name in files.sources
-            ]
-            for side, of in (("gold", sources), ("gate", texts))
-        )
-        includes = " ".join(f"-I {path}" for path in files.includes)
-        script = folder / "proof.ys"
-        script.write_text(
-            _SCRIPT.read_text(encoding="utf-8").format(
-                options=f"-j 1 --single-unit -DSYNTHESIS --top {mutant.module} {includes}",
-                gold=" ".join(gold),
-                gate=" ".join(gate),
-                top=mutant.module,
-            ),
-            encoding="utf-8",
-        )
-        done = process.run_logged(
-            [str(yosys), "-q", "-l", shown(folder / "yosys.log"), "-s", shown(script)],
-            folder / "console.log",
-            cwd=ROOT,
-            timeout_s=LIMIT_S,
-        )
-        proved = done.returncode == 0 and not done.timed_out
-        shutil.rmtree(folder, ignore_errors=True)
-        return PROVED if proved else ""
+    return lambda mutant: _proof(yosys, mutant, files, sources)
 
-    return prove
+
+def _proof(yosys: str, mutant: SourceMutant, files: FileList, sources: Mapping[str, str]) -> str:
+    if mutant.module.endswith("_pkg") or mutant.extra:
+        return ""  # a package has no outputs, a module with default parameters lacks the branch
+    folder = PROOFS / mutant.id
+    texts = {**sources, mutant.file: mutant.mutated(sources[mutant.file])}
+    gold, gate = (
+        " ".join(_write(folder / side / name, of[name]) for name in of if name in files.sources)
+        for side, of in (("gold", sources), ("gate", texts))
+    )
+    includes = " ".join(f"-I {path}" for path in files.includes)
+    options = f"-j 1 --single-unit -DSYNTHESIS --top {mutant.module} {includes}"
+    script = folder / "proof.ys"
+    text = _SCRIPT.read_text(encoding="utf-8")
+    text = text.format(options=options, gold=gold, gate=gate, top=mutant.module)
+    script.write_text(text, encoding="utf-8")
+    words = [yosys, "-q", "-l", shown(folder / "yosys.log"), "-s", shown(script)]
+    done = process.run_logged(words, folder / "console.log", cwd=ROOT, timeout_s=LIMIT_S)
+    shutil.rmtree(folder, ignore_errors=True)
+    return PROVED if done.returncode == 0 and not done.timed_out else ""
 
 
 def _write(path: Path, source: str) -> str:

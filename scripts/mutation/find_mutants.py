@@ -73,11 +73,10 @@ def find(
     sources = {name: (root / name).read_bytes().decode("latin-1") for name in files.sources}
     # slang resolves every link, also the one that stands for a folder with an odd name.
     names = {str((root / name).resolve()): name for name in files.sources}
-    paths, includes = ([root / name for name in of] for of in (files.sources, files.includes))
     found: dict[tuple[str, tuple[Part, ...]], SourceMutant] = {}
     walked: set[tuple[str, ...]] = set()
     for parameters in ((), *more):
-        compilation = slang.elaborate(top, paths, includes, parameters)
+        compilation = slang.elaborate(top, files, root, parameters)
         for place, mutant in _Finder(compilation, sources, names, walked).all().items():
             found.setdefault(place, replace(mutant, extra=bool(parameters)))
     return numbered(found.values(), sources), sources
@@ -88,8 +87,7 @@ def modules(root: Path, top: str, files: FileList, parameters: Parameters = ()) 
 
     A test on this design can kill mutants of no other module.
     """
-    paths, includes = ([root / name for name in names] for names in (files.sources, files.includes))
-    compilation = slang.elaborate(top, paths, includes, parameters)
+    compilation = slang.elaborate(top, files, root, parameters)
     found = {package.name for package in compilation.getPackages()}
 
     def note(node: Any) -> None:
@@ -361,19 +359,8 @@ class _Finder:
             self._expression(operand, place)
 
     def _changes(self, node: Any) -> Iterator[Change]:
-        rules: dict[type, Callable[[], Iterable[Change]]] = {
-            ast.BinaryExpression: lambda: binary(node, self._text),
-            ast.UnaryExpression: lambda: unary(node, self._text),
-            ast.ConditionalExpression: lambda: conditional(node, self._text),
-            ast.ElementSelectExpression: lambda: element(node, self._text),
-            ast.RangeSelectExpression: lambda: slice_of(node, self._text),
-            ast.IntegerLiteral: lambda: literal(node, self._text(node)),
-            ast.NamedValueExpression: lambda: named(node, self._text(node)),
-            ast.UnbasedUnsizedIntegerLiteral: lambda: [
-                ("constant", "'0" if self._text(node) == "'1" else "'1")
-            ],
-        }
-        yield from rules.get(type(node), tuple)()
+        rule = _RULES.get(type(node))
+        yield from rule(node, self._text) if rule else ()
 
 
 def _operands(node: Any) -> Iterator[Any]:
@@ -485,10 +472,10 @@ def unary(expr: Any, text: Text) -> Iterator[Change]:
         yield "bitwise", f"{_REDUCTIONS[expr.op]}({operand})"
 
 
-def literal(expr: Any, source: str) -> Iterator[Change]:
+def literal(expr: Any, text: Text) -> Iterator[Change]:
     """Yield ("constant", new text): the neighbours of an integer literal, in its width."""
     width, value = expr.type.bitWidth, int(expr.value)
-    sized = "'" in source
+    sized = "'" in text(expr)
     if width > _LARGEST_STEP or (not sized and value > 1 << 30):
         return
     top = (1 << width) - 1
@@ -497,9 +484,9 @@ def literal(expr: Any, source: str) -> Iterator[Change]:
         yield "constant", f"{width}'d{number}" if sized else f"{number}"
 
 
-def named(expr: Any, source: str) -> Iterator[Change]:
+def named(expr: Any, text: Text) -> Iterator[Change]:
     """Yield ("constant", new text): a parameter plus or minus 1, or the next member of an enum."""
-    symbol, width = expr.symbol, expr.type.bitWidth
+    symbol, width, source = expr.symbol, expr.type.bitWidth, text(expr)
     if isinstance(symbol, ast.EnumValueSymbol):
         members = [member.name for member in expr.type.canonicalType if hasattr(member, "value")]
         at = members.index(symbol.name) if symbol.name in members else -1
@@ -572,3 +559,18 @@ def _inside(value: Any, index: int) -> bool:
         return False
     bounds = value.type.fixedRange
     return bool(min(bounds.left, bounds.right) <= index <= max(bounds.left, bounds.right))
+
+
+_RULES: dict[type, Callable[[Any, Text], Iterable[Change]]] = {
+    ast.BinaryExpression: binary,
+    ast.UnaryExpression: unary,
+    ast.ConditionalExpression: conditional,
+    ast.ElementSelectExpression: element,
+    ast.RangeSelectExpression: slice_of,
+    ast.IntegerLiteral: literal,
+    ast.NamedValueExpression: named,
+    ast.UnbasedUnsizedIntegerLiteral: lambda expr, text: [
+        ("constant", "'0" if text(expr) == "'1" else "'1")
+    ],
+}
+"""Changes of an expression by its kind."""

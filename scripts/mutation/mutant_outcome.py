@@ -200,11 +200,8 @@ def scores_by(
 
 def kill_kinds(outcomes: Iterable[MutantOutcome]) -> dict[str, int]:
     """Count the killed mutants by failure kind of the killing run, most frequent first."""
-    out: dict[str, int] = defaultdict(int)
-    for outcome in outcomes:
-        if outcome.state is State.KILLED:
-            out[outcome.kind] += 1
-    return dict(sorted(out.items(), key=lambda item: -item[1]))
+    killed = Counter(one.kind for one in outcomes if one.state is State.KILLED)
+    return dict(killed.most_common())
 
 
 def cost(outcomes: Iterable[MutantOutcome]) -> tuple[float, int]:

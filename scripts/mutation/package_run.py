@@ -11,10 +11,11 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from neuron_fabric.errors import say
 from neuron_fabric.printable import one_line
@@ -36,15 +37,62 @@ _NOT_BUILT = "errors.BuildError: "
 _WHY = re.compile(r"^E   +(.+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Result of one pytest case on a mutant: whether it caught it, and how, as text."""
+_Mutant = TypeVar("_Mutant")
 
-    mutant: PackageMutant
+
+@dataclass(frozen=True)
+class Judged(Generic[_Mutant]):
+    """Result of pytest cases on a mutant: whether they caught it, and how, as text."""
+
+    mutant: _Mutant
     test: str
     caught: bool
     how: str
     log: Path
+
+
+def own_folder(runs: Path) -> Path:
+    """Return the folder below ``runs`` of this command, which holds the lock of the tree."""
+    folder_locks.tree()
+    paths.writable(runs)
+    folder = folder_locks.folder(runs)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def judge_each(
+    chosen: Sequence[_Mutant],
+    jobs: int,
+    judge: Callable[[_Mutant], list[Judged[_Mutant]]],
+    line: Callable[[Judged[_Mutant]], str],
+) -> list[Judged[_Mutant]]:
+    """Judge mutants in parallel, and print a line for each result.
+
+    Args:
+        chosen: Mutants.
+        jobs: Number of mutants judged in parallel.
+        judge: Runs the cases of a mutant.
+        line: Returns the line of a result.
+
+    Returns:
+        The results in the order in which they came.
+    """
+    judged: list[Judged[_Mutant]] = []
+    pool = ThreadPoolExecutor(max_workers=max(1, jobs))
+    try:
+        with Bars() as bars:
+            work = [pool.submit(judge, mutant) for mutant in chosen]
+            for number, done in enumerate(as_completed(work), 1):
+                judged += done.result()
+                say(*map(line, done.result()), flush=True)
+                bars.draw("", mutants=(number, len(chosen)))
+    except BaseException:  # Ctrl-C: what runs is ended, or the pool would wait for it
+        process.kill_all()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        process.resume()
+    return judged
 
 
 def run(chosen: Sequence[PackageMutant], jobs: int, within: float | None = None) -> int:
@@ -64,35 +112,19 @@ def run(chosen: Sequence[PackageMutant], jobs: int, within: float | None = None)
         NfError: A case fails or is skipped without a mutant (only checked without `within`).
     """
     begin = time.monotonic()
-    folder_locks.tree()
-    paths.writable(RUNS)
-    folder = folder_locks.folder(RUNS)
-    folder.mkdir(parents=True, exist_ok=True)
-    judged: list[Judged] = []
+    folder = own_folder(RUNS)
+    if within is None:
+        _check_base(chosen, folder)
 
-    def one(mutant: PackageMutant) -> list[Judged]:
+    def one(mutant: PackageMutant) -> list[Judged[PackageMutant]]:
         late = within is not None and time.monotonic() - begin > within
         return [] if late else _judge(folder / mutant.id, mutant)
 
-    pool = ThreadPoolExecutor(max_workers=max(1, jobs))
-    try:
-        if within is None:
-            _check_base(chosen, folder)
-        work = [pool.submit(one, mutant) for mutant in chosen]
-        with Bars() as bars:
-            for number, done in enumerate(as_completed(work), 1):
-                for found in done.result():
-                    judged.append(found)
-                    word = "caught" if found.caught else "MISSED"
-                    name = found.test.rpartition("/")[2]
-                    say(f"{word} {found.mutant.id:30} {name:64} {found.how[:90]}", flush=True)
-                bars.draw("", mutants=(number, len(chosen)))
-    except BaseException:  # Ctrl-C: what runs is ended, or the pool would wait for it
-        process.kill_all()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        process.resume()
+    def line(found: Judged[PackageMutant]) -> str:
+        word, name = "caught" if found.caught else "MISSED", found.test.rpartition("/")[2]
+        return f"{word} {found.mutant.id:30} {name:64} {found.how[:90]}"
+
+    judged = judge_each(chosen, jobs, one, line)
     for miss in (found for found in judged if not found.caught):
         say(f"missed {miss.mutant.id}: {miss.mutant.why}", f"  {miss.test}: {miss.how}")
         say(f"  log: {shown(miss.log)}", f"  again: .venv/bin/nf mutate {miss.mutant.id}")
@@ -116,7 +148,7 @@ def _check_base(chosen: Sequence[PackageMutant], folder: Path) -> None:
         )
 
 
-def _judge(place: Path, mutant: PackageMutant) -> list[Judged]:
+def _judge(place: Path, mutant: PackageMutant) -> list[Judged[PackageMutant]]:
     """Run the pytest cases of a mutant in one process in the folder `place`; return each result."""
     texts = package_mutants.edited(mutant.edits)
     done, text = pytest(place, texts, mutant.tests, TIMEOUT_S)

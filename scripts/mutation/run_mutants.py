@@ -19,7 +19,6 @@ switch (`edited_source.py`) has separate builds.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 import shutil
@@ -31,8 +30,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from neuron_fabric import output
-from neuron_fabric.data import DataError, as_object, parse_json, read_text
+from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import VARIANTS
 from scripts.common.records import (
@@ -99,6 +97,14 @@ class Candidate:
     def sees(self, number: int, module: str) -> bool:
         """Return whether a mutant (its number and module) may make a difference in this run."""
         return self.holds(module) and (self.seen is None or number in self.seen)
+
+
+@dataclass(frozen=True)
+class Probed:
+    """Result of a probe run in a file: processor time, and the numbers of the mutants it sees."""
+
+    seconds: float
+    seen: tuple[int, ...]
 
 
 @dataclass
@@ -212,10 +218,8 @@ class MutantRuns:
                     f"{candidate.name} without a mutant: {record.kind} {record.cause}"
                 )
                 return
-            path = self._seen_path(candidate)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            found = {"seconds": candidate.seconds, "seen": sorted(candidate.seen)}
-            output.write_text(path, json.dumps(found))
+            found = Probed(candidate.seconds, tuple(sorted(candidate.seen)))
+            data.keep(self._seen_path(candidate), found)
 
         records = run_all(specs, jobs, came, self.runner, fail_fast=True, end=end)
         if self.broken:
@@ -233,13 +237,10 @@ class MutantRuns:
         return self.store.folder / "seen" / f"{digest.hexdigest()[:16]}.json"
 
     def _probed(self, candidate: Candidate) -> bool:
-        try:
-            found = as_object(parse_json(read_text(self._seen_path(candidate))))
-        except (OSError, DataError):
-            return False
-        candidate.seconds = float(found["seconds"])
-        candidate.seen = frozenset(found["seen"])
-        return True
+        found = data.kept(self._seen_path(candidate), Probed)
+        if found is not None:
+            candidate.seconds, candidate.seen = found.seconds, frozenset(found.seen)
+        return found is not None
 
     def run(
         self, jobs: int, came: Callable[[MutantOutcome], None], end: Callable[[], None]

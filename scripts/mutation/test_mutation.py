@@ -87,7 +87,7 @@ BENCH = """
 
 def errors(files: Sequence[Path]) -> list[str]:
     """Return "FILE:LINE CODE" for every error that slang finds in the elaborated controller."""
-    compilation = slang.elaborate(TOP, files, [ROOT / "hdl/common"])
+    compilation = slang.elaborate(TOP, FileList(tuple(map(str, files)), ("hdl/common",)))
     manager = compilation.sourceManager
     return [
         f"{manager.getFileName(one.location)}:{manager.getLineNumber(one.location)} {one.code}"
@@ -153,23 +153,15 @@ def test_a_sample_hardly_changes_with_the_mutants(
 
 
 def test_all_mutants_together_are_legal(design: Design) -> None:
-    found, sources = design
-    name = write_variant(dict(enumerate(found, 1)), sources)
-    folder = VARIANTS / name
-    files = [folder / n if (folder / n).is_file() else ROOT / n for n in sources]
-    assert errors(files) == []
-
-
-def test_functions_are_inlined_where_they_hold_mutants(
-    design: Design,
-) -> None:
-    """Check that sources with mutants have no `no_inline_task`.
+    """Check sources with all mutants: slang accepts them, and they have no `no_inline_task`.
 
     Verilator refuses a function that is kept apart and reads the number of the mutant.
     """
     found, sources = design
-    name = write_variant(dict(enumerate(found, 1)), sources)
-    texts = [file.read_text("latin-1") for file in (VARIANTS / name).rglob("*.sv")]
+    folder = VARIANTS / write_variant(dict(enumerate(found, 1)), sources)
+    files = [folder / n if (folder / n).is_file() else ROOT / n for n in sources]
+    assert errors(files) == []
+    texts = [file.read_text("latin-1") for file in folder.rglob("*.sv")]
     assert any("no_inline_task" in source for source in sources.values())
     assert not any("no_inline_task" in text for text in texts)
 
@@ -218,6 +210,16 @@ def runs_of(
     tests = [Candidate(spec) for spec in specs]
     mutants = more.pop("mutants", dict(enumerate(found, 1)))
     return MutantRuns(mutants, sources, tests, runner, Store(store), folder / "runs", **more)
+
+
+def noting(runs: list[str], record: Callable[..., RunRecord], **fields: Any) -> Runner:
+    """Return a runner that notes the test of each run, and returns a record with these fields."""
+
+    def runner(spec: RunSpec) -> RunRecord:
+        runs.append(spec.tests[0])
+        return record(id=spec.id, **fields)
+
+    return runner
 
 
 def finish(made: MutantRuns) -> list[MutantOutcome]:
@@ -316,11 +318,7 @@ def test_a_test_that_watches_the_line_runs_first(
     watchers = listed_mutants.watchers(listed, sources)
     assert watchers == dict.fromkeys([("tally.sv", line), ("tally.sv", line + 1)], names)
     runs: list[str] = []
-
-    def runner(spec: RunSpec) -> RunRecord:
-        runs.append(spec.tests[0])
-        return record(id=spec.id, passed=False, kind=FailureKind.MISMATCH)
-
+    runner = noting(runs, record, passed=False, kind=FailureKind.MISMATCH)
     one = next(mutant for mutant in found if mutant.line == line)
     one = dataclasses.replace(one, feeds="inner")
     watchers = listed_mutants.watchers(listed[:1], sources)
@@ -335,11 +333,7 @@ def test_effort_spares_no_test_that_is_meant(
     tally: Tally, tmp_path: Path, record: Callable[..., RunRecord]
 ) -> None:
     runs: list[str] = []
-
-    def runner(spec: RunSpec) -> RunRecord:
-        runs.append(spec.tests[0])
-        return record(id=spec.id, sim_seconds=20.0, used_seconds=2.0)
-
+    runner = noting(runs, record, sim_seconds=20.0, used_seconds=2.0)
     meant = {("tally", f"tally_bench::{test}"): 1 for test in ("counts", "rests")}
     for number, known in enumerate((meant, {})):
         one = {1: tally[1][0]}

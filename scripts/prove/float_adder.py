@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import Dut
-from scripts.prove import bitwuzla_solver, model
+from scripts.prove import model, solvers
 from scripts.prove.proof import Proof
 
 CLASSES = {
@@ -29,9 +28,9 @@ CLASSES = {
     "same-sign": "(= (sg a) (sg b))",
     "other-sign": "(distinct (sg a) (sg b))",
 }
-_EXPONENTS = re.compile(r"exponents_(\d+)_(\d+)")
-_PAIR = re.compile(r"pair_(\d+)_(\d+)")  # two exponents, the larger one first
-_FAR = re.compile(r"far_(\d+)_(\d+)")  # larger exponents, with all that are far below them
+_CLASS = re.compile(r"(exponents|pair|far)_(\d+)_(\d+)")
+"""Larger exponents, with all smaller ones; two exponents, the larger one first; larger exponents,
+with all that are far below them."""
 FAR = 26
 """A smaller operand that is shifted further is below the last bit of the sum."""
 LARGEST = 254
@@ -42,24 +41,13 @@ _VALUES = "(check-sat)\n(get-value (a b sum))\n"
 _RIGHT = "(ite (fp.isNaN exact) (= sum #x7fc00000) (= ((_ to_fp 8 24) sum) exact))"
 
 
-class AdderAnswer(NamedTuple):
-    """Result of the proof for one class of operands.
+def prove(proof: Proof, folder: Path, budget: Budget) -> tuple[str, str, str]:
+    """Prove the adder for one class of operands, named after the slash of the proof's id.
 
-    Attributes:
-        prop: Name of the property.
-        operands: Name of the class.
-        wrong: Values of a counterexample; "" for none.
-        unknown: The question that had no answer in time; "" for none.
+    Returns:
+        Name of the property; values of a counterexample, "" for none; the question that had no
+        answer in time, "" for none.
     """
-
-    prop: str
-    operands: str
-    wrong: str = ""
-    unknown: str = ""
-
-
-def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
-    """Prove the adder for one class of operands, named after the slash of the proof's id."""
     name = proof.id.partition("/")[2]
     path = folder / "model.smt2"
     model.run_script(
@@ -78,15 +66,15 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
     prop = f"Same_{name}_A" if both else f"Sum_{name}_A"
     if both:
         cases = twin_cases(name)
-        said = bitwuzla_solver.answers(text, cases, folder, budget)
+        said = solvers.answers(text, cases, folder, budget)
         if "sat" not in said:
             left = cases[len(said) :]
-            return AdderAnswer(prop, name, unknown=f"{prop}: {left[0]}" if left else "")
+            return prop, "", f"{prop}: {left[0]}" if left else ""
         text += f"(assert {cases[said.index('sat')]})\n"
-    found, values = bitwuzla_solver.ask(text + _VALUES, folder, budget)
+    found, values = solvers.satisfiable(text + _VALUES, folder, budget)
     if found is None:
-        return AdderAnswer(prop, name, unknown=prop)
-    return AdderAnswer(prop, name, wrong=values if found else "")
+        return prop, "", prop
+    return prop, values if found else "", ""
 
 
 def twin_cases(name: str) -> list[str]:
@@ -112,22 +100,19 @@ def _exponents(name: str) -> list[tuple[range, range]]:
 
     The name of the class holds the exponents; [] for another name.
     """
-    for pattern in (_EXPONENTS, _PAIR, _FAR):
-        found = pattern.fullmatch(name)
-        if found is None:
-            continue
-        numbers = [int(text) for text in found.groups()]
-        if min(numbers) < 1 or max(numbers) > LARGEST:
-            return []
-        if pattern is _PAIR:
-            wanted = {_field(numbers[0]), _field(numbers[1])}
-            return [pair for pair in of_larger(numbers[0]) if set(pair) == wanted]
-        larger = range(numbers[0], numbers[1] + 1)
-        pairs = [(exponent, pair) for exponent in larger for pair in of_larger(exponent)]
-        if pattern is _FAR:
-            return [pair for exponent, pair in pairs if range(max(1, exponent - FAR)) in pair]
-        return [pair for _, pair in pairs]
-    return []
+    found = _CLASS.fullmatch(name)
+    if found is None:
+        return []
+    kind, first, last = found[1], int(found[2]), int(found[3])
+    if min(first, last) < 1 or max(first, last) > LARGEST:
+        return []
+    if kind == "pair":
+        wanted = {_field(first), _field(last)}
+        return [pair for pair in of_larger(first) if set(pair) == wanted]
+    pairs = [(larger, pair) for larger in range(first, last + 1) for pair in of_larger(larger)]
+    if kind == "far":
+        return [pair for larger, pair in pairs if range(max(1, larger - FAR)) in pair]
+    return [pair for _, pair in pairs]
 
 
 def of_larger(exponent: int) -> list[tuple[range, range]]:

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.build import sources, twins, yosys
+from scripts.build import sources, yosys
 from scripts.build.filelist import read_filelist, read_source
 from scripts.common.budget import Budget, UsedUp
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, shown
-from scripts.common.records import Dut
 from scripts.prove.proof import BITWUZLA, Proof
 
 _TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
@@ -64,11 +63,10 @@ def run_script(
     if not folder.is_relative_to(ROOT):
         raise NfError("yosys (WebAssembly) sees this repository alone: unset NF_BUILD.")
     files = read_filelist(ROOT, proof.spec.build.filelist)
-    texts = {name: read_source(ROOT / name, name) for name in files.sources}
-    changed = _changed(proof, texts)
-    names = needed(proof.top, changed)
+    changed = sources.texts_of(proof.spec.build, files)
+    names = needed(proof.top, {name: changed[name] for name in files.sources})
     for number, name in enumerate(names):
-        if changed[name] != texts[name]:
+        if changed[name] != read_source(ROOT / name, name):
             path = folder / "edited" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(changed[name], encoding="utf-8")
@@ -85,15 +83,6 @@ def run_script(
         raise UsedUp(f"unknown: yosys came to no end in {budget.limit_s:g} s of processor time")
     if done.returncode != 0:
         raise BuildError(yosys.first_error(log, folder / "console.log"))
-
-
-def _changed(proof: Proof, texts: dict[str, str]) -> dict[str, str]:
-    """Return the source texts by file with a proof's edits, and with MyHDL twins if used."""
-    if proof.dut is Dut.RTL:
-        return sources.apply_edits(texts, proof.edits)
-    edited = sources.apply_edits({**texts, **twins.sources(ROOT)}, proof.edits)
-    placed = {**edited, **twins.placed(edited, proof.dut, dict(proof.parameters))}
-    return {name: placed[name] for name in texts}
 
 
 def needed(top: str, texts: Mapping[str, str]) -> list[str]:

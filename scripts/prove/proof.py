@@ -162,10 +162,7 @@ def chosen(proofs: Sequence[Proof], globs: Sequence[str]) -> list[Proof]:
     found = [
         proof
         for proof in proofs
-        if any(
-            fnmatchcase(proof.id, glob) or fnmatchcase(proof.id.partition("/")[0], glob)
-            for glob in globs
-        )
+        if any(fnmatchcase(name, glob) for name in (proof.id, proof.name) for glob in globs)
     ]
     if not found:
         raise NfError(f"no proof matches {' '.join(globs)!r} (`nf prove --list`).")
@@ -207,9 +204,5 @@ def problems() -> list[str]:
         except NfError as error:
             out.append(f"mutant {mutant.id}: {error}")
     hit = {mutant.proof.partition("/")[0] for mutant in found}
-    out += [
-        f"proof {name}: no mutant shows that it can fail"
-        for name in dict.fromkeys(proof.id.partition("/")[0] for proof in proofs)
-        if name not in hit
-    ]
-    return out
+    unhit = dict.fromkeys(proof.name for proof in proofs if proof.name not in hit)
+    return out + [f"proof {name}: no mutant shows that it can fail" for name in unhit]

@@ -17,7 +17,7 @@ from scripts.common.budget import Budget, UsedUp
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import shown
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Verdict
-from scripts.prove import bitwuzla_solver, counterexample, crc_matrix, float_adder, model, smtbmc
+from scripts.prove import counterexample, crc_matrix, float_adder, model, solvers
 from scripts.prove.proof import BITWUZLA, Method, Proof
 from scripts.run import run_folders, simulate
 
@@ -49,7 +49,7 @@ class ProofOutcome:
     facts: dict[str, object] = field(default_factory=dict)
 
     def red(
-        self, kind: FailureKind, cause: str, answer: smtbmc.Answer | None = None
+        self, kind: FailureKind, cause: str, answer: solvers.Answer | None = None
     ) -> ProofOutcome:
         """Mark this result as failed, with the solver's answer if there is one, and return it."""
         self.kind, self.cause = kind, cause
@@ -123,46 +123,41 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
     made = model.make(proof, folder, budget)
     out = ProofOutcome(made.asserts, covers=made.covers)
     unrolled = proof.solver == BITWUZLA
-    ask = bitwuzla_solver.ask_model if unrolled else smtbmc.ask
-    answer = ask(made, "bmc", proof.depth, budget)
-    if unrolled and answer.holds is False:
-        # It leaves no counterexample: yices is asked for one. If that finds none in time, the
-        # assertions are broken nevertheless.
-        second = smtbmc.ask(made, "bmc", proof.depth, budget)
-        answer = answer if second.holds is None else second
-    if answer.holds is None:
-        return out.red(*_no_answer("bmc", proof, answer))
-    if not answer.holds:
-        out.red(FailureKind.ASSERTION, _broken(answer, proof), answer)
-        if answer.witness is not None:
-            out.stimulus = counterexample.write(proof, answer.witness, answer.failed, folder)
-        return out
-    if proof.method is Method.INDUCTION:
-        answer = ask(made, "induction", proof.depth, budget)
+    ask = solvers.ask_bitwuzla if unrolled else solvers.ask_yices
+    questions = {"bmc": proof.depth, "induction": proof.depth, "cover": proof.cover}
+    if proof.method is not Method.INDUCTION:
+        del questions["induction"]
+    for what, depth in questions.items():
+        if what == "cover" and proof.method is Method.ONCE and made.state:
+            return out.red(FailureKind.MISMATCH, f"{proof.top} has state: one clock is not all")
+        answer = ask(made, what, depth, budget)
+        if what == "bmc" and unrolled and answer.holds is False:
+            # It leaves no counterexample: yices is asked for one. If that finds none in time, the
+            # assertions are broken nevertheless.
+            second = solvers.ask_yices(made, what, depth, budget)
+            answer = answer if second.holds is None else second
         if answer.holds is None:
-            return out.red(*_no_answer("induction", proof, answer))
+            return out.red(*_no_answer(what, proof, answer))
         if not answer.holds:
-            names = ", ".join(answer.failed) or "an assertion"
-            why = f"not inductive at k = {proof.depth}: {names} (a state that may not be reachable)"
-            return out.red(FailureKind.MISMATCH, why, answer)
-    if proof.method is Method.ONCE and made.state:
-        return out.red(FailureKind.MISMATCH, f"{proof.top} has state: one clock is not all")
-    answer = ask(made, "cover", proof.cover, budget)
-    if answer.holds is None:
-        return out.red(*_no_answer("cover", proof, answer))
-    if not answer.holds:
-        names = ", ".join(answer.failed)
-        why = f"over-constrained: {proof.cover} clocks do not reach {names}"
-        return out.red(FailureKind.MISMATCH, why, answer)
+            if what == "bmc" and answer.witness is not None:
+                out.stimulus = counterexample.write(proof, answer.witness, answer.failed, folder)
+            kind = FailureKind.ASSERTION if what == "bmc" else FailureKind.MISMATCH
+            return out.red(kind, _why(what, proof, answer), answer)
     return out
 
 
-def _broken(answer: smtbmc.Answer, proof: Proof) -> str:
+def _why(what: str, proof: Proof, answer: solvers.Answer) -> str:
+    """Return the reason of a question that was answered by no."""
     names = ", ".join(answer.failed) or "an assertion"
-    return f"{names} in {proof.top}: broken at clock {answer.step}"
+    return {
+        "bmc": f"{names} in {proof.top}: broken at clock {answer.step}",
+        "induction": f"not inductive at k = {proof.depth}: {names} (a state that may not be "
+        "reachable)",
+        "cover": f"over-constrained: {proof.cover} clocks do not reach {names}",
+    }[what]
 
 
-def _no_answer(what: str, proof: Proof, answer: smtbmc.Answer) -> tuple[FailureKind, str]:
+def _no_answer(what: str, proof: Proof, answer: solvers.Answer) -> tuple[FailureKind, str]:
     if answer.said:
         return FailureKind.INFRASTRUCTURE, f"{what}: the solver said nothing: {answer.said}"
     limit = f"{proof.timeout:g} s of processor time"
@@ -180,13 +175,13 @@ def _linear(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
 
 
 def _float(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
-    answer = float_adder.prove(proof, folder, budget)
-    out = ProofOutcome((answer.prop,), facts={"classes": answer.operands})
-    if answer.unknown:
-        out.red(FailureKind.TIME_OUT, f"unknown: {answer.unknown}")
-    if answer.wrong:
-        out.red(FailureKind.ASSERTION, answer.wrong)
-        out.failed = (answer.prop,)
+    prop, wrong, unknown = float_adder.prove(proof, folder, budget)
+    out = ProofOutcome((prop,), facts={"classes": proof.id.partition("/")[2]})
+    if unknown:
+        out.red(FailureKind.TIME_OUT, f"unknown: {unknown}")
+    if wrong:
+        out.red(FailureKind.ASSERTION, wrong)
+        out.failed = (prop,)
     return out
 
 

@@ -15,11 +15,11 @@ from scripts.common import folder_locks, process
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
 from scripts.common.records import Edit, FailureKind
-from scripts.prove import counterexample, crc_matrix, float_adder, proof, proving, smtbmc
+from scripts.prove import counterexample, crc_matrix, float_adder, proof, proving, solvers
 from scripts.prove.proof import Proof
 
 WRAPPER = "hdl/formal/fv_fifo.sv"
-needs_solver = pytest.mark.skipif(not smtbmc.installed(), reason="no SMT solver on this machine")
+needs_solver = pytest.mark.skipif(not solvers.installed(), reason="no SMT solver on this machine")
 
 
 @pytest.fixture
@@ -34,9 +34,15 @@ def folder() -> Iterator[Path]:
     process.resume()
 
 
-def fifo(*edits: Edit) -> Proof:
+NEVER = Edit(WRAPPER, "  assign push", "  `NF_ASSUME(Never_M, !in_valid)\n\n  assign push")
+LOOSE = Edit(WRAPPER, "followed_q && kept != word_q", "1'b0")
+
+
+@pytest.fixture(params=["yices", proof.BITWUZLA])
+def fifo(request: pytest.FixtureRequest) -> Proof:
+    """Return a proof by induction, for each solver."""
     (found,) = (one for one in proof.read() if one.id == "fifo/three")
-    return replace(found, edits=edits)
+    return replace(found, solver=request.param)
 
 
 def test_lists() -> None:
@@ -45,9 +51,14 @@ def test_lists() -> None:
 
 
 @needs_solver
-def test_counterexample_is_replayed(folder: Path) -> None:
+def test_what_is_true_is_proved(folder: Path, fifo: Proof) -> None:
+    assert proving.run(fifo, folder).cause == ""
+
+
+@needs_solver
+def test_counterexample_is_replayed(folder: Path, fifo: Proof) -> None:
     (mutant,) = (one for one in proof.mutants() if one.id == "fifo-takes-when-full")
-    record = proving.run(proof.broken(fifo(), mutant), folder, mutant.id)
+    record = proving.run(proof.broken(fifo, mutant), folder, mutant.id)
     assert record.kind is FailureKind.ASSERTION
     assert any(case.status == "failed" for case in record.cases)
     assert record.waves
@@ -63,50 +74,30 @@ def test_counterexample_is_replayed(folder: Path) -> None:
 
 
 @needs_solver
-def test_an_assumption_that_shuts_cases_out_is_red(folder: Path) -> None:
-    more = "  `NF_ASSUME(Never_M, !in_valid)\n\n  assign push"
-    record = proving.run(fifo(Edit(WRAPPER, "  assign push", more)), folder, "over-constrained")
+def test_an_assumption_that_shuts_cases_out_is_red(folder: Path, fifo: Proof) -> None:
+    record = proving.run(replace(fifo, edits=(NEVER,)), folder, "over-constrained")
     assert record.kind is FailureKind.MISMATCH
-    assert "over-constrained" in record.cause
-    assert "Full_C" in record.cause
-
-
-@needs_solver
-def test_what_is_not_inductive_is_not_proved(folder: Path) -> None:
-    loose = Edit(WRAPPER, "followed_q && kept != word_q", "1'b0")
-    record = proving.run(fifo(loose), folder, "not-inductive")
-    assert record.kind is FailureKind.MISMATCH
-    assert "not inductive" in record.cause
-
-
-@needs_solver
-def test_all_clocks_as_one_question(folder: Path) -> None:
-    """Check that bitwuzla and yices agree: proved, not inductive, over-constrained, broken."""
-    large = replace(fifo(), solver=proof.BITWUZLA)
-    assert proving.run(large, folder, "large").cause == ""
-    never = Edit(WRAPPER, "  assign push", "  `NF_ASSUME(Never_M, !in_valid)\n\n  assign push")
-    record = proving.run(replace(large, edits=(never,)), folder, "large-over-constrained")
     assert "over-constrained: 12 clocks do not reach" in record.cause
     assert "Full_C" in record.cause
-    loose = Edit(WRAPPER, "followed_q && kept != word_q", "1'b0")
-    record = proving.run(replace(large, edits=(loose,)), folder, "large-not-inductive")
-    assert "not inductive" in record.cause
-    (mutant,) = (one for one in proof.mutants() if one.id == "fifo-takes-when-full")
-    record = proving.run(proof.broken(large, mutant), folder, "large-broken")
-    assert record.kind is FailureKind.ASSERTION
-    assert record.stimulus
 
 
 @needs_solver
-def test_what_comes_to_no_end_is_red(folder: Path) -> None:
-    record = proving.run(replace(fifo(), timeout=0.001), folder, "no-time")
+def test_what_is_not_inductive_is_not_proved(folder: Path, fifo: Proof) -> None:
+    record = proving.run(replace(fifo, edits=(LOOSE,)), folder, "not-inductive")
+    assert record.kind is FailureKind.MISMATCH
+    assert "not inductive" in record.cause
+
+
+@needs_solver
+def test_what_comes_to_no_end_is_red(folder: Path, fifo: Proof) -> None:
+    record = proving.run(replace(fifo, timeout=0.001), folder, "no-time")
     assert record.kind is FailureKind.TIME_OUT
     assert "processor time" in record.cause
 
 
 @needs_solver
-def test_nothing_to_prove_is_red(folder: Path) -> None:
-    record = proving.run(replace(fifo(), top="nf_fifo"), folder, "nothing")
+def test_nothing_to_prove_is_red(folder: Path, fifo: Proof) -> None:
+    record = proving.run(replace(fifo, top="nf_fifo"), folder, "nothing")
     assert record.kind is FailureKind.BUILD
 
 

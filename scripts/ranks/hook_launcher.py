@@ -13,7 +13,6 @@ import os
 import runpy
 import sys
 import time
-from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from statistics import mean
@@ -27,10 +26,9 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import say
 from neuron_fabric.hook.attachment import attach
-from neuron_fabric.monitor.signals import Signal
-from neuron_fabric.profile import PhaseRoute, Profile, sketch
-from neuron_fabric.profile.draft_profile import draft
-from neuron_fabric.profile.profile_types import LEAST_WARMUP, Phases, Rule, Warmup
+from neuron_fabric.profile import PhaseRoute, Profile
+from neuron_fabric.profile.profile_types import LEAST_WARMUP, Kind, Rule
+from scripts.ranks import rank_process
 from scripts.ranks.rank_process import Rank
 
 LEFT = "hook.json"
@@ -87,14 +85,8 @@ def profile_of(net: torch.nn.Module, how: PhaseRoute) -> Profile:
 
     The kinds that the rule protects from votes (head and embedding) keep FP32 with votes.
     """
-    found, kept = draft("nf measure hooks", sketch(net)), Rule().protect if how.route.votes else ()
-    regions = tuple(
-        one if one.kind in kept else replace(one, phases={**one.phases, "steady": how})
-        for one in found.regions
-    )
-    off = [str(one) for one in Signal if one != Signal.SCHEDULE]
-    phases = Phases(Warmup(LEAST_WARMUP))
-    return replace(found, regions=regions, phases=phases, monitor={"off": off}, verified=True)
+    kept = Rule().protect if how.route.votes else ()
+    return rank_process.profile_of(net, how, kinds=set(Kind) - set(kept))
 
 
 class StepMeter:

@@ -26,11 +26,8 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.capacity.scale_command import peak_memory
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
-from neuron_fabric.monitor.signals import Signal
-from neuron_fabric.profile import Profile
 from neuron_fabric.profile.profile_types import LEAST_WARMUP
-from scripts.ranks import rank_process
-from scripts.ranks.rank_process import Rank
+from scripts.ranks.rank_process import Rank, profile_of
 
 PORT = 29_513
 PLAIN, FULL, LOW, ALONE = "plain", "fp32", "low", "alone"
@@ -44,20 +41,6 @@ there when backward ends, and of four buckets of DDP's 25 MiB that alone is a qu
 SLEEP_SHARE = 4.0
 """A backward that is long enough: so many times what communication takes. What is left of it is
 about the same at 8 times then; at 2, ranks still take the cores from each other's backward."""
-
-
-class Pause(torch.autograd.Function):
-    """Identity function whose backward sleeps: a device that computes, and needs no core."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, seconds: list[float]) -> torch.Tensor:
-        ctx.seconds = seconds
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
-        time.sleep(ctx.seconds[0])
-        return grad, None
 
 
 class Mlp(nn.Module):
@@ -79,16 +62,9 @@ class Mlp(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
             x = torch.relu(layer(x))
-            if self.pause[0]:
-                x = Pause.apply(x, self.pause)  # type: ignore[no-untyped-call]
+            if self.pause[0]:  # like a device that computes, and needs no core
+                x.register_hook(lambda _: time.sleep(self.pause[0]))  # type: ignore[no-untyped-call]
         return x
-
-
-def profile_of(net: nn.Module, low: bool) -> Profile:
-    """Return a profile with votes for all layers, or with none; the monitor decides nothing."""
-    off = [str(one) for one in Signal if one != Signal.SCHEDULE]
-    route = Route.G_BINARY if low else Route.FP32
-    return rank_process.profile_of(net, route, LEAST_WARMUP, {"off": off})
 
 
 class Ways:
@@ -114,8 +90,8 @@ class Ways:
                 Mlp(layers, width), gradient_as_bucket_view=True, bucket_cap_mb=mib
             )
             if name != PLAIN:
-                profile = profile_of(model.module, name == LOW)
-                self.runtimes[name] = attach(model, profile, env={})
+                route = Route.G_BINARY if name == LOW else Route.FP32
+                self.runtimes[name] = attach(model, profile_of(model.module, route), env={})
             self.models[name] = model
 
     def step(self, name: str) -> float:

@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
 from neuron_fabric.profile import Profile
+from neuron_fabric.profile.profile_types import Kind
 from scripts.ranks import rank_process
 from scripts.ranks.rank_process import Rank
 
@@ -44,7 +45,7 @@ def net() -> nn.Module:
 def profile_of(model: nn.Module) -> Profile:
     """Return a profile of the net in which all linear layers use G_BINARY."""
     limits = {"capacity_every": JUDGED, "sample_every": JUDGED, "off": list(_OFF)}
-    return rank_process.profile_of(model, Route.G_BINARY, WARMUP, limits, ("linear",))
+    return rank_process.profile_of(model, Route.G_BINARY, WARMUP, limits, (Kind.LINEAR,))
 
 
 def main(rank: Rank, steps: int, timeout_s: float, substrate: str) -> int:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -21,8 +22,13 @@ import torch.distributed as dist
 from torch import nn
 
 from neuron_fabric.codec import Route
+from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.profile import PhaseRoute, Profile, sketch
 from neuron_fabric.profile.draft_profile import draft
+from neuron_fabric.profile.profile_types import LEAST_WARMUP, Kind
+
+OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
+"""Signals to switch off where the monitor is to decide nothing."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +72,24 @@ class Rank:
 def profile_of(
     net: nn.Module,
     route: Route | PhaseRoute,
-    warmup: int,
-    monitor: Mapping[str, Any],
-    kinds: Container[str] = (),
+    warmup: int = LEAST_WARMUP,
+    monitor: Mapping[str, Any] = MappingProxyType({"off": OFF}),
+    kinds: Container[Kind] = frozenset(Kind),
 ) -> Profile:
-    """Return a profile that gives regions of a net one route.
+    """Return a profile that gives regions of a net one route; by default the monitor is off.
 
     Args:
         net: The model.
         route: Route of the regions of these ``kinds`` in the steady and the recovery phase.
         warmup: Steps of the warm-up.
         monitor: Limits of the monitor.
-        kinds: Kinds of regions, others keep the route of the draft; empty for all.
+        kinds: Kinds of regions; others keep the route of the draft.
     """
     found = draft("bench", sketch(net))
     how = route if isinstance(route, PhaseRoute) else PhaseRoute(route)
     regions = tuple(
         replace(one, phases={**one.phases, "steady": how, "recovery": how})
-        if not kinds or one.kind in kinds
+        if one.kind in kinds
         else one
         for one in found.regions
     )

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -26,16 +27,14 @@ from neuron_fabric.capacity.scale_command import model_of, peak_memory, profile_
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
 from neuron_fabric.hook.ddp_buckets import bucket_assignment
-from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.profile import sketch
 from neuron_fabric.profile.profile_types import LEAST_WARMUP, Phases, Warmup
-from scripts.ranks.rank_process import Rank
+from scripts.ranks.rank_process import OFF, Rank
 
 PORT = 29_514
 DRAWN = 1 << 20
 """Gradients that are drawn; a bucket begins somewhere among them, and goes round."""
 SIZE = 0.01
-_OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
 
 
 class Shapes(DistributedDataParallel):
@@ -70,33 +69,25 @@ def without_memory(net: nn.Module) -> nn.Module:
     return net
 
 
-class DrawnBucket:
-    """Stand-in for `dist.GradBucket` with random gradients."""
+def drawn_bucket(place: int, last: bool, members: Sequence[nn.Parameter], flat: Any) -> Any:
+    """Return a stand-in for `dist.GradBucket` with random gradients ``flat``."""
 
-    def __init__(self, place: int, last: bool, members: Sequence[nn.Parameter], flat: Any) -> None:
-        self._place, self._last, self._members, self._flat = place, last, members, flat
+    def gradients() -> list[torch.Tensor]:
+        parts = flat.split([one.numel() for one in members])
+        return [part.view(one.shape) for part, one in zip(parts, members, strict=True)]
 
-    def index(self) -> int:
-        return self._place
-
-    def is_last(self) -> bool:
-        return self._last
-
-    def buffer(self) -> torch.Tensor:
-        found: torch.Tensor = self._flat
-        return found
-
-    def parameters(self) -> list[nn.Parameter]:
-        return list(self._members)
-
-    def gradients(self) -> list[torch.Tensor]:
-        parts = self._flat.split([one.numel() for one in self._members])
-        return [part.view(one.shape) for part, one in zip(parts, self._members, strict=True)]
+    return SimpleNamespace(
+        index=lambda: place,
+        is_last=lambda: last,
+        buffer=lambda: flat,
+        parameters=lambda: list(members),
+        gradients=gradients,
+    )
 
 
 def buckets(
     parameters: Sequence[nn.Parameter], cap: int, rank: int, step: int, few: bool
-) -> Iterator[DrawnBucket]:
+) -> Iterator[Any]:
     """Yield every bucket of a step with random gradients.
 
     Args:
@@ -115,14 +106,14 @@ def buckets(
         whole = drawn.roll(7_919 * place)
         for at in range(0, flat.numel(), DRAWN):
             flat[at : at + DRAWN] = whole[: flat.numel() - at]
-        yield DrawnBucket(place, place == len(found) - 1, members, flat)
+        yield drawn_bucket(place, place == len(found) - 1, members, flat)
 
 
 def main(rank: Rank, name: str, route: Route, cap: int) -> None:
     """Run the warm-up steps with the first bucket only, then one whole step; gather the results."""
     net, head = model_of(name)
     net = without_memory(net)
-    profile = profile_of(name, sketch(net, head), route, Phases(Warmup(LEAST_WARMUP)), _OFF)
+    profile = profile_of(name, sketch(net, head), route, Phases(Warmup(LEAST_WARMUP)), OFF)
     model = Shapes(net, cap)
     runtime = attach(model, profile, timeout_s=600.0, env={})
     assert runtime is not None

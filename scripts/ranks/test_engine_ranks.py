@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="torch is not installed: see requirements-to
 
 from scripts.cli import train_check_gpu
 from scripts.common.errors import NfError
-from scripts.ranks.engine_setups import SETUPS
+from scripts.ranks.engine_ranks import SETUPS
 
 
 def lines_of(parts: str, fault: bool = False) -> dict[str, str]:

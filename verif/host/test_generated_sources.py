@@ -71,9 +71,7 @@ def test_the_figures_have_room() -> None:
 
 
 def ports(**parameters: int) -> list[Port]:
-    files = read_filelist(ROOT, FILELIST)
-    paths = [ROOT / name for name in files.sources], [ROOT / name for name in files.includes]
-    return top_ports(TOP, *paths, tuple(parameters.items()))
+    return top_ports(TOP, read_filelist(ROOT, FILELIST), parameters=tuple(parameters.items()))
 
 
 @pytest.mark.parametrize(("lines_log2", "words"), [(20, ""), (30, "[2]")])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that docs/measurements.md and hdl/README.md state the accepted timing figures."""
+"""Tests that the documents state the accepted figures: docs/measurements.md, hdl/README.md."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from scripts.figures import baseline
 from scripts.figures.timing_figure import LATENCY, LOW_BIT, PLAIN
 
 ACCEPTED = baseline.read()["timing"]
+MEASUREMENTS = (ROOT / "docs/measurements.md").read_text(encoding="utf-8")
 
 
 def rows(head: str) -> dict[str, list[str]]:
     """Return the cells of the table whose head begins so, by the first cell of each row."""
-    text = (ROOT / "docs/measurements.md").read_text(encoding="utf-8")
-    table = text[text.index(f"| {head} |") :].partition("\n\n")[0].splitlines()[2:]
+    table = MEASUREMENTS[MEASUREMENTS.index(f"| {head} |") :].partition("\n\n")[0].splitlines()[2:]
     cells = [line.strip("| ").split(" | ") for line in table]
     return {name: others for name, *others in cells}
 
@@ -67,3 +67,33 @@ def test_design_notes() -> None:
     [rates] = re.findall(r"([\d.]+) over 1,024 lines \(([\d.]+)\)", text)
     kind = f"second worker, all misses, full credits, x16 at {LATENCY}: clocks an access"
     assert list(rates) == [f"{ACCEPTED[f'{name}, {kind}']:.3f}" for name in ("G_BINARY", PLAIN)]
+
+
+NETWORK = "ResNet-18 (CIFAR stem, 10 classes)"
+BOTH = "head in FP32: payload both ways, % of FP32"
+UP = "head in FP32: payload-only, one-way (up), % of FP32"
+SENTENCES = re.compile(
+    r"payload both ways, in percent of FP32 through the same device, 8 workers, head in FP32 "
+    r"\(ResNet-18 for CIFAR-10\): (.+?)\. Payload-only, one-way \(up\)[^:]*: (.+?\d)\. "
+)
+"""Return the clauses after each colon: a mode, then numbers, each after its view, if any."""
+
+
+def said(clauses: str, way: str) -> dict[str, str]:
+    """Return the numbers in a sentence of the document by their names in the baseline."""
+    out = {}
+    for clause in clauses.split("; "):
+        mode = clause.split()[0]
+        for view, number in re.findall(r"(?:(vote|planes|SUM8|SUM16) )?(\d+\.\d+)", clause):
+            what = f"{mode} {view}".rstrip()
+            out[f"{NETWORK}, {what}, {way}"] = number
+    return out
+
+
+def test_traffic() -> None:
+    """Check all followed figures of one network, with two decimal digits, and nothing else."""
+    [(both, up)] = SENTENCES.findall(" ".join(MEASUREMENTS.split()))
+    accepted = baseline.read()["traffic"]
+    assert said(both, BOTH) | said(up, UP) == {
+        name: f"{value:.2f}" for name, value in accepted.items() if name.startswith(f"{NETWORK}, ")
+    }
