@@ -467,11 +467,7 @@ def plan_step(
     placement = Placement(params, workers, tie, threshold)
     for route in found:
         placement.check_counters(route.tensors[0], route.mode)
-    if epoch_lines_log2 is None:
-        groups = _between_tensors(found, placement)
-    else:
-        groups = _by_size(found, placement, epoch_lines_log2)
-    return Plan(params, workers, tuple(groups))
+    return Plan(params, workers, tuple(_groups(found, placement, epoch_lines_log2)))
 
 
 @dataclass(frozen=True)
@@ -514,52 +510,61 @@ class _Route:
         return epochs
 
     def row(
-        self,
-        region: int,
-        config: RegionConfig,
-        epochs: Sequence[Sequence[int]],
-        params: DeviceParams,
+        self, region: int, config: RegionConfig, params: DeviceParams, epochs: int | None
     ) -> Row:
         """Return the row of this route, with the tensors in the order of the epochs.
 
         Args:
             region: Number of the region.
             config: Descriptor of the region.
-            epochs: Indices of the tensors in each epoch.
             params: Parameters of the device.
+            epochs: Number of epochs of equal size; None: cut between tensors.
         """
-        order = [index for epoch in epochs for index in epoch]
-        sizes = [sum(self.lines[index] for index in epoch) for epoch in epochs]
-        return Row(
-            region,
-            self.mode,
-            config,
-            selectors(self.mode, config, params),
-            tuple(self.tensors[index] for index in order),
-            tuple(accumulate((self.lines[index] for index in order), initial=0)),
-            tuple(accumulate(sizes, initial=0)),
-        )
+        whole = [list(range(len(self.tensors)))]
+        packed = self.first_fit(config.lines_log2) if epochs is None else whole
+        order = [index for epoch in packed for index in epoch]
+        starts = tuple(accumulate((self.lines[index] for index in order), initial=0))
+        sizes = (sum(self.lines[index] for index in epoch) for epoch in packed)
+        bounds = tuple(accumulate(sizes, initial=0))
+        if epochs is not None:
+            bounds = tuple(starts[-1] * number // epochs for number in range(epochs + 1))
+        tensors = tuple(self.tensors[index] for index in order)
+        chosen = selectors(self.mode, config, params)
+        return Row(region, self.mode, config, chosen, tensors, starts, bounds)
 
 
-# -- cut between tensors ------------------------------------------------------------------------
-def _between_tensors(routes: Sequence[_Route], placement: Placement) -> Iterator[tuple[Row, ...]]:
-    for route in routes:
-        for spec, lines in zip(route.tensors, route.lines, strict=True):
-            placement.check(spec, route.carrier, lines)
-    sizes = _side_by_side(routes, placement)
-    if sizes is not None:
-        together = placement.place([route.carrier for route in routes], sizes)
-        parts = [(list(routes), together)] if routes else []
+def _groups(
+    routes: Sequence[_Route], placement: Placement, log2: int | None
+) -> Iterator[tuple[Row, ...]]:
+    """Yield the rows that are active together: all routes if they fit, else each route alone.
+
+    Args:
+        routes: Routes with tensors.
+        placement: Address space of the device.
+        log2: Cut by size, into epochs of at most 2**log2 lines; None: cut between tensors.
+    """
+    modes = [route.carrier for route in routes]
+    if log2 is None:
+        for route in routes:
+            for spec, lines in zip(route.tensors, route.lines, strict=True):
+                placement.check(spec, route.carrier, lines)
+        sizes = _side_by_side(routes, placement)
+        together = None if sizes is None else placement.place(modes, sizes)
     else:
-        parts = [
-            ([route], configs)
-            for route in routes
-            if (configs := one_size([route.carrier], placement, route.largest)) is not None
-        ]
+        together = one_size(modes, placement, log2)
+    parts = [(list(routes), together)] if routes else []
+    if together is None:
+        most = [route.largest if log2 is None else log2 for route in routes]
+        alone = [one_size([mode], placement, size) for mode, size in zip(modes, most)]
+        parts = [([route], configs) for route, configs in zip(routes, alone)]
     for members, configs in parts:
+        assert configs is not None  # a single route fits, or `one_size` has raised an error
+        pairs, epochs = list(zip(members, configs, strict=True)), None
+        if log2 is not None:
+            epochs = max(-(-sum(route.lines) // config.lines) for route, config in pairs)
         yield tuple(
-            route.row(region, config, route.first_fit(config.lines_log2), placement.params)
-            for region, (route, config) in enumerate(zip(members, configs, strict=True))
+            route.row(region, config, placement.params, epochs)
+            for region, (route, config) in enumerate(pairs)
         )
 
 
@@ -575,39 +580,14 @@ def _side_by_side(routes: Sequence[_Route], placement: Placement) -> list[int] |
     counts = [
         {log2: len(route.first_fit(log2)) for log2 in logs} for route, logs in zip(routes, ranges)
     ]
-    best: tuple[tuple[int, int], list[int]] | None = None
-    for logs in product(*ranges):
-        if not placement.holds(modes, logs):
-            continue
+
+    def cost(logs: tuple[int, ...]) -> tuple[int, int]:
         epochs = max((own[log2] for own, log2 in zip(counts, logs)), default=0)
-        memory = sum(placement.area(mode, log2) for mode, log2 in zip(modes, logs))
-        if best is None or (epochs, memory) < best[0]:
-            best = (epochs, memory), list(logs)
-    return None if best is None else best[1]
+        return epochs, sum(placement.area(mode, log2) for mode, log2 in zip(modes, logs))
 
-
-# -- cut by size --------------------------------------------------------------------------------
-def _by_size(
-    routes: Sequence[_Route], placement: Placement, log2: int
-) -> Iterator[tuple[Row, ...]]:
-    together = one_size([route.carrier for route in routes], placement, log2) if routes else ()
-    if together is not None:
-        parts = [(list(routes), together)] if routes else []
-    else:
-        alone = [(route, one_size([route.carrier], placement, log2)) for route in routes]
-        parts = [([route], configs) for route, configs in alone if configs is not None]
-    for members, configs in parts:
-        totals = [sum(route.lines) for route in members]
-        epochs = max(-(-lines // own.lines) for lines, own in zip(totals, configs, strict=True))
-        yield tuple(
-            replace(
-                route.row(region, config, [range(len(route.tensors))], placement.params),
-                bounds=tuple(lines * number // epochs for number in range(epochs + 1)),
-            )
-            for region, (route, config, lines) in enumerate(
-                zip(members, configs, totals, strict=True)
-            )
-        )
+    fitting = (logs for logs in product(*ranges) if placement.holds(modes, logs))
+    best = min(fitting, key=cost, default=None)
+    return None if best is None else list(best)
 
 
 def one_size(
