@@ -22,8 +22,8 @@ from scripts.common.paths import ROOT
 from scripts.common.records import Dut, Edit
 from scripts.plan import listed_mutants
 from scripts.run.replay_simulators import Simulators
+from verif.replay.bulk.bulk_transport import arrival
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.bulk.localize import arrival
 from verif.replay.conftest import BULK, MIX, SHIPPED, Command, check_files
 from verif.replay.epoch import EpochLines
 from verif.replay.gradient_source import SyntheticSource, resnet18
