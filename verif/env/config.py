@@ -41,7 +41,7 @@ def scale() -> float:
 class Parts:
     """Classes of the memory and of the checkers; a negative twin puts a subclass with a fault here.
 
-    Components (`verif.mem.memory_agent.MemResponder`) are overridden by the UVM factory instead.
+    Components (`verif.mem.responder.MemResponder`) are overridden by the UVM factory instead.
     """
 
     store: type[MemStore] = MemStore

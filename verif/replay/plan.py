@@ -456,8 +456,6 @@ def plan_step(
         raise CaptureError(
             "plan", f"{workers} workers, the device takes {MAX_WORKERS}", "use fewer workers"
         )
-    if threshold < 1 or threshold > 255:
-        raise CaptureError("plan", f"threshold {threshold}", "THRESHOLD is 1..255")
     found = []
     for mode in ROUTE_ORDER:
         own = tuple(t for t in tensors if routes[t.name] == mode and t.elements)

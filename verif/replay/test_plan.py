@@ -106,7 +106,6 @@ REFUSED: dict[str, tuple[tuple[int, ...], int, dict[str, int], dict[str, int], s
     "no room": (BIG, 8, {}, {}, re.escape(NO_ROOM)),
     "no worker": ((4,), 0, {}, {}, "0 workers, the device takes 64"),
     "too many workers": ((4,), 65, {}, {}, "65 workers, the device takes 64"),
-    "threshold": ((4,), 1, {}, {"threshold": 0}, r"1\.\.255"),
     "windows": ((4,), 1, {"mem_lines_log2": 46}, {}, "no room for the windows"),
     "no room for a line": (
         *((4,), 64, {"mem_lines_log2": 4}, {"epoch_lines_log2": 4}),

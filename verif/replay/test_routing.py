@@ -45,14 +45,6 @@ def test_default_without_layers() -> None:
     assert default_routes([]) == {}
 
 
-def test_default_of_the_real_capture() -> None:
-    specs = Capture.open(SHIPPED).tensors
-    routes = default_routes(specs)
-    low = [name for name, mode in routes.items() if mode == Mode.G_BINARY]
-    assert low == [s.name for s in specs if len(s.shape) == 4]
-    assert routes["8.weight"] == routes["8.bias"] == Mode.FP32
-
-
 def test_default_by_kind() -> None:
     """Check the default routes of a model with named modules, whose head shares an embedding's
     tensor.

@@ -19,7 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -158,7 +158,8 @@ class DeviceThread:
         self.wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._todo: queue.SimpleQueue[tuple[Any, ServedBucket] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Finished] = queue.SimpleQueue()
-        self._until: float | None = None
+        self.until: float | None = None
+        """Time at which the bucket in progress exceeds its limit; None for no bucket."""
         self.stuck = False
         """Return True if the bucket in progress exceeded its limit and has not ended."""
         # A daemon thread: a hanging simulator must not keep the server from ending.
@@ -171,19 +172,10 @@ class DeviceThread:
 
     def finished(self) -> Iterator[Finished]:
         """Yield the outcomes since the last call; never wait."""
-        try:
+        with suppress(BlockingIOError):
             os.eventfd_read(self.wake)
-        except BlockingIOError:
-            return
-        while True:
-            try:
-                yield self._done.get_nowait()
-            except queue.Empty:
-                return
-
-    def deadline(self) -> float | None:
-        """Return the time at which the bucket in progress exceeds its limit; None for no bucket."""
-        return self._until
+        while not self._done.empty():  # this is the only consumer
+            yield self._done.get_nowait()
 
     def expire(self, now: float) -> bool:
         """Interrupt the device if the bucket in progress has exceeded its limit.
@@ -191,9 +183,9 @@ class DeviceThread:
         Returns:
             True if the limit was exceeded since the last call.
         """
-        if self._until is None or now < self._until:
+        if self.until is None or now < self.until:
             return False
-        self._until, self.stuck = None, True
+        self.until, self.stuck = None, True
         self.device.interrupt()
         return True
 
@@ -216,7 +208,7 @@ class DeviceThread:
             owner, bucket = item
             word, why, counts = Word.DONE, "", Counts()
             try:
-                self._until = time.monotonic() + self._timeout_s + self.device.seconds(bucket)
+                self.until = time.monotonic() + self._timeout_s + self.device.seconds(bucket)
                 counts = self.device.reduce(bucket)
             except DeviceLost as lost:
                 word, why = Word.LOST, str(lost)
@@ -224,7 +216,7 @@ class DeviceThread:
                 word, why = Word.REFUSED, str(error)
             except Exception as error:  # a bug in this program
                 word, why = Word.REFUSED, f"{type(error).__name__}: {error}"
-            self._until, self.stuck = None, False
+            self.until, self.stuck = None, False
             counters = asdict(counts)
             if word == Word.DONE:
                 counters |= {"lines": bucket.lines, "contributions": bucket.contributions}
@@ -341,11 +333,11 @@ class ReducerServer:
             came = receive(peer.sock)
             if came is None:
                 self._drop(peer)
-                return
-            close_all(came[1])  # the protocol sends no files to the server
-            self._answer(peer, came[0])
+            else:
+                close_all(came[1])  # the protocol sends no files to the server
+                self._answer(peer, came[0])
         except BlockingIOError:
-            return
+            pass
         except OtherVersion as error:
             self._refuse(peer, f"{error}; use the same version of neuron_fabric on both sides")
         except (WireError, RefusedOne) as error:
@@ -360,10 +352,11 @@ class ReducerServer:
         elif isinstance(message, Hello) and session is None:
             self._hello(peer, message)
         elif isinstance(message, Submit) and session is not None:
-            bucket = session.submit(peer.rank, message, time.monotonic())
-            if bucket is not None and self._device.stuck:
+            if (bucket := session.submit(peer.rank, message, time.monotonic())) is None:
+                return
+            if self._device.stuck:
                 session.finished(bucket.seq, Word.LOST, STUCK)
-            elif bucket is not None:
+            else:
                 self._device.put(session, bucket)
         elif isinstance(message, Skip) and session is not None:
             session.skip(peer.rank, message.seq)
@@ -436,9 +429,7 @@ class ReducerServer:
 
     # -- time, device, end ------------------------------------------------------------------------
     def _wait_s(self) -> float:
-        until = [self._device.deadline()]
-        if self._session is not None:
-            until.append(self._session.deadline())
+        until = [self._device.until, self._session and self._session.deadline()]
         now = time.monotonic()
         return max(0.0, min([LOOK_S, *(one - now for one in until if one is not None)]))
 

@@ -13,8 +13,8 @@ from models.device import DeviceModel
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from models.register_types import Register
-from verif.mem.memory_agent import MemResponder
 from verif.mem.memory_config import MemBeat
+from verif.mem.responder import MemResponder
 from verif.mem.store import MemStore
 from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.line_judge import LineJudge

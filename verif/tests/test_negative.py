@@ -17,7 +17,7 @@ from pyuvm import uvm_factory
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest, run_negative
 from verif.env.config import EnvConfig, Parts
-from verif.mem.memory_agent import MemResponder
+from verif.mem.responder import MemResponder
 from verif.sequences.aggregate import AggregateSequence, IdentitySequence
 from verif.sequences.descriptors import DescriptorErrorSequence
 from verif.sequences.epochs import EpochOtherSequence, EpochSameSequence

@@ -25,13 +25,11 @@ from verif.coverage.device_coverage import NfCoverage
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, OP, Block, Figures, Kind
 from verif.replay.bulk.epoch_block import EpochBlock, commit_ops, commits, epoch_operations
-from verif.replay.epoch import Key
+from verif.replay.epoch import LDIDS, Key
 from verif.replay.line_check import Mismatch, expected_lines, first_value, judge
-from verif.replay.options import ReplayOptions
 from verif.replay.plan import Lines
 from verif.replay.runner import Driven, ReplayStop, Transport
 from verif.replay.stimulus_file import CommitOperation, Operation, Read, Stimulus, Write
-from verif.replay.traffic_order import LDIDS
 
 STIMULUS_FILE = "stimulus.json"
 METRICS_FILE = "metrics.json"
@@ -89,14 +87,11 @@ class BulkTransport(Transport):
                         yield Driven(block.work, block.figures(cycles), block.problems())
                         _sample(coverage, block)
                 _sample_memory(coverage, device.figures())
-        except EpochFault as fault:
-            note = _one_line(fault)
-            operations = epoch_operations(fault.block)
-            stimulus = Stimulus(note, options.parameters, options.seed, operations, options.memory)
-            self._leave(stimulus)
+        except BulkFault as fault:
+            note = " ".join(str(fault).split())[:600]
+            if isinstance(fault, EpochFault):  # not before the first epoch
+                self._leave(note, epoch_operations(fault.block))
             raise ReplayStop(note) from None
-        except BulkFault as fault:  # before the first epoch
-            raise ReplayStop(_one_line(fault)) from None
         finally:
             self.coverage.add(coverage.finished().hits())
 
@@ -113,12 +108,14 @@ class BulkTransport(Transport):
         if found is None:
             raise ReplayStop("; ".join(driven.problems[:3]))
         assert self._last is not None
-        cause, stimulus = localize(found, self._last, self._fresh, self.replay.options)
-        if stimulus is not None:
-            self._leave(stimulus)
+        cause, operations = localize(found, self._last, self._fresh)
+        if operations:
+            self._leave(f"{cause}; {found.text}", operations)
         raise ReplayStop(f"{found.text}; {cause}")
 
-    def _leave(self, stimulus: Stimulus) -> None:
+    def _leave(self, note: str, operations: Sequence[Operation]) -> None:
+        options = self.replay.options
+        stimulus = Stimulus(note, options.parameters, options.seed, operations, options.memory)
         stimulus.write(self.folder / STIMULUS_FILE)
 
     def finish(self) -> None:
@@ -128,10 +125,6 @@ class BulkTransport(Transport):
             self.hints.append(f"at signal level: {self.again(path)} --waves")
         metrics = {FUNCTIONAL: self.coverage.hits()}
         write_text(self.folder / METRICS_FILE, json.dumps(metrics, indent=1))
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:600]
 
 
 # -- epochs through a device: while one is simulated, the last is judged, the next is prepared ----
@@ -228,34 +221,27 @@ def _sample_memory(coverage: NfCoverage, figures: Figures) -> None:
 Open = Callable[[], BulkDevice]
 
 
-def localize(
-    found: Mismatch, block: EpochBlock, open_device: Open, options: ReplayOptions
-) -> tuple[str, Stimulus | None]:
+def localize(found: Mismatch, block: EpochBlock, open_device: Open) -> tuple[str, list[Operation]]:
     """Search for the cause of a wrong line; this drives the RTL again.
 
     Args:
         found: The wrong line.
         block: Its epoch.
         open_device: Opens a fresh device.
-        options: Options of the replay.
 
     Returns:
-        A text, which names the worker if known, and a stimulus; None instead if a fresh device
-        shows no fault.
+        A text, which names the worker if known, and the transactions of a stimulus; none if a fresh
+        device shows no fault.
     """
     alone = _line_alone(found, block, open_device)
     if alone is not None:
-        text, operations = alone
-    else:
-        missing = _absent(found)
-        who = f"worker {missing}: its contribution is missing" if missing is not None else ""
-        if not _recurs(block, open_device):
-            rest = "a fresh device gives the right line: it depends on what went before the round"
-            return f"{who}{'; ' if who else ''}{rest}", None
-        text, operations = who or "no single worker explains it", epoch_operations(block)
-    note = f"{text}; {found.text}"
-    own = options.parameters, options.seed, tuple(operations), options.memory
-    return text, Stimulus(note, *own)
+        return alone
+    missing = _absent(found)
+    who = f"worker {missing}: its contribution is missing" if missing is not None else ""
+    if _recurs(block, open_device):
+        return who or "no single worker explains it", epoch_operations(block)
+    rest = "a fresh device gives the right line: it depends on what went before the round"
+    return f"{who}{'; ' if who else ''}{rest}", []
 
 
 def arrival(found: Mismatch, block: EpochBlock) -> list[int]:

@@ -18,7 +18,7 @@ from models.line_packing import LINE_BYTES, U8
 from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops
-from verif.replay.epoch import EpochLines
+from verif.replay.epoch import EpochLines, permuted_workers, traffic
 from verif.replay.line_check import (
     COST,
     COUNTERS,
@@ -27,7 +27,6 @@ from verif.replay.line_check import (
     region_problems,
 )
 from verif.replay.stimulus_file import CommitOperation, Operation, Read, Write
-from verif.replay.traffic_order import permuted_workers, traffic
 
 _CODE = REG_MAP.region_register("STATUS").field("CODE")
 _ADDRESS = {name: register.address for name, register in REG_MAP.expand().items()}
