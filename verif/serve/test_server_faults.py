@@ -33,23 +33,11 @@ from hypothesis import strategies as st
 
 from models.parameters import DeviceParams
 from neuron_fabric.codec import Route
-from neuron_fabric.reducers import server_wire, shared_lines
+from neuron_fabric.reducers import server_wire as wire
+from neuron_fabric.reducers import shared_lines
 from neuron_fabric.reducers.interface import Part
 from neuron_fabric.reducers.server_session import ServerSession
-from neuron_fabric.reducers.server_wire import (
-    Hello,
-    ServerError,
-    Welcome,
-    address,
-    allowed_users,
-    check_path,
-    connect,
-    default_socket,
-    encode,
-    new_socket,
-    readable,
-    send,
-)
+from neuron_fabric.reducers.server_wire import ServerError
 from neuron_fabric.reducers.shared_lines import SharedLines, Word, bytes_of
 from scripts.cli import serve
 from scripts.cli.main import main as nf
@@ -96,7 +84,7 @@ def test_no_server(tmp_path: Path) -> None:
     path = tmp_path / "s"
     [line] = refusal(path, rank_of(path, 0, 2))
     assert line == f"{path}: no reducer server is there; start it: nf serve --socket {path}"
-    dead = new_socket()
+    dead = wire.new_socket()
     dead.bind(str(path))
     dead.close()
     [line] = refusal(path, rank_of(path, 0, 2))
@@ -110,11 +98,11 @@ def test_no_server(tmp_path: Path) -> None:
 def test_a_path_that_is_none(tmp_path: Path) -> None:
     long = tmp_path / ("x" * 120)
     with pytest.raises(ServerError, match=r"has 107 bytes at most, this one \d+; choose a shorter"):
-        check_path(long)
+        wire.check_path(long)
     with pytest.raises(ServerError, match="107 bytes at most"):
-        address(f"unix:{long}")
+        wire.address(f"unix:{long}")
     with pytest.raises(ServerError, match="names no socket; write unix:PATH"):
-        address("unix:")
+        wire.address("unix:")
     assert nf(["serve", "--device", "model", "--workers", "2", "--socket", str(long)]) == 2
 
 
@@ -180,7 +168,7 @@ def test_another_version() -> None:
             (b'{"nf":2,"say":"ASK","seq":0}', "ASK is out of place"),
             (b"[" * 5000, "a message of more than 4096 bytes"),
         ):
-            with connect(served.path) as sock:
+            with wire.connect(served.path) as sock:
                 sock.setblocking(True)
                 sock.send(data)
                 came = sock.recv(4096).decode()
@@ -193,7 +181,7 @@ def test_a_server_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
         rank = rank_of(served.path, 0, 1)
         rank.join()
         time.sleep(0.5)
-        monkeypatch.setattr(server_wire, "VERSION", 3)
+        monkeypatch.setattr(wire, "VERSION", 3)
         with pytest.raises(ServerError, match="version 2, this program speaks 3; use the same"):
             rank.joined()
         rank.close()
@@ -213,7 +201,7 @@ def test_killed_before_hello_and_before_welcome() -> None:
     Another job may follow.
     """
     with serving(2, timeout_s=1.0) as served:
-        connect(served.path).close()
+        wire.connect(served.path).close()
         rank, dead = rank_of(served.path, 0, 2), rank_of(served.path, 1, 2)
         dead.join()
         time.sleep(0.2)
@@ -384,7 +372,7 @@ def test_one_server_a_socket_and_a_stale_one_is_taken_over(tmp_path: Path) -> No
     first._lock.release()
     assert path.is_socket()
     second = Listener(path)
-    connect(path).close()
+    wire.connect(path).close()
     second.close()
     assert not path.exists()
     path.write_text("mine", encoding="utf-8")
@@ -435,7 +423,7 @@ SUBMIT = {"nf": 2, "say": "SUBMIT", **_ZEROS, "parts": [PART]}
 def answer(sock: socket.socket, message: dict[str, Any]) -> dict[str, Any]:
     """Send a message as JSON; return the server's first answer, {"say": "nothing"} if it closes."""
     sock.send(json.dumps(message, ensure_ascii=False).encode())
-    assert readable(sock, 20), "the server does not answer"
+    assert wire.readable(sock, 20), "the server does not answer"
     return dict(json.loads(sock.recv(4096) or b'{"say": "nothing"}'))
 
 
@@ -456,12 +444,12 @@ def serves(path: Path) -> None:
 @contextmanager
 def welcomed(path: Path) -> Iterator[list[socket.socket]]:
     """Yield two raw connections that have joined as ranks 0 and 1 of one job."""
-    socks = [connect(path) for _ in range(2)]
+    socks = [wire.connect(path) for _ in range(2)]
     try:
         for rank, sock in enumerate(socks):
             sock.send(json.dumps({**HELLO, "rank": rank}).encode())
         for sock in socks:
-            assert readable(sock, 20)
+            assert wire.readable(sock, 20)
             data, [(_, _, file)], *_ = sock.recvmsg(4096, socket.CMSG_SPACE(4))
             assert json.loads(data)["say"] == "WELCOME"
             os.close(int.from_bytes(file[:4], sys.byteorder))
@@ -500,7 +488,7 @@ def test_numbers_and_texts_out_of_range() -> None:
     """Check that numbers and texts out of range end the rank with a reason, and its session."""
     with serving(2) as served:
         for change, line in BAD_HELLO:
-            with connect(served.path) as sock:
+            with wire.connect(served.path) as sock:
                 assert line in answer(sock, {**HELLO, **change})["why"]
         for change, line in BAD_SUBMIT:
             with welcomed(served.path) as socks:
@@ -520,9 +508,9 @@ def test_parts_of_more_lines_than_agreed_make_nothing_of_their_size() -> None:
             start = time.monotonic()
             for sock in socks:
                 sock.send(json.dumps({**SUBMIT, "parts": parts}).encode())
-            assert readable(socks[0], 20)
+            assert wire.readable(socks[0], 20)
             assert b'"DONE"' in socks[0].recv(4096)
-            assert readable(socks[0], 20)
+            assert wire.readable(socks[0], 20)
             assert b"lines of a worker, 9 were agreed at HELLO" in socks[0].recv(4096)
             assert time.monotonic() - start < 5
         serves(served.path)
@@ -533,12 +521,12 @@ def test_a_job_named_by_emoji_is_told() -> None:
 
     Regression: a status with 400 emoji ended the server.
     """
-    with serving(2) as served, connect(served.path) as sock:
+    with serving(2) as served, wire.connect(served.path) as sock:
         sock.send(json.dumps({**HELLO, "job": EMOJI * 16}).encode())
         assert any(EMOJI * 16 in line for line in serve.status(served.path))
-    long = server_wire.cut(EMOJI * 400, 300)
+    long = wire.cut(EMOJI * 400, 300)
     assert len(long.encode()) <= 300
-    assert len(encode(server_wire.StatusReport((long,) * 6))) < server_wire.MOST_BYTES
+    assert len(wire.encode(wire.StatusReport((long,) * 6))) < wire.MOST_BYTES
 
 
 def test_buckets_that_wait_are_few() -> None:
@@ -554,10 +542,10 @@ def test_buckets_that_wait_are_few() -> None:
 def test_files_that_nobody_asked_for_are_closed() -> None:
     with serving(2) as served:
         before = len(os.listdir("/proc/self/fd"))
-        for data in (b"", b"x", encode(server_wire.StatusRequest())):
-            with connect(served.path) as sock, open(os.devnull, "rb") as file:
+        for data in (b"", b"x", wire.encode(wire.StatusRequest())):
+            with wire.connect(served.path) as sock, open(os.devnull, "rb") as file:
                 socket.send_fds(sock, [data], [file.fileno()] * 4)
-                assert readable(sock, 20)
+                assert wire.readable(sock, 20)
         wait_for(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
@@ -621,7 +609,7 @@ def test_no_files_are_left(tmp_path: Path) -> None:
         wait_for(path.is_socket)
         crowd = []
         for _ in range(40):
-            sock = new_socket()
+            sock = wire.new_socket()
             sock.settimeout(0.1)
             try:
                 sock.connect(os.fspath(path))
@@ -661,7 +649,7 @@ def test_a_fault_of_the_server_ends_the_session_alone(
             patch.setattr(JobSession, where, fault)
             if where == "leave":
                 socks[1].close()
-                assert readable(socks[0], 20)
+                assert wire.readable(socks[0], 20)
                 said = json.loads(socks[0].recv(4096))
             else:
                 said = answer(socks[0], SUBMIT)
@@ -673,7 +661,7 @@ def test_a_fault_of_the_server_ends_the_session_alone(
 @pytest.fixture
 def _of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the peer of every connection of this process appear to be of user 4711."""
-    monkeypatch.setattr(server_wire, "peer_of", lambda _: (1, 4711))
+    monkeypatch.setattr(wire, "peer_of", lambda _: (1, 4711))
 
 
 @pytest.mark.usefixtures("_of_another_user")
@@ -681,7 +669,7 @@ def test_a_server_of_another_user_gets_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NF_ALLOW_UID", raising=False)
-    with new_socket() as listener:
+    with wire.new_socket() as listener:
         listener.bind(os.fspath(tmp_path / "s"))
         listener.listen(5)
         with pytest.raises(ServerError, match=r"server is of user 4711, and you are \d+; start"):
@@ -691,9 +679,9 @@ def test_a_server_of_another_user_gets_nothing(
         sock, _ = listener.accept()
         with sock:
             assert sock.recv(4096) == b""  # not even HELLO
-        connect(tmp_path / "s", [4711]).close()
+        wire.connect(tmp_path / "s", [4711]).close()
         monkeypatch.setenv("NF_ALLOW_UID", "1, 4711")
-        connect(tmp_path / "s").close()
+        wire.connect(tmp_path / "s").close()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
@@ -734,7 +722,7 @@ def test_users_that_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for text in ("x", "1,", "-1", "1" * 12):
         monkeypatch.setenv("NF_ALLOW_UID", text)
         with pytest.raises(ServerError, match=r"NF_ALLOW_UID: .* is no list of user numbers"):
-            allowed_users()
+            wire.allowed_users()
     words = ["serve", "--device", "model", "--workers", "2", "--allow-uid", "4711"]
     assert nf(words) == 2  # nobody else can enter the default folder
 
@@ -744,18 +732,18 @@ def test_the_default_socket_is_private(tmp_path: Path, monkeypatch: pytest.Monke
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    assert default_socket() == address("unix") == runtime / "neuron-fabric" / "serve"
+    assert wire.default_socket() == wire.address("unix") == runtime / "neuron-fabric" / "serve"
     assert (runtime / "neuron-fabric").stat().st_mode & 0o777 == 0o700
     private = tmp_path / f"neuron-fabric-{os.getuid()}"
     runtime.chmod(0o777)  # of others, and of nobody
-    assert default_socket() == private / "serve"
+    assert wire.default_socket() == private / "serve"
     for text in ("", "run", str(tmp_path / "no")):
         monkeypatch.setenv("XDG_RUNTIME_DIR", text)
-        assert default_socket() == private / "serve"
+        assert wire.default_socket() == private / "serve"
     assert private.stat().st_mode & 0o777 == 0o700
     private.chmod(0o755)
     with pytest.raises(ServerError, match=r"only this user can enter; .*name one: --socket PATH"):
-        default_socket()
+        wire.default_socket()
 
 
 @pytest.mark.parametrize("what", ["a file", "no seals", "another size"])
@@ -764,10 +752,10 @@ def test_memory_that_its_sender_could_change_is_not_mapped(tmp_path: Path, what:
 
     A server that truncated the memory would end the training by SIGBUS.
     """
-    with new_socket() as listener:
+    with wire.new_socket() as listener:
         listener.bind(os.fspath(tmp_path / "s"))
         listener.listen(5)
-        rank = ServerSession(tmp_path / "s", Hello("job", 0, 1, "f", 20, (Route.FP32,)), 5.0)
+        rank = ServerSession(tmp_path / "s", wire.Hello("job", 0, 1, "f", 20, (Route.FP32,)), 5.0)
         rank.join()
         sock, _ = listener.accept()
         with sock, closing(rank):
@@ -781,7 +769,7 @@ def test_memory_that_its_sender_could_change_is_not_mapped(tmp_path: Path, what:
                 if what == "another size":
                     seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
                     fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
-            send(sock, Welcome({"name": "rogue"}, (Route.FP32,)), [file])
+            wire.send(sock, wire.Welcome({"name": "rogue"}, (Route.FP32,)), [file])
             os.close(file)
             line = r"it has [\d,]+ bytes, not" if what == "another size" else "it is not sealed"
             with pytest.raises(ServerError, match=line):
@@ -831,7 +819,7 @@ def messages(draw: st.DrawFn) -> bytes:
         if name in words:
             words[name] = draw(st.integers(0, most))
     fields = [name for name in words if name not in ("nf", "say")]
-    if fields and draw(st.booleans()):
+    if draw(st.booleans()) and fields:
         name = draw(st.sampled_from(fields))
         words[name] = draw(_OTHER[type(words[name])])
     words |= {"nf": 2, "say": say}
@@ -858,7 +846,7 @@ def flood(examples: int, each: int) -> None:
         @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=checks)
         @given(some, st.integers(0, 99), st.booleans())
         def run(sent: list[tuple[int, bytes]], seed: int, join: bool) -> None:
-            noise, peers = random.Random(seed), [new_socket() for _ in range(3)]
+            noise, peers = random.Random(seed), [wire.new_socket() for _ in range(3)]
             job = f"j{next(number)}"  # a refused job is refused to all that come later
             for sock in peers:
                 sock.connect(os.fspath(served.path))
@@ -871,7 +859,7 @@ def flood(examples: int, each: int) -> None:
                     peers[who].send(own or b" ", socket.MSG_DONTWAIT)
                 except OSError:  # it was refused
                     peers[who].close()
-                    peers[who] = new_socket()
+                    peers[who] = wire.new_socket()
                     peers[who].connect(os.fspath(served.path))
                 scribble(peers[who], noise)
             for sock in peers:

@@ -23,15 +23,13 @@ import pytest
 from cocotbext.cxl.wire.messages import M2SRwD
 from neuron_fabric.capture import Capture, write_capture
 from neuron_fabric.errors import CaptureError
-from scripts.common.paths import ROOT
 from verif.conftest import STEPS, BulkModel
 from verif.replay.bulk.bulk_transport import METRICS_FILE, BulkTransport
 from verif.replay.bulk.piece_result import LINES_FILE, RESULT_FILE, adopt, drive_piece, shipped
-from verif.replay.conftest import Command, check_files
+from verif.replay.conftest import Command, check_files, inverted
 from verif.replay.job import Piece, Replay, Shard, make_replay
 from verif.replay.journal import MAGIC, Journal
 from verif.replay.options import ReplayOptions
-from verif.replay.stimulus_file import Stimulus
 
 ROUTES = ("a*=G_BINARY", "t*=G_TERNARY", "*=FP32")
 Bulk = Command[BulkModel]
@@ -227,23 +225,14 @@ def journal_keys(out: Path) -> set[tuple[int, int]]:
 def test_the_first_of_several_wrong_lines_is_reported(pieces: Bulk, jobs: int) -> None:
     """Check that only the first wrong line is reported, with its worker, for any number of jobs.
 
-    Bit 3 of every contribution of worker 1 is inverted.
+    Bit 3 of the contributions of worker 1 is inverted.
     """
-
-    def damage(count: int, message: M2SRwD) -> M2SRwD:
-        if message.ldid != 1:
-            return message
-        return replace(message, data=bytes([message.data[0] ^ 1 << 3]) + message.data[1:])
-
-    pieces.device.damage = damage
+    pieces.device.damage = inverted(1, 3)
     shown = pieces.fails("-j", jobs)
     assert "step 3 tensor a G_BINARY line 0 element 3 " in shown.err
     assert "; worker 1, line 0 of region 0, element 3: after its contribution" in shown.err
     assert len(shown.err.splitlines()) == 1
-    path = pieces.device.files / "bulk-odd-verilator" / "stimulus.json"
-    (copy,) = re.findall(r"nf replay --stimulus (\S+) --sim verilator --waves", shown.out)
-    assert (ROOT / copy).read_bytes() == path.read_bytes()  # the next replay empties the folder
-    assert Stimulus.read(path).note.startswith("worker 1")
+    assert pieces.stimulus(shown.out).note.startswith("worker 1")
 
 
 def test_a_capture_that_changes_meanwhile_is_refused(pieces: Bulk, odd: Path) -> None:
