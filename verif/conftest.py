@@ -37,11 +37,7 @@ from verif.host.c_interface import ANSWERED, Block, Figures, Kind
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 from verif.replay.epoch import EpochLines, traffic
 from verif.replay.signal.job_file import JOB, SignalJob, steps_of, write_raw
-from verif.replay.tensor_lines import (
-    TERNARY_RATIO,
-    outputs_from_lines,
-    pack_tensor,
-)
+from verif.replay.tensor_lines import TERNARY_RATIO, outputs_from_lines, pack_tensor
 
 _NAMES = {register.address: name for name, register in REG_MAP.expand().items()}
 

@@ -132,14 +132,9 @@ class Wire:
         self.device, self.to = pins["FromDevice"], pins["ToDevice"]
         self._kept: list[CBlock] = []
         rng = random.Random(seed)
-        config = LinkConfig(
-            pack=PackOptions(dense=dense, rng=rng),
-            rng=rng,
-            grant_plain=grant,
-            grant_data=grant,
-            idle_flit_rate=0.0 if dense else 0.1,
-            eds_rate=0.0 if dense else 0.1,
-        )
+        pack, rate = PackOptions(dense=dense, rng=rng), 0.0 if dense else 0.1
+        config = LinkConfig(pack=pack, rng=rng, grant_plain=grant, grant_data=grant)
+        config.idle_flit_rate = config.eds_rate = rate
         self.stub = DeviceStub(DeviceLink(config), latency=(1, 30), rng=rng)
         self.damage: Callable[[int, WireFlit], WireFlit] = lambda _number, flit: flit
         self.flits = 0

@@ -22,22 +22,12 @@ from typing import Literal
 
 import numpy as np
 
+from models import regions
 from models.commit_check import CommitCode, check_commit
 from models.line_packing import LINE_BYTES, U8
 from models.modes import Mode, Tie, elements_per_line, lines_needed
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
-from models.regions import (
-    MAX_WORKERS,
-    PLANE_COUNT,
-    PLANE_SELECTOR,
-    SELECTOR_BITS,
-    SUM8_SELECTOR,
-    SUM16_SELECTOR,
-    RegionConfig,
-    planes_kept,
-    state_lines,
-    sum_selectors,
-)
+from models.regions import RegionConfig
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 
@@ -73,9 +63,9 @@ def selectors(route: Mode, config: RegionConfig, device: DeviceParams) -> tuple[
         For votes the result (0) and the count planes in use, for FP32 the result; for integer codes
         the count planes in use and the sum views.
     """
-    planes = planes_kept(config.workers, device.cnt_w) if route.low_bit else 0
-    counts = tuple(range(PLANE_SELECTOR, PLANE_SELECTOR + planes))
-    return (*counts, *sum_selectors(config)) if route.bits else (RESULT_SELECTOR, *counts)
+    planes = regions.planes_kept(config.workers, device.cnt_w) if route.low_bit else 0
+    counts = tuple(range(regions.PLANE_SELECTOR, regions.PLANE_SELECTOR + planes))
+    return (*counts, *regions.sum_selectors(config)) if route.bits else (RESULT_SELECTOR, *counts)
 
 
 def result_lines(chosen: Sequence[int]) -> int:
@@ -86,8 +76,10 @@ def result_lines(chosen: Sequence[int]) -> int:
     """
     if RESULT_SELECTOR in chosen:
         return 1
-    kinds = (PLANE_SELECTOR, SUM16_SELECTOR, SUM8_SELECTOR)
-    counts = [sum(0 <= selector - first < PLANE_COUNT for selector in chosen) for first in kinds]
+    kinds = (regions.PLANE_SELECTOR, regions.SUM16_SELECTOR, regions.SUM8_SELECTOR)
+    counts = [
+        sum(0 <= selector - first < regions.PLANE_COUNT for selector in chosen) for first in kinds
+    ]
     return min(count for count in counts if count)
 
 
@@ -108,7 +100,7 @@ class Lines:
     @staticmethod
     def of(result: U8, planes: U8) -> Lines:
         """Join results uint8[n, 64] and count planes uint8[p, n, 64], in this order."""
-        counts = range(PLANE_SELECTOR, PLANE_SELECTOR + len(planes))
+        counts = range(regions.PLANE_SELECTOR, regions.PLANE_SELECTOR + len(planes))
         return Lines((RESULT_SELECTOR, *counts), np.concatenate([result[None], planes]))
 
     def part(self, lines: slice) -> Lines:
@@ -128,7 +120,7 @@ class Lines:
     @property
     def planes(self) -> U8:
         """Return the count planes that were read, uint8[p, n, 64]."""
-        return self.between(PLANE_SELECTOR, PLANE_COUNT)
+        return self.between(regions.PLANE_SELECTOR, regions.PLANE_COUNT)
 
     def between(self, first: int, count: int) -> U8:
         """Return the lines of selectors ``first`` to ``first + count - 1`` that were read, uint8[s,
@@ -142,12 +134,12 @@ class Lines:
     @property
     def sum16(self) -> U8:
         """Return the lines of the view SUM16 that were read, uint8[s, n, 64]."""
-        return self.between(SUM16_SELECTOR, PLANE_COUNT)
+        return self.between(regions.SUM16_SELECTOR, regions.PLANE_COUNT)
 
     @property
     def sum8(self) -> U8:
         """Return the lines of the view SUM8 that were read, uint8[s, n, 64]."""
-        return self.between(SUM8_SELECTOR, PLANE_COUNT)
+        return self.between(regions.SUM8_SELECTOR, regions.PLANE_COUNT)
 
     def differ(self, other: Lines) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return for each of the n lines whether it differs by any selector, bool[n]."""
@@ -184,7 +176,7 @@ class Placement:
         lines.
         """
         config = RegionConfig(0, 0, lines_log2, self.workers, mode)
-        return state_lines(config, self.params.cnt_w)
+        return regions.state_lines(config, self.params.cnt_w)
 
     def check_counters(self, spec: TensorSpec, route: Mode) -> None:
         """Check that the counters of the device do not saturate for codes of that many workers.
@@ -219,7 +211,7 @@ class Placement:
                 f"lines, the device's memory has {room}",
                 f"use a device with MEM_LINES_LOG2 >= {log2_up(need)} or another route",
             )
-        if log2 + SELECTOR_BITS > LINE_ADDRESS_BITS - 1:
+        if log2 + regions.SELECTOR_BITS > LINE_ADDRESS_BITS - 1:
             raise CaptureError(
                 f"tensor {spec.name!r}", "no window is that large", "split the tensor"
             )
@@ -249,13 +241,12 @@ class Placement:
         bases = [0] * len(modes)
         at = self.params.mem_lines
         for index in sorted(range(len(modes)), key=lambda i: -logs[i]):
-            size = 1 << (logs[index] + SELECTOR_BITS)
+            size = 1 << (logs[index] + regions.SELECTOR_BITS)
             bases[index] = -(-at // size) * size
             at = bases[index] + size
         if at > 1 << LINE_ADDRESS_BITS:
-            raise CaptureError(
-                "plan", "no room for the windows above the memory", "use less memory"
-            )
+            what = "no room for the windows above the memory"
+            raise CaptureError("plan", what, "use less memory")
         out: list[RegionConfig] = []
         state = 0
         for mode, log2, base in zip(modes, logs, bases, strict=True):
@@ -452,10 +443,9 @@ def plan_step(
         CaptureError: The device does not support that many workers, cannot hold a tensor (cut by
             size: one line of each route), or cannot sum the codes of that many workers.
     """
-    if not 1 <= workers <= MAX_WORKERS:
-        raise CaptureError(
-            "plan", f"{workers} workers, the device takes {MAX_WORKERS}", "use fewer workers"
-        )
+    if not 1 <= workers <= regions.MAX_WORKERS:
+        what = f"{workers} workers, the device takes {regions.MAX_WORKERS}"
+        raise CaptureError("plan", what, "use fewer workers")
     found = []
     for mode in ROUTE_ORDER:
         own = tuple(t for t in tensors if routes[t.name] == mode and t.elements)

@@ -60,7 +60,6 @@ class Transport:
 
     Attributes:
         lines: Number of lines that were compared, per worker.
-        writes: Number of contributions.
         faults: Texts of the faults, one each.
         seconds: Seconds of driving.
     """
@@ -75,7 +74,6 @@ class Transport:
     cycles: Counter[int] = field(default_factory=Counter, init=False)
     """Cycles by number of the piece."""
     lines: int = field(default=0, init=False)
-    writes: int = field(default=0, init=False)
     wrong: Counter[int] = field(default_factory=Counter, init=False)
     """Number of wrong lines by step."""
     notes: list[str] = field(default_factory=list, init=False)
@@ -214,7 +212,7 @@ def closing_summary(replay: Replay, done: Sequence[Transport], start: float, fai
     lines, speed, peak = f"{sum(one.lines for one in done):,} lines", "", ""
     shards = ""
     if bulk:
-        writes = sum(one.writes for one in done)
+        writes = sum(one.lines for one in done) * replay.source.workers
         pieces = sum(len(one.cycles) for one in done)
         if pieces > 1:
             most_cycles = max(max(one.cycles.values(), default=0) for one in done)
@@ -311,7 +309,6 @@ def _take(done: Transport, piece: Piece, driven: Driven) -> None:
     done.fault(*driven.problems)
     done.count(piece, work.step, driven.figures)
     done.lines += verdict.lines
-    done.writes += work.writes
     # An interrupted piece is driven again as a whole; its first epochs may be in the journal.
     if done.kept is not None and not verdict.wrong and work.key not in done.kept.records:
         done.kept.append(work.key, driven.figures, work.returned)

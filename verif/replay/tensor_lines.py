@@ -14,18 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models import line_packing
 from models.int_sums import I32, sums_of_planes, sums_of_views
 from models.integer_codes import BUCKET, buckets
-from models.line_packing import (
-    F32,
-    U8,
-    pack_binary,
-    pack_fp32,
-    pack_ternary,
-    unpack_binary,
-    unpack_fp32,
-    unpack_ternary,
-)
+from models.line_packing import F32, U8
 from models.modes import Mode, elements_per_line
 from models.votes import planes_to_counts
 from neuron_fabric import codec
@@ -95,8 +87,8 @@ def pack_stretch(x: ArrayLike, mode: Mode, threshold: float | np.float32) -> U8:
         threshold: Gate of the whole tensor, for G_TERNARY.
     """
     if mode == Mode.G_TERNARY:
-        return pack_ternary(x, threshold)
-    return {Mode.G_BINARY: pack_binary, Mode.FP32: pack_fp32}[mode](x)
+        return line_packing.pack_ternary(x, threshold)
+    return {Mode.G_BINARY: line_packing.pack_binary, Mode.FP32: line_packing.pack_fp32}[mode](x)
 
 
 def shared_scales(x: F32, mode: Mode) -> F32:
@@ -226,13 +218,13 @@ def outputs_from_lines(
     """
     count = math.prod(shape)
     if planes is None:
-        return {"sum": unpack_fp32(result, count).reshape(shape)}
+        return {"sum": line_packing.unpack_fp32(result, count).reshape(shape)}
     counts, out = planes_to_counts(planes), dict[str, NDArray[Any]]()
     if mode == Mode.G_BINARY:
-        out |= {"vote": unpack_binary(result, count), "plus": counts}
+        out |= {"vote": line_packing.unpack_binary(result, count), "plus": counts}
     else:
         out |= {
-            "vote": unpack_ternary(result, count),
+            "vote": line_packing.unpack_ternary(result, count),
             "plus": counts[:, 0::2],
             "minus": counts[:, 1::2],
         }

@@ -132,16 +132,9 @@ GPT = [
 ]
 HEAD_FIRST = [TensorSpec("lm_head.weight", (9, 4)), TensorSpec("body.weight", (4, 4))]
 LINEAR = tuple(ModuleSpec(spec.name, "Linear", (spec.name,)) for spec in GPT)
+WTE = "'transformer.wte.weight' is named like an embedding and takes G_BINARY"
 GUESSES: dict[str, tuple[list[TensorSpec], list[str], tuple[ModuleSpec, ...], list[str]]] = {
-    "tied head": (
-        GPT,
-        [],
-        (),
-        [
-            "its last layer 'transformer.ln_f' has no weight matrix",
-            "'transformer.wte.weight' is named like an embedding and takes G_BINARY",
-        ],
-    ),
+    "tied head": (GPT, [], (), ["its last layer 'transformer.ln_f' has no weight matrix", WTE]),
     "head that is not last": (HEAD_FIRST, [], (), ["'lm_head.weight' is named like a head"]),
     "route given by name": (GPT, ["*wte*=FP32"], (), []),
     "route given for all": (GPT, ["*=G_BINARY"], (), []),

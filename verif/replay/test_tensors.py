@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 
 from models.modes import Mode
 from verif.conftest import expected_outputs
-from verif.replay.tensor_lines import (
-    outputs_from_lines,
-    pack_tensor,
-    ternary_threshold,
-)
+from verif.replay.tensor_lines import outputs_from_lines, pack_tensor, ternary_threshold
 
 
 @settings(deadline=None)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -39,6 +40,7 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requir
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "examples.train_on_device"]
+PLACE: dict[str, Any] = {"cwd": ROOT, "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
 
 
 def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
@@ -47,16 +49,10 @@ def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
     The example trains with the device and, unless `words` contain `--alone`, with torch's reducer.
     """
     with serving(4, device, timeout_s=300.0) as served:
-        done = subprocess.run(
-            [*COMMAND, "--socket", str(served.path), *words],
-            cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=900,
-            check=False,
-        )
-    return done.returncode, done.stdout + done.stderr
+        command, both = [*COMMAND, "--socket", str(served.path), *words], subprocess.STDOUT
+        how = {"encoding": "utf-8", "timeout": 900, "check": False, **PLACE}
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=both, **how)
+    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize(
@@ -214,14 +210,8 @@ def training(keeper: Keeper, folder: Path) -> subprocess.Popen[str]:
     """
     words = ["--socket", str(keeper.path), "--alone", "--steps", "100000"]
     words += ["--until", str(folder / UNTIL), "--timeout", str(TIMEOUT_S), "--out", str(folder)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "examples.train_on_device", *words],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-    )
+    outputs: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen([*COMMAND, *words], encoding="utf-8", **outputs, **PLACE)
     end = time.monotonic() + START_S
     try:
         while "no job" in keeper.status() and process.poll() is None:

@@ -55,7 +55,6 @@ class BulkTransport(Transport):
             and the last one judged.
         coverage: Functional coverage of all devices.
         again: Returns the command that drives a stimulus, to be printed; None: nothing is printed.
-        adopted: Numbers of the pieces that other processes drove.
     """
 
     model: BulkModel
@@ -64,8 +63,6 @@ class BulkTransport(Transport):
     coverage: CoverModel = field(default_factory=lambda: NfCoverage().model)
     again: Callable[[Path], str] | None = None
     """Returns the printed command that drives a stimulus; None: nothing is printed."""
-    adopted: set[int] = field(default_factory=set)
-    """Numbers of the pieces that other processes drove."""
     _last: EpochBlock | None = None
 
     def __post_init__(self) -> None:
