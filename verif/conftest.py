@@ -35,14 +35,9 @@ from verif.host.bulk_device import BulkFault
 from verif.host.bulk_device import BulkModel as BulkModelProtocol
 from verif.host.c_interface import ANSWERED, Block, Figures, Kind
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
-from verif.replay.epoch import EpochLines
+from verif.replay.epoch import EpochLines, traffic
 from verif.replay.signal.job_file import JOB, SignalJob, steps_of, write_raw
-from verif.replay.tensor_lines import (
-    TERNARY_RATIO,
-    outputs_from_lines,
-    pack_tensor,
-)
-from verif.replay.traffic_order import traffic
+from verif.replay.tensor_lines import TERNARY_RATIO, outputs_from_lines, pack_tensor
 
 _NAMES = {register.address: name for name, register in REG_MAP.expand().items()}
 
@@ -149,18 +144,19 @@ class ModelDevice:
 
     Args:
         params: Parameters of the device.
-        damage: Changes or drops a contribution, as a fault of the device.
+        plays: Design that opened the device, with the faults to play.
     """
 
-    def __init__(self, params: DeviceParams, damage: Damage) -> None:
-        self.model = DeviceModel(params)
-        self.damage = damage
+    def __init__(self, params: DeviceParams, plays: BulkModel) -> None:
+        self.model, self.plays = DeviceModel(params), plays
         self.shadow: dict[str, int] = {}
         self.contributions = 0
-        self.twice = False
         self.counted = Figures()
 
     def run(self, block: Block) -> None:
+        if self.plays.epochs == self.plays.dies_at:
+            raise BulkFault("cycle 7: the simulator is gone")
+        self.plays.epochs += 1
         for index in _late_reads(block):
             op = block.ops[index]
             address, line, ldid = int(op["address"]), int(op["line"]), int(op["ldid"])
@@ -180,12 +176,11 @@ class ModelDevice:
             self.counted.cycles += 1
 
     def _write(self, address: int, ldid: int, data: bytes) -> None:
-        message = self.damage(
-            self.contributions, M2SRwD(RwdOp.MEM_WR, 0, address, ldid=ldid, data=data)
-        )
+        sent = M2SRwD(RwdOp.MEM_WR, 0, address, ldid=ldid, data=data)
+        message = self.plays.damage(self.contributions, sent)
         self.contributions += 1
         if message is not None:
-            for _ in range(1 + self.twice):
+            for _ in range(1 + self.plays.twice):
                 self.model.step(message)
 
     def _register(self, name: str, value: int) -> None:
@@ -257,18 +252,7 @@ class BulkModel(_Modelled):
     def open(
         self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
     ) -> ModelDevice:
-        plays = self
-
-        class Mortal(ModelDevice):
-            def run(self, block: Block) -> None:
-                if plays.epochs == plays.dies_at:
-                    raise BulkFault("cycle 7: the simulator is gone")
-                plays.epochs += 1
-                super().run(block)
-
-        device = Mortal(DeviceParams(mem_lines_log2=mem_lines_log2), lambda *a: self.damage(*a))
-        device.twice = self.twice
-        return device
+        return ModelDevice(DeviceParams(mem_lines_log2=mem_lines_log2), self)
 
 
 # -- references ---------------------------------------------------------------------------

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants and packed structures of the packages in hdl/pkg, and parameters of the RTL."""
+"""Constants and packed structures of the packages in hdl/pkg, and parameters of the RTL.
+
+They give the sizes of the protected RAMs of the build, in which RAS_INJECT can flip a bit
+(hdl/ram/README.md): a depth that changes there so cannot leave flips without effect.
+"""
 
 from __future__ import annotations
 
 import functools
+import random
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import pyslang
 
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK
+from models.parameters import DeviceParams
 from verif.parameters import build_parameters
 
 FOLDER = Path(__file__).resolve().parents[2] / "hdl/pkg"
@@ -65,3 +73,56 @@ def parameter(name: str) -> int:
     if found is None:
         raise KeyError(f"{TOP.name} has no parameter {name}")
     return int(found[1])
+
+
+ROWS_OF_INJECT = 256
+"""RAS_INJECT.ROW reaches no further."""
+MARKS_OF_A_ROW = 32
+MARK_BITS = 4
+FLIT_MARKS = 2
+"""All-data flit, and a flit that all-data flits follow."""
+
+
+class Ram(NamedTuple):
+    """Size of a protected RAM: number of rows, and data bits of a row (without check bits)."""
+
+    rows: int
+    data: int
+
+    def bits(self, ecc: int) -> int:
+        """Return the number of bits of a row with its check bits, for `ecc` NONE, PARITY or
+        SECDED.
+        """
+        words = -(-self.data // 64)
+        return self.data + (1, words, 8 * words)[ecc]
+
+    def beside(self, place: int, rng: random.Random) -> int:
+        """Draw another bit of the word that SECDED protects together with bit `place` of a row.
+
+        A word has 64 data bits and 8 check bits.
+        """
+        word = place // 64 if place < self.data else (place - self.data) // 8
+        bits = [*range(64 * word, min(64 * word + 64, self.data))]
+        bits += range(self.data + 8 * word, self.data + 8 * word + 8)
+        return rng.choice([one for one in bits if one != place])
+
+
+def rams(hw: DeviceParams) -> dict[str, Ram]:
+    """Return the size of each protected RAM of the build, by name in RAS_INJECT.RAM."""
+    line = constant("LINE_W")
+    planes, book = hw.cnt_w * line, structure("book_t").bitWidth
+    waiting = constant("NDR_OWED") + constant("DRS_OWED")
+    marks = 1 << parameter("WRITTEN_LOG2")
+    row = min(marks, MARKS_OF_A_ROW)
+    return {
+        "PLANES": Ram(hw.slots, planes),
+        "BOOK": Ram(hw.slots, book),
+        "EVICT": Ram(constant("EVICT_DEPTH"), planes + book),
+        "PARKED": Ram(waiting, line),
+        "DEFERRED": Ram(waiting, line),
+        "STORES": Ram(constant("EXIT_DEPTH"), line),
+        "MARKS": Ram(min(hw.regions * marks // row, ROWS_OF_INJECT), row * MARK_BITS),
+        "ANSWERS": Ram(constant("DRS_OWED"), line),
+        "WRITES": Ram(hw.rwd_credits, line),
+        "RETRY": Ram(hw.retry_depth, PAYLOAD_MASK.bit_length() + FLIT_MARKS),
+    }

@@ -12,8 +12,7 @@ import pytest
 
 from models.parameters import DeviceParams
 from models.register_map import REG_MAP
-from verif.env.ram_sizes import ROWS_OF_INJECT, rams
-from verif.env.rtl_packages import constant, parameter, structure
+from verif.env.rtl_packages import ROWS_OF_INJECT, constant, parameter, rams, structure
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = {number: name for name, number in REG_MAP.enums["Ram"].items()}

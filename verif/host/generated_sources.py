@@ -210,13 +210,8 @@ def _numbers() -> Iterator[str]:
     for module in (assumptions, crc, flits, messages, slots):
         names.update(vars(module))  # modules import from each other
     yield from (_number(name, value) for name, value in names.items() if name.isupper())
-    for kind in (
-        messages.ReqOp,
-        messages.RwdOp,
-        messages.NdrOp,
-        messages.DrsOp,
-        messages.MetaField,
-    ):
+    opcodes = (messages.ReqOp, messages.RwdOp, messages.NdrOp, messages.DrsOp)
+    for kind in (*opcodes, messages.MetaField):
         members = "".join(_number(member.name, member.value) for member in kind)
         yield f"namespace {kind.__name__} {{ {members}}}"
     for settings in (LinkConfig(), InitParam(0)):
@@ -242,15 +237,11 @@ def _wire_header() -> str:
     }
     formats: list[Any] = [tuple(7 * (slot == k) for slot in range(4)) for k in range(4)]
     places = ", ".join(_place(FlitHeader(slots=one).encode()) for one in formats)
-    answer = {
-        "opcode": 7,
-        "meta_field": 3,
-        "meta_value": 3,
-        "tag": 0xFFFF,
-        "ldid": 15,
-        "devload": 3,
-    }
     request = {"opcode": 15, "meta_field": 3, "tag": 0xFFFF, "ldid": 15}
+    answer = {"opcode": 7, "meta_field": 3, "meta_value": 3, "tag": 0xFFFF}
+    answer |= {"ldid": 15, "devload": 3}
+    header = dict.fromkeys(("ak", "be", "sz"), 1)
+    header |= dict.fromkeys(("rsp_crd", "req_crd", "data_crd"), 15)
     lines = [
         f'{_NOTE} cocotbext.cxl.\n#pragma once\n#include "flit.h"\n\nnamespace wire {{',
         *filter(None, _numbers()),
@@ -261,15 +252,7 @@ def _wire_header() -> str:
         f"constexpr uint32_t CREDIT_SIZES[] = {{{', '.join(map(str, flits.CREDIT_SIZES))}}};",
         f"constexpr Field kFormat[] = {{{places}}};",
         _fields("init", lambda **f: encode_control(InitParam(**f)), wrap=255, version=15),
-        _fields(
-            *("header", lambda **f: FlitHeader(**f).encode()),
-            ak=1,
-            be=1,
-            sz=1,
-            rsp_crd=15,
-            req_crd=15,
-            data_crd=15,
-        ),
+        _fields("header", lambda **f: FlitHeader(**f).encode(), **header),
         _fields("req", lambda **f: messages.M2SReq(**f).pack(), addr=(1 << 52) - 32, **request),
         _fields("rwd", lambda **f: messages.M2SRwD(**f).pack(), addr=(1 << 52) - 64, **request),
         _fields("ndr", lambda **f: messages.S2MNDR(**f).pack(), **answer),

@@ -19,36 +19,15 @@ from verif.host import generated_sources
 from verif.host.c_interface import FIGURES_BYTES, Figures
 
 # (lsb, width) as docs/spec/cxl-mem-68b.md gives them: §3, §5.
+REQUEST = {"opcode": (1, 4), "meta_field": (8, 2), "tag": (12, 16), "ldid": (77, 4)}
+ANSWER = {"opcode": (1, 3), "tag": (8, 16)}
 SPEC = {
-    "header": {
-        "ak": (2, 1),
-        "sz": (4, 1),
-        "rsp_crd": (20, 4),
-        "req_crd": (24, 4),
-        "data_crd": (28, 4),
-    },
-    "req": {
-        "opcode": (1, 4),
-        "meta_field": (8, 2),
-        "tag": (12, 16),
-        "addr": (28, 47),
-        "ldid": (77, 4),
-    },
-    "rwd": {
-        "opcode": (1, 4),
-        "meta_field": (8, 2),
-        "tag": (12, 16),
-        "addr": (28, 46),
-        "ldid": (77, 4),
-    },
-    "ndr": {"opcode": (1, 3), "tag": (8, 16), "ldid": (24, 4), "devload": (28, 2)},
-    "drs": {
-        "opcode": (1, 3),
-        "tag": (8, 16),
-        "poison": (24, 1),
-        "ldid": (25, 4),
-        "devload": (29, 2),
-    },
+    "header": {"ak": (2, 1), "sz": (4, 1), "rsp_crd": (20, 4), "req_crd": (24, 4)}
+    | {"data_crd": (28, 4)},
+    "req": REQUEST | {"addr": (28, 47)},
+    "rwd": REQUEST | {"addr": (28, 46)},
+    "ndr": ANSWER | {"ldid": (24, 4), "devload": (28, 2)},
+    "drs": ANSWER | {"poison": (24, 1), "ldid": (25, 4), "devload": (29, 2)},
 }
 
 

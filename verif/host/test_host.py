@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the C++ host against the independent Python link model, and of every rule it checks.
 
-Python takes the place of the device at the pins of the host, cycle by cycle.
+Python takes the place of the device at the pins of the host, cycle by cycle. The last tests are of
+the memory (latency, beats, stalls), of the second stream, and of outputs that are X under Icarus.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from scripts.build import bulk_build
 from scripts.build.build_cache import once
 from scripts.build.sources import collect
 from scripts.common.paths import SIM_BUILDS
-from scripts.common.records import FILELIST, TOP, BuildSpec
-from verif.host.c_interface import OP, POISON, Block, CBlock, CMemory, Figures, Kind
+from scripts.common.records import FILELIST, TOP, BuildSpec, Edit
+from verif.host.bulk_device import BulkFault
+from verif.host.c_interface import OP, POISON, Block, CBlock, CMemory, Figures, Kind, operations
 from verif.host.generated_sources import PINS, words
 
 PAYLOAD = (1 << 512) - 1
@@ -72,48 +74,6 @@ def _pins(library: Path) -> dict[str, Any]:
     return out
 
 
-class CHost:
-    """C++ host in the library, with its pins: `device` are its inputs, `to` its outputs."""
-
-    def __init__(self, library: Path, grant: int = 64, memory: CMemory | None = None) -> None:
-        self._library = ctypes.CDLL(str(library))
-        self._library.nf_host_new.restype = ctypes.c_void_p
-        self._library.nf_host_fault.restype = ctypes.c_char_p
-        timing = ctypes.byref(memory or CMemory(3, 1, 0))
-        self._host = ctypes.c_void_p(self._library.nf_host_new(10, grant, timing))
-        weakref.finalize(self, self._library.nf_host_delete, self._host)
-        pins = _pins(library)
-        self.device, self.to = pins["FromDevice"], pins["ToDevice"]
-        self._kept: list[CBlock] = []
-
-    def begin(self, block: Block) -> None:
-        """Start a block of operations; `clock` then does them."""
-        self._kept.append(block.as_c())
-        self._library.nf_host_begin(self._host, ctypes.byref(self._kept[-1]))
-
-    @property
-    def busy(self) -> bool:
-        """Return whether operations of the block are left."""
-        return bool(self._library.nf_host_busy(self._host))
-
-    def clock(self) -> None:
-        """Simulate a rising clock edge with the pins ``device`` as inputs; ``to`` then has the
-        outputs.
-        """
-        self._library.nf_host_clock(self._host, ctypes.byref(self.device), ctypes.byref(self.to))
-
-    @property
-    def fault(self) -> str:
-        """Return the text of the first rule that the device has broken, or ""."""
-        return str(self._library.nf_host_fault(self._host).decode())
-
-    def figures(self) -> Figures:
-        """Return the counters of the host."""
-        out = Figures()
-        self._library.nf_host_figures(self._host, ctypes.byref(out))
-        return out
-
-
 Change = Callable[[S2MMessage | None], S2MMessage | None]
 """Answer of the memory -> what the device sends."""
 
@@ -137,62 +97,102 @@ Damage = Callable[[WireFlit], WireFlit]
 
 
 class Wire:
-    """C++ host connected to the link model of `cocotbext.cxl`, with a plain memory as device."""
+    """C++ host in the library, connected to the link model of `cocotbext.cxl` with a plain memory.
 
-    def __init__(self, host: CHost, seed: int, dense: bool, grant: int = 32) -> None:
+    Args:
+        seed: Seed of all draws of the link model.
+        dense: Whether flits of the device are packed densely.
+        grant: Credits that the device grants.
+        host_grant: Credits that the host grants.
+        memory: Timing of the memory of the host.
+        clocks: Cycles to simulate, after 40 of which the link is up.
+
+    Attributes:
+        device: Pins that are inputs of the host.
+        to: Pins that are its outputs.
+    """
+
+    def __init__(
+        self,
+        seed: int = 1,
+        dense: bool = True,
+        grant: int = 32,
+        host_grant: int = 64,
+        memory: CMemory | None = None,
+        clocks: int = 0,
+    ) -> None:
+        library = build_host()
+        self._library = ctypes.CDLL(str(library))
+        self._library.nf_host_new.restype = ctypes.c_void_p
+        self._library.nf_host_fault.restype = ctypes.c_char_p
+        timing = ctypes.byref(memory or CMemory(3, 1, 0))
+        self._host = ctypes.c_void_p(self._library.nf_host_new(10, host_grant, timing))
+        weakref.finalize(self, self._library.nf_host_delete, self._host)
+        pins = _pins(library)
+        self.device, self.to = pins["FromDevice"], pins["ToDevice"]
+        self._kept: list[CBlock] = []
         rng = random.Random(seed)
-        pack = PackOptions(dense=dense, rng=rng)
-        config = LinkConfig(
-            pack=pack,
-            rng=rng,
-            grant_plain=grant,
-            grant_data=grant,
-            idle_flit_rate=0.0 if dense else 0.1,
-            eds_rate=0.0 if dense else 0.1,
-        )
-        self.host = host
+        pack, rate = PackOptions(dense=dense, rng=rng), 0.0 if dense else 0.1
+        config = LinkConfig(pack=pack, rng=rng, grant_plain=grant, grant_data=grant)
+        config.idle_flit_rate = config.eds_rate = rate
         self.stub = DeviceStub(DeviceLink(config), latency=(1, 30), rng=rng)
         self.damage: Callable[[int, WireFlit], WireFlit] = lambda _number, flit: flit
         self.flits = 0
+        for _ in range(clocks):
+            self.clock()
+
+    def begin(self, block: Block) -> None:
+        """Start a block of operations; `clock` then does them."""
+        self._kept.append(block.as_c())
+        self._library.nf_host_begin(self._host, ctypes.byref(self._kept[-1]))
+
+    @property
+    def busy(self) -> bool:
+        """Return whether operations of the block are left."""
+        return bool(self._library.nf_host_busy(self._host))
+
+    @property
+    def fault(self) -> str:
+        """Return the text of the first rule that the device has broken, or ""."""
+        return str(self._library.nf_host_fault(self._host).decode())
+
+    def figures(self) -> Figures:
+        """Return the counters of the host."""
+        out = Figures()
+        self._library.nf_host_figures(self._host, ctypes.byref(out))
+        return out
 
     def clock(self) -> None:
         """Simulate one cycle of host and link model, and exchange their flits."""
-        host = self.host
-        flit = self.stub.next_flit(bool(host.to.phy_up))
-        host.device.tx_valid = int(flit is not None)
+        flit = self.stub.next_flit(bool(self.to.phy_up))
+        self.device.tx_valid = int(flit is not None)
         if flit is not None:
             self.flits += 1
             self.show(self.damage(self.flits, flit))
         arrived = None
-        if host.to.rx_valid:
-            arrived = host.to.rx_protocol_id, number(host.to.rx_flit)
-        host.clock()
+        if self.to.rx_valid:
+            arrived = self.to.rx_protocol_id, number(self.to.rx_flit)
+        self._library.nf_host_clock(self._host, ctypes.byref(self.device), ctypes.byref(self.to))
         if arrived is not None:
             self.stub.receive(*arrived)
 
     def show(self, flit: WireFlit) -> None:
         """Put a flit on the pins from the device to the host."""
-        self.host.device.tx_protocol_id = flit[0]
+        self.device.tx_protocol_id = flit[0]
         for word in range(17):
-            self.host.device.tx_flit[word] = flit[1] >> 32 * word & 0xFFFF_FFFF
+            self.device.tx_flit[word] = flit[1] >> 32 * word & 0xFFFF_FFFF
 
     def run(self, block: Block, limit: int = 40_000) -> None:
         """Simulate until the operations of a block are done, at most `limit` cycles."""
-        self.host.begin(block)
+        self.begin(block)
         for _ in range(limit):
-            if not self.host.busy:
+            if not self.busy:
                 break
             self.clock()
 
 
 def number(words: Any) -> int:
     return sum(int(word) << 32 * at for at, word in enumerate(words))
-
-
-@pytest.fixture
-def host() -> CHost:
-    """Return a C++ host after reset."""
-    return CHost(build_host())
 
 
 def write_then_read(lines: int, seed: int) -> Block:
@@ -226,19 +226,19 @@ def writes(lines: int) -> Block:
 
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("grant", [32, 2])
-def test_what_is_written_comes_back(host: CHost, dense: bool, grant: int) -> None:
-    wire = Wire(host, seed=3, dense=dense, grant=grant)
+def test_what_is_written_comes_back(dense: bool, grant: int) -> None:
+    wire = Wire(3, dense, grant)
     for number in range(2):
         block = write_then_read(320, seed=number)
         wire.run(block)
-        assert host.fault == ""
-        assert not host.busy
+        assert wire.fault == ""
+        assert not wire.busy
         assert np.array_equal(block.got, block.sent)
         assert not (block.answers & POISON).any()
     link = wire.stub.link
     assert link.issues == []
     assert link.active
-    figures = host.figures()
+    figures = wire.figures()
     assert 0 <= figures.flits_to_device - link.counters["rx_flit"] <= 1  # one on its way
     assert figures.data_flits_to_device > 0
     assert sum(figures.devload) == 4 * 320
@@ -249,37 +249,37 @@ def test_what_is_written_comes_back(host: CHost, dense: bool, grant: int) -> Non
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_no_acknowledgement_is_lost(host: CHost, dense: bool) -> None:
+def test_no_acknowledgement_is_lost(dense: bool) -> None:
     """Check that the places of both retry buffers are free again after long traffic.
 
     A host that loses acknowledgements of the device stands still.
     """
-    wire = Wire(host, seed=2, dense=dense)
+    wire = Wire(2, dense)
     wire.run(write_then_read(3200, seed=1), limit=200_000)
-    assert not host.busy
-    assert host.fault == ""
+    assert not wire.busy
+    assert wire.fault == ""
     for _ in range(300):
         wire.clock()
     assert wire.stub.link.unacknowledged < wire.stub.link.config.ack_force_threshold
     assert wire.stub.link.issues == []
-    assert host.figures().data_flits_from_device > wire.stub.link.buffer.depth
+    assert wire.figures().data_flits_from_device > wire.stub.link.buffer.depth
 
 
-def test_writes_reach_the_packing_limit(host: CHost) -> None:
+def test_writes_reach_the_packing_limit() -> None:
     """Check that dense writes need hardly more than 5 flits for 4 lines."""
-    wire = Wire(host, seed=1, dense=True, grant=64)
+    wire = Wire(grant=64)
     wire.stub._latency = (1, 1)
     wire.run(writes(1600))
-    assert host.fault == ""
-    assert 1600 / host.figures().flits_to_device > 0.79
+    assert wire.fault == ""
+    assert 1600 / wire.figures().flits_to_device > 0.79
 
 
-def test_poison_is_reported(host: CHost) -> None:
-    wire = Wire(host, seed=1, dense=True)
+def test_poison_is_reported() -> None:
+    wire = Wire()
     wire.stub.memory = Liar(16, lambda a: replace(a, poison=True))  # type: ignore[type-var]
     block = write_then_read(16, seed=1)
     wire.run(block)
-    assert host.fault == ""
+    assert wire.fault == ""
     assert int(((block.answers & POISON) != 0).sum()) == 1
 
 
@@ -335,12 +335,12 @@ FLITS = {
 
 
 @pytest.mark.parametrize(("damage", "text"), FLITS.values(), ids=FLITS.keys())
-def test_a_bad_flit_is_found(host: CHost, damage: Any, text: str) -> None:
-    wire = Wire(host, seed=1, dense=True)
+def test_a_bad_flit_is_found(damage: Any, text: str) -> None:
+    wire = Wire()
     # Between answers: no data may be owed where a control flit takes their place.
     wire.damage = lambda number, flit: damage(flit) if number == BEFORE else flit
     wire.run(writes(320))
-    assert text in host.fault
+    assert text in wire.fault
 
 
 ANSWERS = {
@@ -354,26 +354,26 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("change", "text"), ANSWERS.values(), ids=ANSWERS.keys())
-def test_a_wrong_answer_is_found(host: CHost, change: Any, text: str) -> None:
-    wire = Wire(host, seed=1, dense=True)
+def test_a_wrong_answer_is_found(change: Any, text: str) -> None:
+    wire = Wire()
     wire.stub.memory = Liar(3, change)
     wire.run(write_then_read(64, seed=1))
-    assert text in host.fault
+    assert text in wire.fault
 
 
 def test_a_device_without_credits_is_found() -> None:
-    host = CHost(build_host(), grant=0)
-    wire = Wire(host, seed=1, dense=True)
+    wire = Wire(host_grant=0)
     wire.stub.link.credits.plain = 1
     wire.run(write_then_read(16, seed=1))
-    assert "spent credits that it did not have" in host.fault
+    assert "spent credits that it did not have" in wire.fault
 
 
-def test_a_block_that_makes_no_sense_is_refused(host: CHost) -> None:
+def test_a_block_that_makes_no_sense_is_refused() -> None:
+    wire = Wire()
     block = write_then_read(16, seed=1)
     block.ops["line"][0] = 16
-    host.begin(block)
-    assert "operation 0 of the block makes no sense" in host.fault
+    wire.begin(block)
+    assert "operation 0 of the block makes no sense" in wire.fault
 
 
 BURSTS = {
@@ -387,11 +387,9 @@ BURSTS = {
 
 
 @pytest.mark.parametrize(("changes", "text"), BURSTS.values(), ids=BURSTS.keys())
-def test_axi_rules(host: CHost, changes: dict[str, int], text: str) -> None:
-    wire = Wire(host, seed=1, dense=True)
-    for _ in range(40):
-        wire.clock()
-    device = host.device
+def test_axi_rules(changes: dict[str, int], text: str) -> None:
+    wire = Wire(clocks=40)
+    device = wire.device
     device.m_axi_awvalid = device.m_axi_wvalid = device.m_axi_wlast = device.m_axi_bready = 1
     device.m_axi_awsize, device.m_axi_awburst = 6, 1
     device.m_axi_wstrb[0] = device.m_axi_wstrb[1] = 0xFFFFFFFF
@@ -401,4 +399,124 @@ def test_axi_rules(host: CHost, changes: dict[str, int], text: str) -> None:
     device.m_axi_awvalid = device.m_axi_wvalid = 0
     for _ in range(8):
         wire.clock()
-    assert text in host.fault
+    assert text in wire.fault
+
+
+BURST = 4
+STALLED = 40
+SHARE = 2000
+
+
+def beats(wire: Wire) -> list[int]:
+    """Request a burst of reads at the memory port; return the cycles from request to each of its
+    beats.
+    """
+    device, clocks = wire.device, []
+    device.m_axi_arvalid = device.m_axi_rready = 1
+    device.m_axi_arsize, device.m_axi_arburst, device.m_axi_arlen = 6, 1, BURST - 1
+    for clock in range(400):
+        wire.clock()
+        device.m_axi_arvalid = 0
+        if wire.to.m_axi_rvalid:
+            clocks.append(clock)
+    assert wire.fault == ""
+    return clocks
+
+
+@pytest.mark.parametrize("latency", [1, 48, 300])
+@pytest.mark.parametrize("beat", [1, 3])
+def test_latency_and_beats(latency: int, beat: int) -> None:
+    """Check that the first beat of a read burst comes after the latency, and others at the beat
+    interval.
+    """
+    wire = Wire(memory=CMemory(latency, beat, 0), clocks=40)
+    assert beats(wire) == [latency + beat * number for number in range(BURST)]
+
+
+@pytest.mark.parametrize("latency", [2, 48])
+def test_latency_of_a_write(latency: int) -> None:
+    wire = Wire(memory=CMemory(latency, 1, 0), clocks=40)
+    device = wire.device
+    device.m_axi_awvalid = device.m_axi_wvalid = device.m_axi_wlast = device.m_axi_bready = 1
+    device.m_axi_awsize, device.m_axi_awburst = 6, 1
+    wire.clock()
+    device.m_axi_awvalid = device.m_axi_wvalid = 0
+    took = 0
+    while not wire.to.m_axi_bvalid:
+        wire.clock()
+        took += 1
+    assert (took, wire.fault) == (latency, "")
+
+
+@pytest.mark.parametrize("beat", [1, 4])
+def test_write_beats_are_as_far_apart(beat: int) -> None:
+    wire = Wire(memory=CMemory(3, beat, 0), clocks=40)
+    device, taken = wire.device, []
+    device.m_axi_wvalid = 1  # data may come before their address
+    for clock in range(40):
+        if wire.to.m_axi_wready:
+            taken.append(clock)
+        wire.clock()
+    assert set(np.diff(taken)) == {beat}
+
+
+def test_back_pressure() -> None:
+    """Check the share of cycles without READY on each request channel of the memory: STALLED
+    percent.
+    """
+    wire = Wire(memory=CMemory(3, 1, STALLED), clocks=40)
+    open_clocks = np.zeros(3, int)
+    for _ in range(SHARE):
+        wire.clock()
+        to = wire.to
+        open_clocks += (to.m_axi_awready, to.m_axi_wready, to.m_axi_arready)
+    share = 100 * (1 - open_clocks / SHARE)
+    assert np.all(np.abs(share - STALLED) < 5), share
+
+
+def test_streams_do_not_wait_for_each_other() -> None:
+    """Check that single reads in one stream are not delayed by as many writes as possible in the
+    other.
+    """
+    count = 40
+    ops = operations(2 * count, Kind.WRITE)
+    ops["kind"][:count] = Kind.READ
+    ops["after"][:count] = np.arange(count)
+    ops["line"] = np.tile(np.arange(count), 2)
+    ops["address"] = ops["line"] * LINE_BYTES
+    block = Block.of(ops, np.zeros((count, LINE_BYTES), np.uint8), count, beside=count)
+    wire = Wire()
+    wire.stub._latency = (30, 30)
+    wire.run(block)
+    assert wire.fault == ""
+    clocks = block.clocks()
+    assert clocks.min() >= 30
+    assert wire.figures().cycles > count * 30, "each read waits for the one before"
+    assert clocks[:count].max() < 60, "no read waits for the writes"
+
+
+def test_registers_have_no_stream_beside_them() -> None:
+    wire = Wire()
+    ops = operations(2, Kind.REG_READ)
+    wire.begin(Block.of(ops, beside=1))
+    assert "operation 0 of the block makes no sense" in wire.fault
+
+
+UNKNOWN = {
+    "control": (".irq,", ".irq (),", "an output that must be known is X"),
+    "payload": (
+        ".tx_flit,\n    .tx_ready",
+        ".tx_flit (),\n    .tx_ready",
+        "the device transfers an X",
+    ),
+}
+
+
+@pytest.mark.parametrize("sim", ["icarus"])
+@pytest.mark.parametrize(("old", "new", "text"), UNKNOWN.values(), ids=UNKNOWN.keys())
+def test_an_unknown_output_is_found(
+    tmp_path: Path, sim: str, old: str, new: str, text: str
+) -> None:
+    model = bulk_build.build(sim, edits=[Edit("hdl/nf_controller.sv", old, new)])
+    with pytest.raises(BulkFault, match=text):
+        model.open(tmp_path, 20, 1)

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pytest
 
+from cocotbext.cxl.wire.messages import M2SRwD
 from models.modes import Mode
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.data import parse_json
+from scripts.common.paths import ROOT
 from scripts.run.replay_simulators import Simulators
-from verif.conftest import STEPS, BulkModel, SignalModel, expected_outputs, nf_replay
+from verif.conftest import STEPS, BulkModel, Damage, SignalModel, expected_outputs, nf_replay
+from verif.replay.stimulus_file import Stimulus
 
 SHIPPED = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 MIX = ("a.weight=G_BINARY", "c.*=G_TERNARY", "b=G_TERNARY", "s=G_BINARY", "*=FP32")
@@ -96,11 +100,31 @@ class Command(Generic[Device]):
         assert shown.err.startswith("nf replay: ")
         return shown.err
 
+    def stimulus(self, out: str) -> Stimulus:
+        """Return the stimulus of a failed replay; check that the copy, of which the printed output
+        ``out`` gives the name, is the same.
+        """
+        path = next(self.device.files.rglob("stimulus.json"))
+        (copy,) = re.findall(r"nf replay --stimulus (\S+) --sim verilator --waves", out)
+        assert (ROOT / copy).read_bytes() == path.read_bytes()
+        return Stimulus.read(path)
+
     def files(self, out: Path | None = None) -> list[bytes]:
         """Return the contents of the result files of both steps, by default those of
         `Command.out`.
         """
         return [path.read_bytes() for path in step_files(out or self.out)]
+
+
+def inverted(worker: int, bit: int) -> Damage:
+    """Return damage that inverts a bit in all contributions of a worker but constant ones."""
+
+    def damage(_count: int, message: M2SRwD) -> M2SRwD:
+        if message.ldid != worker or len(set(message.data)) == 1:
+            return message
+        return replace(message, data=bytes([message.data[0] ^ 1 << bit]) + message.data[1:])
+
+    return damage
 
 
 def step_files(out: Path) -> list[Path]:

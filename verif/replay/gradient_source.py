@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile
 from neuron_fabric.data import open_file
 from neuron_fabric.errors import CaptureError
-from verif.replay.options import Rounding
+from verif.replay.options import NonFinite, Rounding
 from verif.replay.plan import Extent, RegionUse
 from verif.replay.tensor_lines import (
     SUM_PIECE,
@@ -161,34 +161,6 @@ def uniform(key: tuple[int, ...], first: int, count: int, kind: Any) -> NDArray[
     return np.concatenate(drawn)[start : start + count]
 
 
-@dataclass(frozen=True)
-class CodeRounding:
-    """Rounding of integer codes: to nearest, or stochastic.
-
-    Stochastic draws depend only on the seed and on the place of the element.
-    """
-
-    rounding: Rounding = "nearest"
-    seed: int = 1
-
-    def pack(self, x: F32, u: F32, mode: Mode, place: tuple[int, int, int]) -> U8:
-        """Pack a stretch of a tensor of all workers, float32[W, count], as lines uint8[W, n, 64].
-
-        Args:
-            x: Elements.
-            u: Scales of the buckets, from the bucket of the first element on.
-            mode: G_INT4 or G_INT8.
-            place: Step, number of the tensor, and number of the first element, which begins a line.
-        """
-        step, number, first = place
-        count = x.shape[1]
-        draws = None
-        if self.rounding == "stochastic":
-            keys = ((self.seed, step, number, worker, 1) for worker in range(len(x)))
-            draws = np.stack([uniform(key, first, count, np.float64) for key in keys])
-        return pack_shared(x, mode, u, draws, first)
-
-
 def bucket_range(first: int, count: int) -> tuple[int, int]:
     """Return the buckets that elements belong to, as (first bucket, last bucket + 1).
 
@@ -267,17 +239,23 @@ class PinnedFile:
 class LineSource:
     """Source of the gradients of several workers and steps, as lines.
 
+    Stochastic rounding of integer codes depends only on the seed and on the place of the element.
+
     Attributes:
         name: Printed name.
         workers: Number of workers.
         steps: Steps to drive, in order.
         tensors: Tensors, the same in every step.
+        rounding: Rounding of integer codes.
+        seed: Seed of stochastic rounding.
     """
 
     name: str
     workers: int
     steps: tuple[int, ...]
     tensors: tuple[TensorSpec, ...]
+    rounding: Rounding
+    seed: int
 
     def routes(self, step: int) -> Mapping[str, Mode]:
         """Return the route of every tensor by name, for a step.
@@ -289,6 +267,25 @@ class LineSource:
         """
         raise NotImplementedError
 
+    def values(self, step: int, tensor: TensorSpec, first: int, count: int) -> F32:
+        """Return consecutive elements of a tensor of all workers, float32[W, count].
+
+        Args:
+            step: Step.
+            tensor: Tensor.
+            first: Number of the first element.
+            count: Number of elements.
+        """
+        raise NotImplementedError
+
+    def gates(self, step: int, tensor: TensorSpec) -> Sequence[np.float32]:
+        """Return the gate of G_TERNARY of each worker for a tensor; any value for other routes."""
+        raise NotImplementedError
+
+    def maxima(self, step: int, tensor: TensorSpec) -> F32:
+        """Return the largest magnitude of each bucket over all workers, float32[buckets]."""
+        raise NotImplementedError
+
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
         """Return the lines of every worker for a part of a tensor, uint8[W, extent.lines, 64].
 
@@ -297,7 +294,18 @@ class LineSource:
             extent: Part of a tensor.
             mode: Its route.
         """
-        raise NotImplementedError
+        tensor, (first, count) = extent.tensor, elements_of(extent, mode)
+        x = self.values(step, tensor, first, count)
+        if not mode.bits:
+            gates = self.gates(step, tensor)
+            return np.stack([pack_stretch(own, mode, gate) for own, gate in zip(x, gates)])
+        draws = None
+        if self.rounding == "stochastic":
+            number = self.number(tensor)
+            keys = ((self.seed, step, number, worker, 1) for worker in range(self.workers))
+            draws = np.stack([uniform(key, first, count, np.float64) for key in keys])
+        u = self.scales(step, tensor, mode)[slice(*bucket_range(first, count))]
+        return pack_shared(x, mode, u, draws, first)
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
         """Return the scale of each bucket of a tensor of integer codes, float32[buckets].
@@ -307,7 +315,11 @@ class LineSource:
             tensor: Tensor.
             mode: Its route, G_INT4 or G_INT8.
         """
-        raise NotImplementedError
+        return codec.units(self.maxima(step, tensor), codec.Route(mode.name))
+
+    def number(self, tensor: TensorSpec) -> int:
+        """Return the place of a tensor in `tensors`, from 0."""
+        return [spec.name for spec in self.tensors].index(tensor.name)
 
     def content(self) -> str:
         """Return a hash of all data that the lines are made of, as hex text.
@@ -342,15 +354,17 @@ class CaptureSource(LineSource):
         ratio: Gate of G_TERNARY relative to the mean magnitude.
         guesses: Warnings about guessed routes.
         rounding: Rounding of integer codes.
+        seed: Seed of stochastic rounding.
     """
 
     capture: Capture
     steps: tuple[int, ...]
     wanted: Mapping[str, Mode]
-    nonfinite: Literal["refuse", "fp32"]
+    nonfinite: NonFinite
     ratio: float
     guesses: Sequence[str] = ()
-    rounding: CodeRounding = field(default_factory=CodeRounding)
+    rounding: Rounding = "nearest"
+    seed: int = 1
     _zeros: ZeroTensors = field(default_factory=ZeroTensors)
     _fused: FusedTensors = field(default_factory=FusedTensors)
     _files: dict[int, list[TensorFile]] = field(default_factory=dict)
@@ -442,28 +456,18 @@ class CaptureSource(LineSource):
         """
         return [*self.guesses, *self._zeros.lines(), *self._fused.lines()]
 
-    def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """Read and pack a part of a tensor of all workers; see `LineSource.lines`."""
-        name, (first, count) = extent.tensor.name, elements_of(extent, mode)
+    def values(self, step: int, tensor: TensorSpec, first: int, count: int) -> F32:
+        """Read consecutive elements of all workers; see `LineSource.values`."""
         files = self._files[step]
-        if mode.bits:
-            x = np.stack([file.stretch_f32(name, first, count) for file in files])
-            u = self.scales(step, extent.tensor, mode)[slice(*bucket_range(first, count))]
-            number = [spec.name for spec in self.tensors].index(name)
-            return self.rounding.pack(x, u, mode, (step, number, first))
-        thresholds = self._thresholds.get((step, name), [np.float32(0)] * len(files))
-        return np.stack(
-            [
-                pack_stretch(file.stretch_f32(name, first, count), mode, threshold)
-                for file, threshold in zip(files, thresholds)
-            ]
-        )
+        return np.stack([file.stretch_f32(tensor.name, first, count) for file in files])
 
-    def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """Return the scale of each bucket, from maxima found by `routes`; see
-        `LineSource.scales`.
-        """
-        return codec.units(self._maxima[step, tensor.name], codec.Route(mode.name))
+    def gates(self, step: int, tensor: TensorSpec) -> Sequence[np.float32]:
+        """Return the gates found by `routes`; see `LineSource.gates`."""
+        return self._thresholds.get((step, tensor.name), [np.float32(0)] * self.workers)
+
+    def maxima(self, step: int, tensor: TensorSpec) -> F32:
+        """Return the maxima found by `routes`; see `LineSource.maxima`."""
+        return self._maxima[step, tensor.name]
 
 
 @dataclass(frozen=True)
@@ -519,7 +523,7 @@ class SyntheticSource(LineSource):
     ratio: float
     seed: int
     steps: tuple[int, ...] = (0,)
-    rounding: CodeRounding = field(default_factory=CodeRounding)
+    rounding: Rounding = "nearest"
     _maxima: dict[tuple[int, str], F32] = field(default_factory=dict, compare=False)
 
     def routes(self, step: int) -> Mapping[str, Mode]:
@@ -531,48 +535,26 @@ class SyntheticSource(LineSource):
         text = f"{self.name} {self.workers} {self.seed} {self.ratio!r}"
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """Draw and pack a part of a tensor of all workers; see `LineSource.lines`."""
-        number = self._number(extent.tensor)
-        first, count = elements_of(extent, mode)
-        x = self._drawn(step, number, first, count)
-        if mode.bits:
-            u = self.scales(step, extent.tensor, mode)[slice(*bucket_range(first, count))]
-            return self.rounding.pack(x, u, mode, (step, number, first))
-        gate = np.float32(self.ratio / 4) * _scale(number)
-        return np.stack([pack_stretch(own, mode, gate) for own in x])
-
-    def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """Return the scale of each bucket, from maxima of all drawn elements; see
-        `LineSource.scales`.
-        """
-        maxima = self._maxima.get((step, tensor.name))
-        if maxima is None:
-            number = self._number(tensor)
-            parts = [
-                np.max([codec.maxima(x) for x in self._drawn(step, number, first, count)], axis=0)
-                for first, count in pieces(tensor.elements, SUM_PIECE)
-            ]
-            maxima = np.concatenate(parts)
-            self._maxima[step, tensor.name] = maxima
-        return codec.units(maxima, codec.Route(mode.name))
-
-    def _number(self, tensor: TensorSpec) -> int:
-        return next(i for i, t in enumerate(self.tensors) if t.name == tensor.name)
-
-    def _drawn(self, step: int, number: int, first: int, count: int) -> F32:
-        """Return drawn elements of all workers, float32[W, count].
-
-        Args:
-            step: Step.
-            number: Number of the tensor.
-            first: Number of the first element.
-            count: Number of elements.
-        """
-        half = np.float32(0.5)
+    def values(self, step: int, tensor: TensorSpec, first: int, count: int) -> F32:
+        """Draw consecutive elements of all workers; see `LineSource.values`."""
+        number, half = self.number(tensor), np.float32(0.5)
         keys = [(self.seed, step, number, worker) for worker in range(self.workers)]
         drawn = [uniform(key, first, count, np.float32) - half for key in keys]
         return np.stack(drawn) * _scale(number)
+
+    def gates(self, step: int, tensor: TensorSpec) -> Sequence[np.float32]:
+        """Return the gates of the expected magnitude; see `LineSource.gates`."""
+        return [np.float32(self.ratio / 4) * _scale(self.number(tensor))] * self.workers
+
+    def maxima(self, step: int, tensor: TensorSpec) -> F32:
+        """Return the maxima of all drawn elements; see `LineSource.maxima`."""
+        if (step, tensor.name) not in self._maxima:
+            drawn = (
+                self.values(step, tensor, *part) for part in pieces(tensor.elements, SUM_PIECE)
+            )
+            parts = [np.max([codec.maxima(x) for x in each], axis=0) for each in drawn]
+            self._maxima[step, tensor.name] = np.concatenate(parts)
+        return self._maxima[step, tensor.name]
 
 
 def _scale(number: int) -> np.float32:

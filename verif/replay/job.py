@@ -13,13 +13,7 @@ from models.modes import Mode, lines_needed
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
 from verif.replay.epoch import EpochLines, Key
-from verif.replay.gradient_source import (
-    NETWORKS,
-    CaptureSource,
-    CodeRounding,
-    LineSource,
-    SyntheticSource,
-)
+from verif.replay.gradient_source import NETWORKS, CaptureSource, LineSource, SyntheticSource
 from verif.replay.options import ReplayOptions, any_steps, parse_steps
 from verif.replay.plan import Plan, RegionUse, plan_step
 from verif.replay.routing import assign_routes, parse_routes, route_warnings
@@ -264,20 +258,13 @@ def _captured(options: ReplayOptions) -> tuple[CaptureSource, str]:
     patterns = parse_routes(options.routes)
     wanted = assign_routes(capture.tensors, patterns, capture.modules)
     guesses = route_warnings(capture, wanted, patterns)
-    rounding = CodeRounding(options.rounding, options.seed)
-    source = CaptureSource(
-        capture, steps, wanted, options.nonfinite, options.ratio, guesses, rounding
-    )
-    return source, capture.model
+    chosen = options.nonfinite, options.ratio, guesses, options.rounding, options.seed
+    return CaptureSource(capture, steps, wanted, *chosen), capture.model
 
 
 def _synthetic(options: ReplayOptions) -> tuple[SyntheticSource, str]:
     steps = any_steps(options.steps) if options.steps else (0,)
-    tensors = NETWORKS[options.synthetic]()
+    tensors, name = NETWORKS[options.synthetic](), f"synthetic {options.synthetic}"
     routes = assign_routes(tensors, parse_routes(options.routes))
-    name = f"synthetic {options.synthetic}"
-    rounding = CodeRounding(options.rounding, options.seed)
-    source = SyntheticSource(
-        name, tensors, options.workers, routes, options.ratio, options.seed, steps, rounding
-    )
-    return source, name
+    drawn = options.workers, routes, options.ratio, options.seed, steps, options.rounding
+    return SyntheticSource(name, tensors, *drawn), name

@@ -15,6 +15,7 @@ import os
 import stat
 import struct
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,21 +124,18 @@ class Journal:
         Raises:
             CaptureError: It is missing, damaged, or of another replay.
         """
-        try:
-            _check_place(path)
-            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise CaptureError(path, "there is no journal", _NONE) from None
-        except OSError as error:
-            raise CaptureError(path, error.strerror or error, "check the file") from None
-        try:
-            return Journal(path, file, _identity(identity), _read(path, file, identity))
-        except OSError as error:
-            os.close(file)
-            raise CaptureError(path, error.strerror or error, "check the file") from None
-        except BaseException:
-            os.close(file)
-            raise
+        with ExitStack() as undo:
+            try:
+                _check_place(path)
+                file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                undo.callback(os.close, file)
+                journal = Journal(path, file, _identity(identity), _read(path, file, identity))
+            except FileNotFoundError:
+                raise CaptureError(path, "there is no journal", _NONE) from None
+            except OSError as error:
+                raise CaptureError(path, error.strerror or error, "check the file") from None
+            undo.pop_all()
+        return journal
 
     def append(self, key: Key, figures: Mapping[str, int], lines: U8) -> None:
         """Append an epoch.

@@ -178,15 +178,17 @@ def first_value(route: Mode, got: Lines, want: Lines, line: int) -> tuple[str, i
     raise AssertionError("the lines are equal")
 
 
+_COUNTS = {
+    Mode.G_BINARY: ["count of non-negative"],
+    Mode.G_TERNARY: ["count of +1", "count of -1"],
+}
+
+
 def _views(route: Mode, lines: Lines, line: int) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield each view of a line that was read: its name, and every element as text."""
     if not route.bits:
         yield "sum" if route == Mode.FP32 else "vote", _values(route, lines.result[line])
-    names = [f"count of bit {bit}" for bit in range(route.bits)]
-    if route == Mode.G_BINARY:
-        names = ["count of non-negative"]
-    elif route == Mode.G_TERNARY:
-        names = ["count of +1", "count of -1"]
+    names = _COUNTS.get(route) or [f"count of bit {bit}" for bit in range(route.bits)]
     counts = [str(n) for n in planes_to_counts(lines.planes[:, line : line + 1])[0].tolist()]
     for number, name in enumerate(names):
         yield name, counts[number :: len(names)]

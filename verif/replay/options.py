@@ -109,19 +109,16 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
     """
     out: dict[str, int] = {}
     for text in texts:
-        name, _, value = text.partition("=")
-        if name.upper() not in known() or not re.fullmatch(r"[0-9]{1,9}", value):
-            raise CaptureError(
-                f"parameter {text!r}",
-                "not understood",
-                f"write NAME=NUMBER with one of {', '.join(known())}",
-            )
-        out[name.upper()] = int(value)
-        first, last = RTL_RANGES.get(name.upper(), (0, out[name.upper()]))
-        if not first <= out[name.upper()] <= last:
-            raise CaptureError(
-                f"parameter {text!r}", f"the RTL takes {first} to {last}", "choose one of these"
-            )
+        name, _, value = text.upper().partition("=")
+        where = f"parameter {text!r}"
+        if name not in known() or not re.fullmatch(r"[0-9]{1,9}", value):
+            todo = f"write NAME=NUMBER with one of {', '.join(known())}"
+            raise CaptureError(where, "not understood", todo)
+        out[name] = int(value)
+        first, last = RTL_RANGES.get(name, (0, out[name]))
+        if not first <= out[name] <= last:
+            what = f"the RTL takes {first} to {last}"
+            raise CaptureError(where, what, "choose one of these")
     if out.get("SLOTS", 4).bit_count() != 1:
         what = "the RTL takes a power of two"
         raise CaptureError(f"parameter 'SLOTS={out['SLOTS']}'", what, "choose one")
@@ -177,8 +174,6 @@ def _ranges(texts: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     for part in [p.strip() for text in texts for p in text.split(",")]:
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
         if match is None:
-            raise CaptureError(
-                f"--steps {part!r}", "not understood", "write numbers or ranges: 3,60 or 0-100"
-            )
-        first = int(match[1])
-        yield part, first, int(match[2]) if match[2] else first
+            todo = "write numbers or ranges: 3,60 or 0-100"
+            raise CaptureError(f"--steps {part!r}", "not understood", todo)
+        yield part, int(match[1]), int(match[2] or match[1])

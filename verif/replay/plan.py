@@ -22,22 +22,12 @@ from typing import Literal
 
 import numpy as np
 
+from models import regions
 from models.commit_check import CommitCode, check_commit
 from models.line_packing import LINE_BYTES, U8
 from models.modes import Mode, Tie, elements_per_line, lines_needed
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
-from models.regions import (
-    MAX_WORKERS,
-    PLANE_COUNT,
-    PLANE_SELECTOR,
-    SELECTOR_BITS,
-    SUM8_SELECTOR,
-    SUM16_SELECTOR,
-    RegionConfig,
-    planes_kept,
-    state_lines,
-    sum_selectors,
-)
+from models.regions import RegionConfig
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 
@@ -73,9 +63,9 @@ def selectors(route: Mode, config: RegionConfig, device: DeviceParams) -> tuple[
         For votes the result (0) and the count planes in use, for FP32 the result; for integer codes
         the count planes in use and the sum views.
     """
-    planes = planes_kept(config.workers, device.cnt_w) if route.low_bit else 0
-    counts = tuple(range(PLANE_SELECTOR, PLANE_SELECTOR + planes))
-    return (*counts, *sum_selectors(config)) if route.bits else (RESULT_SELECTOR, *counts)
+    planes = regions.planes_kept(config.workers, device.cnt_w) if route.low_bit else 0
+    counts = tuple(range(regions.PLANE_SELECTOR, regions.PLANE_SELECTOR + planes))
+    return (*counts, *regions.sum_selectors(config)) if route.bits else (RESULT_SELECTOR, *counts)
 
 
 def result_lines(chosen: Sequence[int]) -> int:
@@ -86,8 +76,10 @@ def result_lines(chosen: Sequence[int]) -> int:
     """
     if RESULT_SELECTOR in chosen:
         return 1
-    kinds = (PLANE_SELECTOR, SUM16_SELECTOR, SUM8_SELECTOR)
-    counts = [sum(0 <= selector - first < PLANE_COUNT for selector in chosen) for first in kinds]
+    kinds = (regions.PLANE_SELECTOR, regions.SUM16_SELECTOR, regions.SUM8_SELECTOR)
+    counts = [
+        sum(0 <= selector - first < regions.PLANE_COUNT for selector in chosen) for first in kinds
+    ]
     return min(count for count in counts if count)
 
 
@@ -108,7 +100,7 @@ class Lines:
     @staticmethod
     def of(result: U8, planes: U8) -> Lines:
         """Join results uint8[n, 64] and count planes uint8[p, n, 64], in this order."""
-        counts = range(PLANE_SELECTOR, PLANE_SELECTOR + len(planes))
+        counts = range(regions.PLANE_SELECTOR, regions.PLANE_SELECTOR + len(planes))
         return Lines((RESULT_SELECTOR, *counts), np.concatenate([result[None], planes]))
 
     def part(self, lines: slice) -> Lines:
@@ -128,7 +120,7 @@ class Lines:
     @property
     def planes(self) -> U8:
         """Return the count planes that were read, uint8[p, n, 64]."""
-        return self.between(PLANE_SELECTOR, PLANE_COUNT)
+        return self.between(regions.PLANE_SELECTOR, regions.PLANE_COUNT)
 
     def between(self, first: int, count: int) -> U8:
         """Return the lines of selectors ``first`` to ``first + count - 1`` that were read, uint8[s,
@@ -142,12 +134,12 @@ class Lines:
     @property
     def sum16(self) -> U8:
         """Return the lines of the view SUM16 that were read, uint8[s, n, 64]."""
-        return self.between(SUM16_SELECTOR, PLANE_COUNT)
+        return self.between(regions.SUM16_SELECTOR, regions.PLANE_COUNT)
 
     @property
     def sum8(self) -> U8:
         """Return the lines of the view SUM8 that were read, uint8[s, n, 64]."""
-        return self.between(SUM8_SELECTOR, PLANE_COUNT)
+        return self.between(regions.SUM8_SELECTOR, regions.PLANE_COUNT)
 
     def differ(self, other: Lines) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return for each of the n lines whether it differs by any selector, bool[n]."""
@@ -184,7 +176,7 @@ class Placement:
         lines.
         """
         config = RegionConfig(0, 0, lines_log2, self.workers, mode)
-        return state_lines(config, self.params.cnt_w)
+        return regions.state_lines(config, self.params.cnt_w)
 
     def check_counters(self, spec: TensorSpec, route: Mode) -> None:
         """Check that the counters of the device do not saturate for codes of that many workers.
@@ -219,7 +211,7 @@ class Placement:
                 f"lines, the device's memory has {room}",
                 f"use a device with MEM_LINES_LOG2 >= {log2_up(need)} or another route",
             )
-        if log2 + SELECTOR_BITS > LINE_ADDRESS_BITS - 1:
+        if log2 + regions.SELECTOR_BITS > LINE_ADDRESS_BITS - 1:
             raise CaptureError(
                 f"tensor {spec.name!r}", "no window is that large", "split the tensor"
             )
@@ -249,13 +241,12 @@ class Placement:
         bases = [0] * len(modes)
         at = self.params.mem_lines
         for index in sorted(range(len(modes)), key=lambda i: -logs[i]):
-            size = 1 << (logs[index] + SELECTOR_BITS)
+            size = 1 << (logs[index] + regions.SELECTOR_BITS)
             bases[index] = -(-at // size) * size
             at = bases[index] + size
         if at > 1 << LINE_ADDRESS_BITS:
-            raise CaptureError(
-                "plan", "no room for the windows above the memory", "use less memory"
-            )
+            what = "no room for the windows above the memory"
+            raise CaptureError("plan", what, "use less memory")
         out: list[RegionConfig] = []
         state = 0
         for mode, log2, base in zip(modes, logs, bases, strict=True):
@@ -452,12 +443,9 @@ def plan_step(
         CaptureError: The device does not support that many workers, cannot hold a tensor (cut by
             size: one line of each route), or cannot sum the codes of that many workers.
     """
-    if not 1 <= workers <= MAX_WORKERS:
-        raise CaptureError(
-            "plan", f"{workers} workers, the device takes {MAX_WORKERS}", "use fewer workers"
-        )
-    if threshold < 1 or threshold > 255:
-        raise CaptureError("plan", f"threshold {threshold}", "THRESHOLD is 1..255")
+    if not 1 <= workers <= regions.MAX_WORKERS:
+        what = f"{workers} workers, the device takes {regions.MAX_WORKERS}"
+        raise CaptureError("plan", what, "use fewer workers")
     found = []
     for mode in ROUTE_ORDER:
         own = tuple(t for t in tensors if routes[t.name] == mode and t.elements)
@@ -467,11 +455,7 @@ def plan_step(
     placement = Placement(params, workers, tie, threshold)
     for route in found:
         placement.check_counters(route.tensors[0], route.mode)
-    if epoch_lines_log2 is None:
-        groups = _between_tensors(found, placement)
-    else:
-        groups = _by_size(found, placement, epoch_lines_log2)
-    return Plan(params, workers, tuple(groups))
+    return Plan(params, workers, tuple(_groups(found, placement, epoch_lines_log2)))
 
 
 @dataclass(frozen=True)
@@ -514,52 +498,61 @@ class _Route:
         return epochs
 
     def row(
-        self,
-        region: int,
-        config: RegionConfig,
-        epochs: Sequence[Sequence[int]],
-        params: DeviceParams,
+        self, region: int, config: RegionConfig, params: DeviceParams, epochs: int | None
     ) -> Row:
         """Return the row of this route, with the tensors in the order of the epochs.
 
         Args:
             region: Number of the region.
             config: Descriptor of the region.
-            epochs: Indices of the tensors in each epoch.
             params: Parameters of the device.
+            epochs: Number of epochs of equal size; None: cut between tensors.
         """
-        order = [index for epoch in epochs for index in epoch]
-        sizes = [sum(self.lines[index] for index in epoch) for epoch in epochs]
-        return Row(
-            region,
-            self.mode,
-            config,
-            selectors(self.mode, config, params),
-            tuple(self.tensors[index] for index in order),
-            tuple(accumulate((self.lines[index] for index in order), initial=0)),
-            tuple(accumulate(sizes, initial=0)),
-        )
+        whole = [list(range(len(self.tensors)))]
+        packed = self.first_fit(config.lines_log2) if epochs is None else whole
+        order = [index for epoch in packed for index in epoch]
+        starts = tuple(accumulate((self.lines[index] for index in order), initial=0))
+        sizes = (sum(self.lines[index] for index in epoch) for epoch in packed)
+        bounds = tuple(accumulate(sizes, initial=0))
+        if epochs is not None:
+            bounds = tuple(starts[-1] * number // epochs for number in range(epochs + 1))
+        tensors = tuple(self.tensors[index] for index in order)
+        chosen = selectors(self.mode, config, params)
+        return Row(region, self.mode, config, chosen, tensors, starts, bounds)
 
 
-# -- cut between tensors ------------------------------------------------------------------------
-def _between_tensors(routes: Sequence[_Route], placement: Placement) -> Iterator[tuple[Row, ...]]:
-    for route in routes:
-        for spec, lines in zip(route.tensors, route.lines, strict=True):
-            placement.check(spec, route.carrier, lines)
-    sizes = _side_by_side(routes, placement)
-    if sizes is not None:
-        together = placement.place([route.carrier for route in routes], sizes)
-        parts = [(list(routes), together)] if routes else []
+def _groups(
+    routes: Sequence[_Route], placement: Placement, log2: int | None
+) -> Iterator[tuple[Row, ...]]:
+    """Yield the rows that are active together: all routes if they fit, else each route alone.
+
+    Args:
+        routes: Routes with tensors.
+        placement: Address space of the device.
+        log2: Cut by size, into epochs of at most 2**log2 lines; None: cut between tensors.
+    """
+    modes = [route.carrier for route in routes]
+    if log2 is None:
+        for route in routes:
+            for spec, lines in zip(route.tensors, route.lines, strict=True):
+                placement.check(spec, route.carrier, lines)
+        sizes = _side_by_side(routes, placement)
+        together = None if sizes is None else placement.place(modes, sizes)
     else:
-        parts = [
-            ([route], configs)
-            for route in routes
-            if (configs := one_size([route.carrier], placement, route.largest)) is not None
-        ]
+        together = one_size(modes, placement, log2)
+    parts = [(list(routes), together)] if routes else []
+    if together is None:
+        most = [route.largest if log2 is None else log2 for route in routes]
+        alone = [one_size([mode], placement, size) for mode, size in zip(modes, most)]
+        parts = [([route], configs) for route, configs in zip(routes, alone)]
     for members, configs in parts:
+        assert configs is not None  # a single route fits, or `one_size` has raised an error
+        pairs, epochs = list(zip(members, configs, strict=True)), None
+        if log2 is not None:
+            epochs = max(-(-sum(route.lines) // config.lines) for route, config in pairs)
         yield tuple(
-            route.row(region, config, route.first_fit(config.lines_log2), placement.params)
-            for region, (route, config) in enumerate(zip(members, configs, strict=True))
+            route.row(region, config, placement.params, epochs)
+            for region, (route, config) in enumerate(pairs)
         )
 
 
@@ -575,39 +568,14 @@ def _side_by_side(routes: Sequence[_Route], placement: Placement) -> list[int] |
     counts = [
         {log2: len(route.first_fit(log2)) for log2 in logs} for route, logs in zip(routes, ranges)
     ]
-    best: tuple[tuple[int, int], list[int]] | None = None
-    for logs in product(*ranges):
-        if not placement.holds(modes, logs):
-            continue
+
+    def cost(logs: tuple[int, ...]) -> tuple[int, int]:
         epochs = max((own[log2] for own, log2 in zip(counts, logs)), default=0)
-        memory = sum(placement.area(mode, log2) for mode, log2 in zip(modes, logs))
-        if best is None or (epochs, memory) < best[0]:
-            best = (epochs, memory), list(logs)
-    return None if best is None else best[1]
+        return epochs, sum(placement.area(mode, log2) for mode, log2 in zip(modes, logs))
 
-
-# -- cut by size --------------------------------------------------------------------------------
-def _by_size(
-    routes: Sequence[_Route], placement: Placement, log2: int
-) -> Iterator[tuple[Row, ...]]:
-    together = one_size([route.carrier for route in routes], placement, log2) if routes else ()
-    if together is not None:
-        parts = [(list(routes), together)] if routes else []
-    else:
-        alone = [(route, one_size([route.carrier], placement, log2)) for route in routes]
-        parts = [([route], configs) for route, configs in alone if configs is not None]
-    for members, configs in parts:
-        totals = [sum(route.lines) for route in members]
-        epochs = max(-(-lines // own.lines) for lines, own in zip(totals, configs, strict=True))
-        yield tuple(
-            replace(
-                route.row(region, config, [range(len(route.tensors))], placement.params),
-                bounds=tuple(lines * number // epochs for number in range(epochs + 1)),
-            )
-            for region, (route, config, lines) in enumerate(
-                zip(members, configs, totals, strict=True)
-            )
-        )
+    fitting = (logs for logs in product(*ranges) if placement.holds(modes, logs))
+    best = min(fitting, key=cost, default=None)
+    return None if best is None else list(best)
 
 
 def one_size(

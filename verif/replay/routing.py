@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from models.modes import Mode, elements_per_line
+from models.modes import Mode, lines_needed
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec
 from neuron_fabric.capture.layout import tied_tensors
 from neuron_fabric.errors import CaptureError
@@ -29,11 +29,8 @@ def parse_route(text: str) -> RoutePattern:
     glob, separator, route = text.rpartition("=")
     glob, route = glob.strip(), route.strip().upper()
     if not separator or not glob or route not in ROUTES:
-        raise CaptureError(
-            f"route {text!r}",
-            "not understood",
-            f"write NAME-GLOB=ROUTE with one of {', '.join(ROUTES)}",
-        )
+        todo = f"write NAME-GLOB=ROUTE with one of {', '.join(ROUTES)}"
+        raise CaptureError(f"route {text!r}", "not understood", todo)
     return glob, ROUTES[route]
 
 
@@ -93,11 +90,8 @@ def assign_routes(
     routes = default_routes(tensors, modules)
     for glob, mode in patterns:
         if not any(fnmatchcase(name, glob) for name in routes):
-            raise CaptureError(
-                f"route {glob}={mode.name}",
-                "matches no tensor",
-                f"the names are like {tensors[0].name!r}" if tensors else "there are no tensors",
-            )
+            todo = f"the names are like {tensors[0].name!r}" if tensors else "there are no tensors"
+            raise CaptureError(f"route {glob}={mode.name}", "matches no tensor", todo)
     for name, default in routes.items():
         chosen = (mode for glob, mode in patterns if fnmatchcase(name, glob))
         routes[name] = next(chosen, default)
@@ -153,8 +147,7 @@ def route_warnings(
 
 def route_lines(tensors: Sequence[TensorSpec], routes: Mapping[str, Mode]) -> dict[Mode, int]:
     """Return the number of lines per worker by route; routes without a tensor are left out."""
-    out: dict[Mode, int] = {}
+    out: Counter[Mode] = Counter()
     for spec in tensors:
-        mode = routes[spec.name]
-        out[mode] = out.get(mode, 0) - (-spec.elements // elements_per_line(mode))
+        out[routes[spec.name]] += lines_needed(spec.elements, routes[spec.name])
     return out

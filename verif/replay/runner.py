@@ -60,7 +60,6 @@ class Transport:
 
     Attributes:
         lines: Number of lines that were compared, per worker.
-        writes: Number of contributions.
         faults: Texts of the faults, one each.
         seconds: Seconds of driving.
     """
@@ -75,7 +74,6 @@ class Transport:
     cycles: Counter[int] = field(default_factory=Counter, init=False)
     """Cycles by number of the piece."""
     lines: int = field(default=0, init=False)
-    writes: int = field(default=0, init=False)
     wrong: Counter[int] = field(default_factory=Counter, init=False)
     """Number of wrong lines by step."""
     notes: list[str] = field(default_factory=list, init=False)
@@ -214,7 +212,7 @@ def closing_summary(replay: Replay, done: Sequence[Transport], start: float, fai
     lines, speed, peak = f"{sum(one.lines for one in done):,} lines", "", ""
     shards = ""
     if bulk:
-        writes = sum(one.writes for one in done)
+        writes = sum(one.lines for one in done) * replay.source.workers
         pieces = sum(len(one.cycles) for one in done)
         if pieces > 1:
             most_cycles = max(max(one.cycles.values(), default=0) for one in done)
@@ -311,7 +309,6 @@ def _take(done: Transport, piece: Piece, driven: Driven) -> None:
     done.fault(*driven.problems)
     done.count(piece, work.step, driven.figures)
     done.lines += verdict.lines
-    done.writes += work.writes
     # An interrupted piece is driven again as a whole; its first epochs may be in the journal.
     if done.kept is not None and not verdict.wrong and work.key not in done.kept.records:
         done.kept.append(work.key, driven.figures, work.returned)
@@ -373,17 +370,24 @@ class Runner:
                 self.done[-1].kept = kept
                 self._simulate(self.done[-1])
             faults = [f"{one.simulator}: {text}" for one in self.done for text in one.faults]
-            faults = faults or self._missing()
+            keys = replay.own_keys()
+            returned = {
+                one.simulator: dict.fromkeys(keys, one.kept)
+                for one in self.done
+                if one.kept is not None
+            }
+            # But the shard of a small replay may be empty.
+            if not faults and keys and not any(one.lines or one.figures for one in self.done):
+                faults = ["no line was checked"]
+            faults = faults or [" ".join(found) for found in differences(replay, returned)]
             for line in traffic(replay, [one.lines for one in self.done]):
                 say(line)
             if not faults and self.out is not None and whole:
-                kept = self.done[0].kept
-                assert kept is not None
                 cycles = {
                     one.simulator: {step: own["cycles"] for step, own in one.figures.items()}
                     for one in self.done
                 }
-                _write_steps(replay, self.out, dict.fromkeys(replay.own_keys(), kept), cycles)
+                _write_steps(replay, self.out, returned[simulators[0]], cycles)
             for one in self.done:
                 if one.kept is not None:
                     one.kept.close(delete=not faults and whole and replay.options.bulk)
@@ -454,48 +458,33 @@ class Runner:
         done.finish()
         done.seconds = time.monotonic() - started
 
-    # -- the end ------------------------------------------------------------------------------
-    def _missing(self) -> list[str]:
-        """Return faults of the replay as a whole: no line was checked, or simulators differ."""
-        if not any(one.lines or one.figures for one in self.done) and self.replay.own_keys():
-            return ["no line was checked"]  # but the shard of a small replay may be empty
-        first, *others = self.done
-        out = []
-        for other in others:
-            if first.kept is not None and other.kept is not None:
-                names = f"{first.simulator} and {other.simulator}"
-                what = differences(self.replay, self.replay.own_keys(), first.kept, other.kept)
-                out += [f"{text} differs between {names}" for text in what]
-        return out
-
 
 def _steps(piece: Piece) -> set[int]:
     return {step for step, _ in piece.keys}
 
 
-def differences(replay: Replay, keys: Sequence[Key], first: Journal, other: Journal) -> list[str]:
-    """Return the first tensor for which two simulators returned different lines.
+def differences(
+    replay: Replay, returned: Mapping[str, Mapping[Key, Journal]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the first tensor of which a simulator returned other lines than the first simulator.
 
     Args:
         replay: The replay.
-        keys: Epochs to compare.
-        first: Lines of one simulator.
-        other: Lines of the other.
+        returned: Journal of each epoch, by simulator.
 
-    Returns:
-        ["step N: NAME"], or [] without a difference.
+    Yields:
+        ("step N: NAME", "differs between A and B") for each simulator with a difference.
     """
-    for key in keys:
-        lines, peer = first.lines(key), other.lines(key)
-        if lines.tobytes() == peer.tobytes():
-            continue
-        uses = replay.step(key[0]).plan.epoch(key[1])
-        for (extent, _, a), (_, _, b) in zip(
-            extents(uses, lines), extents(uses, peer), strict=True
-        ):
-            if a.differ(b).any():
-                return [f"step {key[0]}: {extent.tensor.name}"]
-    return []
+    first = next(iter(returned), "")
+    for other in list(returned)[1:]:
+        for key, journal in returned[first].items():
+            lines, peer = journal.lines(key), returned[other][key].lines(key)
+            if lines.tobytes() == peer.tobytes():
+                continue
+            pairs = zip(*(extents(replay.uses(key), own) for own in (lines, peer)), strict=True)
+            names = [one.tensor.name for (one, _, a), (_, _, b) in pairs if a.differ(b).any()]
+            yield f"step {key[0]}: {names[0]}", f"differs between {first} and {other}"
+            break
 
 
 def journal_path(out: Path, sim: str, shard: Shard) -> Path:
@@ -558,14 +547,10 @@ def merge(replay: Replay, out: Path, simulators: Sequence[str], shards: int) -> 
                 for key, record in journal.records.items():
                     owners[sim][key] = journal
                     cycles[sim][key[0]] += record.figures["cycles"]
-        first, *others = owners
-        for key, journal in owners[first].items():
-            for other in others:
-                for text in differences(replay, [key], journal, owners[other][key]):
-                    what = f"differs between {first} and {other}"
-                    raise CaptureError(text, what, "replay it again")
-        _write_steps(replay, out, owners[first], cycles)
-    say(f"nf replay: {shards} shards merged, {len(owners[first])} rounds")
+        for where, what in differences(replay, owners):
+            raise CaptureError(where, what, "replay it again")
+        _write_steps(replay, out, owners[simulators[0]], cycles)
+    say(f"nf replay: {shards} shards merged, {len(owners[simulators[0]])} rounds")
 
 
 def _open_part(out: Path, sim: str, part: Replay) -> Journal:

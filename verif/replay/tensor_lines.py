@@ -7,26 +7,18 @@ new line; the unused codes of its last line are 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models import line_packing
 from models.int_sums import I32, sums_of_planes, sums_of_views
 from models.integer_codes import BUCKET, buckets
-from models.line_packing import (
-    F32,
-    LINE_BYTES,
-    U8,
-    pack_binary,
-    pack_fp32,
-    pack_ternary,
-    unpack_binary,
-    unpack_fp32,
-    unpack_ternary,
-)
-from models.modes import Mode, elements_per_line, lines_needed
+from models.line_packing import F32, U8
+from models.modes import Mode, elements_per_line
 from models.votes import planes_to_counts
 from neuron_fabric import codec
 from verif.replay.plan import Lines
@@ -81,10 +73,6 @@ def pack_tensor(x: ArrayLike, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
         x: Tensor.
         mode: Route: G_BINARY, G_TERNARY or FP32.
         ratio: Gate of G_TERNARY relative to the mean magnitude.
-
-    Raises:
-        ValueError: The mode is IDENTITY, or one of integer codes, whose scale is shared by all
-            workers (`pack_shared`).
     """
     return pack_stretch(x, mode, ternary_threshold(x, ratio) if mode == Mode.G_TERNARY else 0.0)
 
@@ -94,21 +82,13 @@ def pack_stretch(x: ArrayLike, mode: Mode, threshold: float | np.float32) -> U8:
 
     Args:
         x: Elements.
-        mode: Route: G_BINARY, G_TERNARY or FP32.
+        mode: Route: G_BINARY, G_TERNARY or FP32; integer codes have a scale that all workers share
+            (`pack_shared`).
         threshold: Gate of the whole tensor, for G_TERNARY.
-
-    Raises:
-        ValueError: The mode is IDENTITY, or one of integer codes.
     """
-    if mode == Mode.G_BINARY:
-        return pack_binary(x)
     if mode == Mode.G_TERNARY:
-        return pack_ternary(x, threshold)
-    if mode == Mode.FP32:
-        return pack_fp32(x)
-    if mode.bits:
-        raise ValueError(f"the scale of {mode.name} codes takes the tensors of all workers")
-    raise ValueError("a tensor has no IDENTITY route")
+        return line_packing.pack_ternary(x, threshold)
+    return {Mode.G_BINARY: line_packing.pack_binary, Mode.FP32: line_packing.pack_fp32}[mode](x)
 
 
 def shared_scales(x: F32, mode: Mode) -> F32:
@@ -223,7 +203,7 @@ def sum_outputs(sums: I32, shape: tuple[int, ...], u: F32, workers: int) -> dict
 
 
 def outputs_from_lines(
-    mode: Mode, shape: tuple[int, ...], result: ArrayLike, planes: ArrayLike | None = None
+    mode: Mode, shape: tuple[int, ...], result: U8, planes: U8 | None = None
 ) -> dict[str, NDArray[Any]]:
     """Return the outputs of a tensor of votes or FP32 sums from its returned lines.
 
@@ -231,33 +211,25 @@ def outputs_from_lines(
         mode: Route.
         shape: Shape of the tensor.
         result: uint8[n, 64], selector 0.
-        planes: uint8[p, n, 64], selectors 8 .. 8 + p - 1; missing planes are 0. Low-bit modes only.
+        planes: uint8[p, n, 64], selectors 8 .. 8 + p - 1; missing planes are 0. None for FP32.
 
     Returns:
         {"vote": int8, "plus": uint8} and for G_TERNARY "minus": uint8, or {"sum": float32}.
-
-    Raises:
-        ValueError: The number of lines is wrong, or planes are missing for a low-bit mode.
     """
-    lines = np.asarray(result, dtype=np.uint8)
-    count = int(np.prod(shape, dtype=np.int64))
-    need = lines_needed(count, mode)
-    if lines.shape != (need, LINE_BYTES):
-        raise ValueError(f"shape {shape} takes uint8[{need}, 64], not {lines.shape}")
-    if mode == Mode.FP32:
-        return {"sum": unpack_fp32(lines, count).reshape(shape)}
+    count = math.prod(shape)
     if planes is None:
-        raise ValueError("a low-bit tensor needs its count planes")
-    counts = planes_to_counts(planes)
-    if counts.shape[0] != lines.shape[0]:
-        raise ValueError(f"{counts.shape[0]} lines of planes, {lines.shape[0]} of votes")
+        return {"sum": line_packing.unpack_fp32(result, count).reshape(shape)}
+    counts, out = planes_to_counts(planes), dict[str, NDArray[Any]]()
     if mode == Mode.G_BINARY:
-        return {
-            "vote": unpack_binary(lines, count).reshape(shape),
-            "plus": counts.reshape(-1)[:count].astype(np.uint8).reshape(shape),
+        out |= {"vote": line_packing.unpack_binary(result, count), "plus": counts}
+    else:
+        out |= {
+            "vote": line_packing.unpack_ternary(result, count),
+            "plus": counts[:, 0::2],
+            "minus": counts[:, 1::2],
         }
+    types = OUTPUTS[mode]
     return {
-        "vote": unpack_ternary(lines, count).reshape(shape),
-        "plus": counts[:, 0::2].reshape(-1)[:count].astype(np.uint8).reshape(shape),
-        "minus": counts[:, 1::2].reshape(-1)[:count].astype(np.uint8).reshape(shape),
+        name: values.reshape(-1)[:count].astype(types[name]).reshape(shape)
+        for name, values in out.items()
     }

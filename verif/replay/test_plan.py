@@ -3,6 +3,11 @@
 right lines.
 """
 
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +21,15 @@ from neuron_fabric.capture import CaptureError, TensorSpec
 from verif.replay.plan import Plan, RegionUse, plan_step
 
 ROUTES = [Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4, Mode.G_INT8, Mode.FP32]
+Tensors = Mapping[str, tuple[tuple[int, ...], Mode]]
+"""Shape and route of each tensor by name."""
+
+
+def planned(tensors: Tensors, workers: int, params: DeviceParams | None = None, **how: Any) -> Plan:
+    """Return the plan of some tensors; ``how`` are other arguments of `plan_step`."""
+    listed = [TensorSpec(name, shape) for name, (shape, _) in tensors.items()]
+    routes = {name: mode for name, (_, mode) in tensors.items()}
+    return plan_step(listed, routes, workers, params or DeviceParams(), **how)
 
 
 def epochs(plan: Plan) -> list[tuple[int, tuple[RegionUse, ...]]]:
@@ -72,78 +86,75 @@ def test_plans_are_legal_and_complete(
 
 
 def test_options_reach_the_descriptor() -> None:
-    plan = plan_step(
-        [TensorSpec("a", (4, 4))],
-        {"a": Mode.G_BINARY},
-        2,
-        DeviceParams(),
-        tie=Tie.MINUS,
-        threshold=2,
-    )
+    plan = planned({"a": ((4, 4), Mode.G_BINARY)}, 2, tie=Tie.MINUS, threshold=2)
     config = plan.epoch(0)[0].config
     assert (config.tie_minus, config.threshold) == (True, 2)
 
 
 def test_a_device_with_one_region_takes_turns() -> None:
-    listed = [TensorSpec("a", (4, 4)), TensorSpec("b", (4,))]
-    routes = {"a": Mode.G_BINARY, "b": Mode.FP32}
-    plan = plan_step(listed, routes, 2, DeviceParams(regions=1))
+    tensors = {"a": ((4, 4), Mode.G_BINARY), "b": ((4,), Mode.FP32)}
+    plan = planned(tensors, 2, DeviceParams(regions=1))
     assert [[use.region for use in uses] for _, uses in epochs(plan)] == [[0], [0]]
 
 
-def test_what_does_not_fit_is_named() -> None:
-    spec = TensorSpec("big", (1 << 12, 1 << 10))
-    with pytest.raises(CaptureError) as caught:
-        plan_step([spec], {"big": Mode.FP32}, 8, DeviceParams())
-    text = str(caught.value)
-    assert text == (
-        "tensor 'big' [4096, 1024]: by FP32 with 8 workers it needs a state area of 2359296 lines, "
-        "the device's memory has 1048576; use a device with MEM_LINES_LOG2 >= 22 or another route"
-    )
-    assert plan_step([spec], {"big": Mode.FP32}, 8, DeviceParams(mem_lines_log2=22)).epochs
-    assert plan_step([spec], {"big": Mode.G_BINARY}, 8, DeviceParams()).epochs
+BIG = (1 << 12, 1 << 10)
+NO_ROOM = (
+    "tensor 'big' [4096, 1024]: by FP32 with 8 workers it needs a state area of 2359296 lines, "
+    "the device's memory has 1048576; use a device with MEM_LINES_LOG2 >= 22 or another route"
+)
+REFUSED: dict[str, tuple[tuple[int, ...], int, dict[str, int], dict[str, int], str]] = {
+    "no room": (BIG, 8, {}, {}, re.escape(NO_ROOM)),
+    "no worker": ((4,), 0, {}, {}, "0 workers, the device takes 64"),
+    "too many workers": ((4,), 65, {}, {}, "65 workers, the device takes 64"),
+    "windows": ((4,), 1, {"mem_lines_log2": 46}, {}, "no room for the windows"),
+    "no room for a line": (
+        *((4,), 64, {"mem_lines_log2": 4}, {"epoch_lines_log2": 4}),
+        "MEM_LINES_LOG2",
+    ),
+}
 
 
-def test_other_refusals() -> None:
-    spec = TensorSpec("a", (4,))
-    for workers in (0, 65):
-        with pytest.raises(CaptureError, match=f"{workers} workers, the device takes 64"):
-            plan_step([spec], {"a": Mode.FP32}, workers, DeviceParams())
-    with pytest.raises(CaptureError, match=r"1\.\.255"):
-        plan_step([spec], {"a": Mode.FP32}, 1, DeviceParams(), threshold=0)
-    with pytest.raises(CaptureError, match="no room for the windows"):
-        plan_step([spec], {"a": Mode.FP32}, 1, DeviceParams(mem_lines_log2=46))
-    assert plan_step([], {}, 1, DeviceParams()).epochs == 0
-    assert plan_step([TensorSpec("e", (0,))], {"e": Mode.FP32}, 1, DeviceParams()).epochs == 0
+@pytest.mark.parametrize(
+    ("shape", "workers", "params", "how", "text"), REFUSED.values(), ids=REFUSED.keys()
+)
+def test_refusals(
+    shape: tuple[int, ...],
+    workers: int,
+    params: dict[str, Any],
+    how: dict[str, int],
+    text: str,
+) -> None:
+    with pytest.raises(CaptureError, match=text):
+        planned({"big": (shape, Mode.FP32)}, workers, DeviceParams(**params), **how)
+
+
+def test_what_fits_is_planned() -> None:
+    assert planned({"big": (BIG, Mode.FP32)}, 8, DeviceParams(mem_lines_log2=22)).epochs
+    assert planned({"big": (BIG, Mode.G_BINARY)}, 8).epochs
+    for log2 in (None, 3):
+        for tensors in ({}, {"e": ((0,), Mode.FP32)}):
+            plan = planned(tensors, 1, epoch_lines_log2=log2)
+            assert (plan.epochs, plan.lines) == (0, 0)
 
 
 def test_an_epoch_may_be_filled_to_the_last_line() -> None:
-    listed = [TensorSpec(name, (3 * 16,)) for name in "abcd"]
-    listed += [TensorSpec("e", (16,)), TensorSpec("f", (16,))]
-    routes = {t.name: Mode.FP32 for t in listed}
+    lines = {"a": 3, "b": 3, "c": 3, "d": 3, "e": 1, "f": 1}
+    tensors = {name: ((16 * count,), Mode.FP32) for name, count in lines.items()}
     # Room for 4 lines of 1 worker: 8 of 15 lines; 14 lines in all, so 4 epochs of 3 + 1.
-    plan = plan_step(listed, routes, 1, DeviceParams(mem_lines_log2=3))
+    plan = planned(tensors, 1, DeviceParams(mem_lines_log2=3))
     names = [[e.tensor.name for use in uses for e in use.extents] for _, uses in epochs(plan)]
     assert names == [["a", "e"], ["b", "f"], ["c"], ["d"]]
     assert [u[0].config.lines - u[0].lines for _, u in epochs(plan)] == [0, 0, 1, 1]
 
 
 # -- cut by size --------------------------------------------------------------------------------
-TENSORS = (
-    TensorSpec("a", (300, 700)),
-    TensorSpec("empty", (0, 3)),
-    TensorSpec("b", (17,)),
-    TensorSpec("c", (5000,)),
-    TensorSpec("d", ()),
-    TensorSpec("e", (64, 64)),
-)
-MIXED = {
-    "a": Mode.G_BINARY,
-    "empty": Mode.G_BINARY,
-    "b": Mode.FP32,
-    "c": Mode.G_TERNARY,
-    "d": Mode.G_BINARY,
-    "e": Mode.FP32,
+MIXED: dict[str, tuple[tuple[int, ...], Mode]] = {
+    "a": ((300, 700), Mode.G_BINARY),
+    "empty": ((0, 3), Mode.G_BINARY),
+    "b": ((17,), Mode.FP32),
+    "c": ((5000,), Mode.G_TERNARY),
+    "d": ((), Mode.G_BINARY),
+    "e": ((64, 64), Mode.FP32),
 }
 
 
@@ -174,10 +185,9 @@ def accepted(plan: Plan, first: int) -> None:
     "params", [DeviceParams(), DeviceParams(regions=1), DeviceParams(mem_lines_log2=8)]
 )
 def test_every_line_once_in_order(params: DeviceParams, log2: int) -> None:
-    plan = plan_step(TENSORS, MIXED, 8, params, epoch_lines_log2=log2)
-    wanted = {
-        t.name: list(range(lines_needed(t.elements, MIXED[t.name]))) for t in TENSORS if t.elements
-    }
+    plan = planned(MIXED, 8, params, epoch_lines_log2=log2)
+    sizes = {name: (math.prod(shape), mode) for name, (shape, mode) in MIXED.items()}
+    wanted = {name: list(range(lines_needed(*size))) for name, size in sizes.items() if size[0]}
     assert covered(plan) == wanted
     assert plan.lines == sum(len(lines) for lines in wanted.values())
     for first in {0, plan.epochs // 2, plan.epochs - 1}:
@@ -187,21 +197,6 @@ def test_every_line_once_in_order(params: DeviceParams, log2: int) -> None:
 
 
 def test_all_routes_are_at_work_in_every_large_epoch() -> None:
-    plan = plan_step(TENSORS, MIXED, 8, DeviceParams(), epoch_lines_log2=5)
+    plan = planned(MIXED, 8, epoch_lines_log2=5)
     assert plan.epochs == -(-411 // 32)
     assert all(len(plan.epoch(number)) == 3 for number in range(plan.epochs))
-
-
-def test_a_device_without_room_is_named() -> None:
-    with pytest.raises(CaptureError, match="MEM_LINES_LOG2"):
-        plan_step(
-            *([TensorSpec("x", (4,))], {"x": Mode.FP32}, 64, DeviceParams(mem_lines_log2=4)),
-            epoch_lines_log2=4,
-        )
-
-
-def test_nothing_to_send_is_no_epoch() -> None:
-    plan = plan_step(
-        [TensorSpec("e", (0,))], {"e": Mode.FP32}, 1, DeviceParams(), epoch_lines_log2=3
-    )
-    assert (plan.epochs, plan.lines) == (0, 0)

@@ -4,17 +4,12 @@
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.modes import Mode
 from verif.conftest import expected_outputs
-from verif.replay.tensor_lines import (
-    outputs_from_lines,
-    pack_tensor,
-    ternary_threshold,
-)
+from verif.replay.tensor_lines import outputs_from_lines, pack_tensor, ternary_threshold
 
 
 @settings(deadline=None)
@@ -84,16 +79,3 @@ def test_missing_planes_read_as_zeros() -> None:
     plane = np.full((1, 1, 64), 255, dtype=np.uint8)
     out = outputs_from_lines(Mode.G_BINARY, (3,), result, plane)
     assert list(out["plus"]) == [1, 1, 1]
-
-
-def test_misuse_is_refused() -> None:
-    one = np.zeros((1, 64), dtype=np.uint8)
-    planes = np.zeros((2, 1, 64), dtype=np.uint8)
-    with pytest.raises(ValueError, match="no IDENTITY route"):
-        pack_tensor([1.0], Mode.IDENTITY)
-    with pytest.raises(ValueError, match="takes uint8"):
-        outputs_from_lines(Mode.G_BINARY, (513,), one, planes)
-    with pytest.raises(ValueError, match="count planes"):
-        outputs_from_lines(Mode.G_BINARY, (5,), one)
-    with pytest.raises(ValueError, match="lines of planes"):
-        outputs_from_lines(Mode.G_BINARY, (5,), one, np.zeros((2, 2, 64), dtype=np.uint8))

@@ -16,8 +16,7 @@ from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.data import DataError
 from verif.scenario import weights
-from verif.scenario.generator import generate
-from verif.scenario.line_values import fp32, lines_of, low_bit
+from verif.scenario.generator import fp32, generate, lines_of, low_bit
 from verif.scenario.scenario_data import Do, listing, parse
 from verif.scenario.weights import KNOBS, USES, Weights
 

@@ -21,10 +21,9 @@ from models.device_state import COUNTERS
 from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from verif.mem.memory_config import MemBeat
-from verif.scoreboard.capacity_check import CapacityCheck
 from verif.scoreboard.checkers_off import switched_off
 from verif.scoreboard.control_requests import ControlRequests
-from verif.scoreboard.devload import DevLoadRule
+from verif.scoreboard.devload import CapacityCheck, DevLoadRule
 from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.finding import APART, Finding
 from verif.scoreboard.line_judge import LineJudge

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from verif.scoreboard.capacity_check import CapacityCheck
+from verif.scoreboard.devload import CapacityCheck
 from verif.scoreboard.ranges import Span
 
 

@@ -13,8 +13,7 @@ from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, RegionConfig
 from models.register_map import REG_MAP
-from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, Ram, rams
-from verif.env.rtl_packages import parameter
+from verif.env.rtl_packages import MARK_BITS, MARKS_OF_A_ROW, Ram, parameter, rams
 from verif.scoreboard.lenient import PORT_COUNTERS, LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, SECDED
 from verif.sequences.base import ANY, NfSequence

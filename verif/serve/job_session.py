@@ -14,15 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from models.modes import Mode
-from neuron_fabric.reducers.server_wire import (
-    Ask,
-    Done,
-    Hello,
-    Message,
-    Pending,
-    Submit,
-    Welcome,
-)
+from neuron_fabric.reducers import server_wire as wire
 from neuron_fabric.reducers.shared_lines import IN_TURN, WORDS, SharedLines, Word, bytes_of
 from verif.serve.served_bucket import (
     OF_VOTES,
@@ -35,7 +27,7 @@ from verif.serve.served_bucket import (
 
 MOST_LINES = 1 << 28
 """Maximum number of lines of 64 bytes per worker in a bucket: 16 GiB."""
-Tell = Callable[[int, Message, Sequence[int]], None]
+Tell = Callable[[int, wire.Message, Sequence[int]], None]
 """Function of (rank, message, file descriptors) that sends the message if the rank is connected."""
 
 
@@ -53,7 +45,7 @@ class _Open:
     """
 
     since: float
-    said: dict[int, Submit] = field(default_factory=dict)
+    said: dict[int, wire.Submit] = field(default_factory=dict)
 
 
 class JobSession:
@@ -63,7 +55,9 @@ class JobSession:
     `server_wire`.
     """
 
-    def __init__(self, first: Hello, welcome: Welcome, timeout_s: float, now: float) -> None:
+    def __init__(
+        self, first: wire.Hello, welcome: wire.Welcome, timeout_s: float, now: float
+    ) -> None:
         """Open a job for the first rank, which must still `join`.
 
         Args:
@@ -101,7 +95,7 @@ class JobSession:
         """Ranks that have not joined."""
         return [rank for rank in range(self.first.world) if rank not in self._ranks]
 
-    def join(self, hello: Hello, tell: Tell) -> None:
+    def join(self, hello: wire.Hello, tell: Tell) -> None:
         """Add a rank; when it is the last one, create the shared memory and send WELCOME to all.
 
         Raises:
@@ -167,7 +161,7 @@ class JobSession:
             self._shared.close()
 
     # -- buckets ----------------------------------------------------------------------------------
-    def submit(self, rank: int, said: Submit, now: float) -> ServedBucket | None:
+    def submit(self, rank: int, said: wire.Submit, now: float) -> ServedBucket | None:
         """Store a rank's submission of a bucket; return the bucket if it was the last one missing.
 
         Buckets that the rank skips, and one that another rank has skipped, are LOST; a submission
@@ -193,7 +187,7 @@ class JobSession:
         self._last[rank] = said.seq
         if self._shared.outcome(said.seq) != Word.NONE:
             self.tally["late"] += 1
-            self._tell(rank, Done(said.seq))
+            self._tell(rank, wire.Done(said.seq))
             return None
         if said.seq not in self._open and len(self._open) >= WORDS:
             raise RefusedOne(f"more than {WORDS} buckets wait for other ranks")
@@ -251,16 +245,16 @@ class JobSession:
         for seq in self._at_work:
             self._decide(seq, Word.LOST, why)
 
-    def ask(self, rank: int, asked: Ask) -> None:
+    def ask(self, rank: int, asked: wire.Ask) -> None:
         """Answer a rank that has waited long for a bucket: DONE, or PENDING with the reason."""
         if self._shared is None or self._shared.outcome(asked.seq) != Word.NONE:
-            self._tell(rank, Done(asked.seq))
+            self._tell(rank, wire.Done(asked.seq))
         elif asked.seq in self._at_work:
-            self._tell(rank, Pending(asked.seq, "the device is at work on it"))
+            self._tell(rank, wire.Pending(asked.seq, "the device is at work on it"))
         else:
             came = self._open[asked.seq].said if asked.seq in self._open else {}
             absent = [str(r) for r in range(self.first.world) if r not in came]
-            self._tell(rank, Pending(asked.seq, f"rank {', '.join(absent)} has not come"))
+            self._tell(rank, wire.Pending(asked.seq, f"rank {', '.join(absent)} has not come"))
 
     # -- time -------------------------------------------------------------------------------------
     def deadline(self) -> float:
@@ -314,10 +308,10 @@ class JobSession:
         self.tally[decided.name] += 1
         self.tally.update(counters or {})
         for rank in self._ranks:
-            self._tell(rank, Done(seq, counters or {}))
+            self._tell(rank, wire.Done(seq, counters or {}))
         return decided
 
-    def _tell(self, rank: int, message: Message, files: Sequence[int] = ()) -> None:
+    def _tell(self, rank: int, message: wire.Message, files: Sequence[int] = ()) -> None:
         if rank not in self._gone:
             self._ranks[rank](rank, message, files)
 

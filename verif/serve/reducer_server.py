@@ -19,34 +19,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from neuron_fabric.lock import Busy, Lock
-from neuron_fabric.reducers.server_wire import (
-    Ask,
-    Bye,
-    Hello,
-    Message,
-    OtherVersion,
-    Refused,
-    ServerError,
-    Skip,
-    StatusReport,
-    StatusRequest,
-    Submit,
-    Welcome,
-    WireError,
-    check_path,
-    close_all,
-    cut,
-    new_socket,
-    peer_of,
-    receive,
-    send,
-)
+from neuron_fabric.reducers import server_wire as wire
+from neuron_fabric.reducers.server_wire import peer_of
 from neuron_fabric.reducers.shared_lines import Word
 from verif.serve.job_session import JobSession, RefusedOne
 from verif.serve.served_bucket import MODES, Counts, Refusal, ServedBucket
@@ -82,14 +62,14 @@ class Listener:
         Raises:
             ServerError: No socket can be made, another server has it, or another file is there.
         """
-        check_path(path)
+        wire.check_path(path)
         self.path, other = path, "choose another --socket"
         self._lock = Lock(path)
         with ExitStack() as undo:
             try:
                 undo.callback(self._lock.acquire().release)
                 self._clear(other)
-                self.sock = new_socket()
+                self.sock = wire.new_socket()
                 undo.callback(self.sock.close)
                 old = os.umask(0o111 if others else 0o177)
                 try:
@@ -98,9 +78,9 @@ class Listener:
                     os.umask(old)
                 self.sock.listen(BACKLOG)
             except Busy as busy:
-                raise ServerError(path, f"another server is there, {busy}", other) from None
+                raise wire.ServerError(path, f"another server is there, {busy}", other) from None
             except OSError as error:
-                raise ServerError(path, f"cannot be made ({error.strerror})", other) from None
+                raise wire.ServerError(path, f"cannot be made ({error.strerror})", other) from None
             self.sock.setblocking(False)
             undo.pop_all()
 
@@ -111,7 +91,7 @@ class Listener:
         except FileNotFoundError:
             return
         if not stat.S_ISSOCK(mode):
-            raise ServerError(self.path, "something else than a socket is there", other)
+            raise wire.ServerError(self.path, "something else than a socket is there", other)
         self.path.unlink()
 
     def close(self) -> None:
@@ -158,7 +138,8 @@ class DeviceThread:
         self.wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._todo: queue.SimpleQueue[tuple[Any, ServedBucket] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Finished] = queue.SimpleQueue()
-        self._until: float | None = None
+        self.until: float | None = None
+        """Time at which the bucket in progress exceeds its limit; None for no bucket."""
         self.stuck = False
         """Return True if the bucket in progress exceeded its limit and has not ended."""
         # A daemon thread: a hanging simulator must not keep the server from ending.
@@ -171,19 +152,10 @@ class DeviceThread:
 
     def finished(self) -> Iterator[Finished]:
         """Yield the outcomes since the last call; never wait."""
-        try:
+        with suppress(BlockingIOError):
             os.eventfd_read(self.wake)
-        except BlockingIOError:
-            return
-        while True:
-            try:
-                yield self._done.get_nowait()
-            except queue.Empty:
-                return
-
-    def deadline(self) -> float | None:
-        """Return the time at which the bucket in progress exceeds its limit; None for no bucket."""
-        return self._until
+        while not self._done.empty():  # this is the only consumer
+            yield self._done.get_nowait()
 
     def expire(self, now: float) -> bool:
         """Interrupt the device if the bucket in progress has exceeded its limit.
@@ -191,9 +163,9 @@ class DeviceThread:
         Returns:
             True if the limit was exceeded since the last call.
         """
-        if self._until is None or now < self._until:
+        if self.until is None or now < self.until:
             return False
-        self._until, self.stuck = None, True
+        self.until, self.stuck = None, True
         self.device.interrupt()
         return True
 
@@ -216,7 +188,7 @@ class DeviceThread:
             owner, bucket = item
             word, why, counts = Word.DONE, "", Counts()
             try:
-                self._until = time.monotonic() + self._timeout_s + self.device.seconds(bucket)
+                self.until = time.monotonic() + self._timeout_s + self.device.seconds(bucket)
                 counts = self.device.reduce(bucket)
             except DeviceLost as lost:
                 word, why = Word.LOST, str(lost)
@@ -224,7 +196,7 @@ class DeviceThread:
                 word, why = Word.REFUSED, str(error)
             except Exception as error:  # a bug in this program
                 word, why = Word.REFUSED, f"{type(error).__name__}: {error}"
-            self._until, self.stuck = None, False
+            self.until, self.stuck = None, False
             counters = asdict(counts)
             if word == Word.DONE:
                 counters |= {"lines": bucket.lines, "contributions": bucket.contributions}
@@ -260,7 +232,7 @@ class ReducerServer:
         self._say, self._start, self._stopped = say, time.monotonic(), False
         self._device = DeviceThread(device, timeout_s)
         self._name = device.name
-        self._welcome = Welcome(
+        self._welcome = wire.Welcome(
             {"name": device.name, **device.params.as_rtl(), "workers": workers}, tuple(MODES)
         )
         self._peers: dict[int, _Peer] = {}
@@ -338,43 +310,46 @@ class ReducerServer:
 
     def _hear(self, peer: _Peer) -> None:
         try:
-            came = receive(peer.sock)
+            came = wire.receive(peer.sock)
             if came is None:
                 self._drop(peer)
-                return
-            close_all(came[1])  # the protocol sends no files to the server
-            self._answer(peer, came[0])
+            else:
+                wire.close_all(came[1])  # the protocol sends no files to the server
+                self._answer(peer, came[0])
         except BlockingIOError:
-            return
-        except OtherVersion as error:
+            pass
+        except wire.OtherVersion as error:
             self._refuse(peer, f"{error}; use the same version of neuron_fabric on both sides")
-        except (WireError, RefusedOne) as error:
+        except (wire.WireError, RefusedOne) as error:
             self._refuse(peer, str(error))
         except Exception as error:  # a bug in this program
             self._refuse(peer, f"the server has a fault ({type(error).__name__}: {error})")
 
-    def _answer(self, peer: _Peer, message: Message) -> None:
+    def _answer(self, peer: _Peer, message: wire.Message) -> None:
         session = peer.session
-        if isinstance(message, StatusRequest):
-            send(peer.sock, StatusReport(tuple(cut(line, 300) for line in self.report())))
-        elif isinstance(message, Hello) and session is None:
+        if isinstance(message, wire.StatusRequest):
+            wire.send(
+                peer.sock, wire.StatusReport(tuple(wire.cut(line, 300) for line in self.report()))
+            )
+        elif isinstance(message, wire.Hello) and session is None:
             self._hello(peer, message)
-        elif isinstance(message, Submit) and session is not None:
-            bucket = session.submit(peer.rank, message, time.monotonic())
-            if bucket is not None and self._device.stuck:
+        elif isinstance(message, wire.Submit) and session is not None:
+            if (bucket := session.submit(peer.rank, message, time.monotonic())) is None:
+                return
+            if self._device.stuck:
                 session.finished(bucket.seq, Word.LOST, STUCK)
-            elif bucket is not None:
+            else:
                 self._device.put(session, bucket)
-        elif isinstance(message, Skip) and session is not None:
+        elif isinstance(message, wire.Skip) and session is not None:
             session.skip(peer.rank, message.seq)
-        elif isinstance(message, Ask) and session is not None:
+        elif isinstance(message, wire.Ask) and session is not None:
             session.ask(peer.rank, message)
-        elif isinstance(message, Bye):
+        elif isinstance(message, wire.Bye):
             self._drop(peer, bye=True)
         else:
-            raise WireError(f"{type(message).__name__.upper()} is out of place")
+            raise wire.WireError(f"{type(message).__name__.upper()} is out of place")
 
-    def _hello(self, peer: _Peer, hello: Hello) -> None:
+    def _hello(self, peer: _Peer, hello: wire.Hello) -> None:
         session = self._session
         if hello.world != self._workers:
             raise RefusedOne(
@@ -408,14 +383,14 @@ class ReducerServer:
             self._jobs += 1
             self._say(f"job {hello.job}: all {hello.world} ranks are here")
 
-    def _tell(self, rank: int, message: Message, files: Sequence[int]) -> None:
+    def _tell(self, rank: int, message: wire.Message, files: Sequence[int]) -> None:
         for peer in list(self._peers.values()):
             if peer.session is self._session and peer.rank == rank:
-                send(peer.sock, message, files)  # a dead peer is noticed when it is read
+                wire.send(peer.sock, message, files)  # a dead peer is noticed when it is read
 
     def _refuse(self, peer: _Peer, why: str) -> None:
         self._say(f"refused {peer.who}: {why}")
-        send(peer.sock, Refused(cut(why, 1000)))
+        wire.send(peer.sock, wire.Refused(wire.cut(why, 1000)))
         self._drop(peer)
 
     def _drop(self, peer: _Peer, *, bye: bool = False) -> None:
@@ -436,7 +411,7 @@ class ReducerServer:
 
     # -- time, device, end ------------------------------------------------------------------------
     def _wait_s(self) -> float:
-        until = [self._device.deadline()]
+        until = [self._device.until]
         if self._session is not None:
             until.append(self._session.deadline())
         now = time.monotonic()
@@ -500,7 +475,7 @@ class ReducerServer:
         for peer in [one for one in self._peers.values() if one.session is session]:
             if told:
                 self._say(f"refused {peer.who}: {why}")
-            send(peer.sock, Refused(cut(why, 1000)))
+            wire.send(peer.sock, wire.Refused(wire.cut(why, 1000)))
             self._forget(peer)
 
     def _close(self) -> None:

@@ -207,8 +207,8 @@ class RtlDevice:
         self._device: BulkDevice | None = None
         try:
             self._opened()
-        except DeviceGone as gone:
-            raise DeviceError(self._line(gone)) from None
+        except BulkFault as fault:
+            raise DeviceError(self._line(fault)) from None
 
     def _place(self) -> None:
         self._regions = place(self.params, self._workers, self._modes)
@@ -251,9 +251,8 @@ class RtlDevice:
     def seconds(self, bucket: ServedBucket) -> float:
         """Return the time limit of a bucket in seconds, with a start of the device if needed."""
         rest = 0.0 if self._device is not None and self._has(bucket) else OPEN_S
-        return rest + (
-            ROUND_S + bucket.contributions / 20 if self._piped else bucket.contributions / 2000
-        )
+        slow = ROUND_S + bucket.contributions / 20
+        return rest + (slow if self._piped else bucket.contributions / 2000)
 
     def interrupt(self) -> None:
         """Kill the simulator; see `ServedDevice`."""
@@ -275,20 +274,15 @@ class RtlDevice:
 
         Raises:
             DeviceGone: The simulator ended during its start.
-            DeviceError: It failed in another way.
+            BulkFault: It failed in another way.
         """
         if self._device is None:
             log2, seed = self.params.mem_lines_log2, self._options.seed
-            try:
-                self._device = self._model.open(self._folder, log2, seed, self._options.memory)
-                if self._capacity is not None:
-                    words = (self._capacity.window, self._capacity.misses)
-                    writes = list(zip(_ADDRESS.values(), words, strict=True))
-                    self._device.run(Block.of(register_ops(Kind.REG_WRITE, writes)))
-            except DeviceGone:
-                raise
-            except BulkFault as fault:
-                raise DeviceError(self._line(fault)) from None
+            self._device = self._model.open(self._folder, log2, seed, self._options.memory)
+            if self._capacity is not None:
+                words = (self._capacity.window, self._capacity.misses)
+                writes = list(zip(_ADDRESS.values(), words, strict=True))
+                self._device.run(Block.of(register_ops(Kind.REG_WRITE, writes)))
         return self._device
 
     def _fallen(self) -> int:

@@ -16,14 +16,9 @@ from neuron_fabric.capacity.cost_model import MOST_ROUTES
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.reducers.server_wire import Submit
 from neuron_fabric.reducers.shared_lines import BucketShape, row_of
+from verif.replay.plan import ROUTE_ORDER
 
-MODES = {
-    Route.G_BINARY: Mode.G_BINARY,
-    Route.G_TERNARY: Mode.G_TERNARY,
-    Route.G_INT4: Mode.G_INT4,
-    Route.G_INT8: Mode.G_INT8,
-    Route.FP32: Mode.FP32,
-}
+MODES = {Route(mode.name): mode for mode in ROUTE_ORDER}
 """Device mode of each route that the server accepts, in the order of its regions."""
 OF_VOTES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 """Modes of a job whose low-bit routes are votes, the default; a job has at most three."""
@@ -229,14 +224,12 @@ def _of_lines(
 
 def _joined(some: list[Stretch], workers: int) -> Stretch:
     """Join the stretches of one mode to one, in their order."""
-    lines = np.concatenate([one.lines for one in some])
-    if all(one.present is None for one in some):
-        return Stretch(some[0].mode, lines)
-    full = [
-        np.ones((workers, len(one.lines)), np.bool_) if one.present is None else one.present
-        for one in some
-    ]
-    return Stretch(some[0].mode, lines, np.concatenate(full, axis=1))
+    lines, present = np.concatenate([one.lines for one in some]), None
+    if any(one.present is not None for one in some):
+        full = [np.ones((workers, len(one.lines)), np.bool_) for one in some]
+        parts = [every if one.present is None else one.present for one, every in zip(some, full)]
+        present = np.concatenate(parts, axis=1)
+    return Stretch(some[0].mode, lines, present)
 
 
 def _shown(value: Any) -> str:

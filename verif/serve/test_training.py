@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training of four gloo ranks with a reducer server: the weights equal those with torch."""
+"""Training of four gloo ranks with a reducer server: the weights equal those with torch.
+
+Law L13 with real processes: after kills and stops at random moments it continues with equal weights
+on all ranks, and no bucket has two outcomes.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import re
+import signal
+import statistics
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from neuron_fabric.monitor import log
+from neuron_fabric.monitor.consensus import COUNT_BIT
+from neuron_fabric.reducers.server_wire import ServerError
+from scripts.cli import serve
 from scripts.run.replay_simulators import Simulators
 from verif.replay.options import ReplayOptions
 from verif.serve.conftest import serving
@@ -24,6 +40,7 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requir
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "examples.train_on_device"]
+PLACE: dict[str, Any] = {"cwd": ROOT, "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
 
 
 def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
@@ -32,16 +49,10 @@ def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
     The example trains with the device and, unless `words` contain `--alone`, with torch's reducer.
     """
     with serving(4, device, timeout_s=300.0) as served:
-        done = subprocess.run(
-            [*COMMAND, "--socket", str(served.path), *words],
-            cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=900,
-            check=False,
-        )
-    return done.returncode, done.stdout + done.stderr
+        command, both = [*COMMAND, "--socket", str(served.path), *words], subprocess.STDOUT
+        how = {"encoding": "utf-8", "timeout": 900, "check": False, **PLACE}
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=both, **how)
+    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize(
@@ -124,3 +135,293 @@ def test_a_wrong_count_is_seen() -> None:
     code, out = trained(Lossy(), "--steps", "16")
     assert code == 1
     assert re.search(r"against torch: [1-9]\d* of 5,154|against torch: [1-9],\d+ of", out), out
+
+
+TIMEOUT_S = 4.0
+UNTIL = "enough"
+START_S = 900  # of a process, against a hang: the machine may be busy
+HANG_S = 60  # of a step: the time-outs of its buckets, on a busy machine
+BAND = 0.02  # of the loss above FP32's
+
+
+class Keeper:
+    """`nf serve` for four workers as a process that is started again whenever it ends."""
+
+    def __init__(self, path: Path, *words: str) -> None:
+        self.path, self.starts, self._ending = path, 0, False
+        self._command = [sys.executable, "-m", "scripts.cli.main", "serve", "--workers", "4"]
+        self._command += ["--socket", str(path), "--timeout", str(TIMEOUT_S), *words]
+        self.log = path.with_name("server.log").open("wb")
+        self._start()
+        self._thread = threading.Thread(target=self._keep)
+        self._thread.start()
+
+    def _start(self) -> None:
+        self.process = subprocess.Popen(
+            self._command, cwd=ROOT, stdout=self.log, stderr=subprocess.STDOUT
+        )
+        self.starts += 1
+
+    def _keep(self) -> None:
+        while not self._ending:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.1)
+                if not self._ending:
+                    self._start()
+
+    def status(self) -> list[str]:
+        """Return the lines of the server's status; wait until it runs."""
+        end = time.monotonic() + START_S
+        while True:
+            try:
+                return serve.status(self.path)
+            except ServerError:
+                assert time.monotonic() < end
+                time.sleep(0.1)
+
+    def simulators(self) -> list[int]:
+        with suppress(psutil.Error):
+            children = psutil.Process(self.process.pid).children(recursive=True)
+            return [one.pid for one in children if one.name() == "vvp"]
+        return []
+
+    def close(self) -> None:
+        self._ending = True
+        self._thread.join()
+        self.process.terminate()
+        self.process.wait(60)
+        self.log.close()
+
+
+@contextmanager
+def kept(folder: Path, *words: str) -> Iterator[Keeper]:
+    keeper = Keeper(folder / "s", *words)
+    try:
+        keeper.status()
+        yield keeper
+    finally:
+        keeper.close()
+
+
+def training(keeper: Keeper, folder: Path) -> subprocess.Popen[str]:
+    """Start a training that ends when the file `UNTIL` exists in `folder`; return its process.
+
+    Wait until the server has its job.
+    """
+    words = ["--socket", str(keeper.path), "--alone", "--steps", "100000"]
+    words += ["--until", str(folder / UNTIL), "--timeout", str(TIMEOUT_S), "--out", str(folder)]
+    outputs: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen([*COMMAND, *words], encoding="utf-8", **outputs, **PLACE)
+    end = time.monotonic() + START_S
+    try:
+        while "no job" in keeper.status() and process.poll() is None:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    except BaseException:
+        with ended(process):
+            raise
+    return process
+
+
+@contextmanager
+def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """Yield a process; at the end of the `with` block kill it and its ranks if it still runs."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            for one in [*psutil.Process(process.pid).children(), process]:
+                one.kill()
+        process.wait(60)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def done(keeper: Keeper) -> int:
+    """Return the number of buckets done in the server's present job."""
+    found = re.search(r"buckets: (\d+) done", "\n".join(keeper.status()))
+    return int(found[1]) if found else 0
+
+
+def device(simulator: str) -> tuple[str, ...]:
+    """Return options of `nf serve`: the RTL in this simulator, built now, or the models for ""."""
+    if not simulator:
+        return ("--device", "model")
+    Simulators().bulk(simulator, {})
+    return ("--device", "rtl", "--sim", simulator)
+
+
+def signalled(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def harm(kind: str, keeper: Keeper, ranks: list[int], draw: random.Random) -> None:
+    """Kill or stop a process.
+
+    Args:
+        kind: "kill", "stop" or "long-stop", a space, and "server", "simulator" or "rank"; a stop
+            lasts up to half the time-out, a long one up to twice the time-out and 8 s more.
+        keeper: Server.
+        ranks: Process numbers of the ranks.
+        draw: Source of random choices.
+    """
+    name, _, of = kind.partition(" ")
+    found = {"server": [keeper.process.pid], "simulator": keeper.simulators(), "rank": ranks}[of]
+    if not found:
+        return
+    pid = draw.choice(found)
+    if name == "kill":
+        signalled(pid, signal.SIGKILL)
+        return
+    signalled(pid, signal.SIGSTOP)
+    time.sleep(draw.random() * (2 * TIMEOUT_S + 8 if name == "long-stop" else TIMEOUT_S / 2))
+    signalled(pid, signal.SIGCONT)
+
+
+def lost_as_one(folder: Path) -> int:
+    """Return the number of training steps that lost a bucket; check the monitor's decisions.
+
+    Each of them, if low-bit was in use, must be answered by one decision for FALLBACK with the
+    signal of the reducer: at once, or, after a recent transition, at the next permitted step. There
+    must be no other such decision.
+    """
+    [run], _ = log.read(folder / "monitor.jsonl")
+    at, hold = run.run.fields.index("lost"), run.run.plan.limits.hold
+    modes = {one.step + 1: one.mode for one in run.steps}  # that a step began in
+    lost = [one.step for one in run.steps if one.vector[at] % (1 << COUNT_BIT)]
+    answers = [one.step for one in run.decisions if one.signal == "reducer"]
+    assert answers == sorted(set(answers))
+    for step in lost:
+        idle = modes.get(step, "FP32_WARMUP") in ("FP32_WARMUP", "FALLBACK")
+        assert idle or any(0 <= one - step <= hold + 1 for one in answers), (step, answers)
+    for one in answers:
+        assert any(0 <= one - step <= hold + 2 for step in lost), (one, lost)
+    return len(lost)
+
+
+def at_work(keeper: Keeper, process: subprocess.Popen[str]) -> None:
+    """Wait until the server completes a bucket, also after it was harmed."""
+    count, end = done(keeper), time.monotonic() + START_S
+    while (now := done(keeper)) <= count and process.poll() is None:
+        assert time.monotonic() < end, keeper.status()
+        count = min(count, now)  # of a server that has come since
+        time.sleep(0.2)
+
+
+def trial(
+    tmp_path: Path, kinds: list[str], seed: int, *words: str, settled: bool = False
+) -> tuple[str, Keeper]:
+    """Run a training on a server, and harm a process at random moments; see `harm`.
+
+    Args:
+        tmp_path: Folder.
+        kinds: Kinds of harm, in order.
+        seed: Seed of moments and choices.
+        words: Options of `nf serve`.
+        settled: Wait before each harm until the server completes buckets.
+
+    Returns:
+        The text that the training printed, and the keeper of the server.
+    """
+    draw = random.Random(seed)
+    with kept(tmp_path, *words) as keeper, ended(training(keeper, tmp_path)) as process:
+        ranks = [one.pid for one in psutil.Process(process.pid).children()]
+        for kind in kinds:
+            if settled:
+                at_work(keeper, process)
+            time.sleep(draw.random())
+            assert process.poll() is None, process.communicate()[0]
+            harm(kind, keeper, ranks, draw)
+        at_work(keeper, process)
+        (tmp_path / UNTIL).touch()
+        out, _ = process.communicate(timeout=START_S)
+        assert process.returncode == 0, out
+        keeper.status()  # it is there, or comes again
+    assert "weights of the ranks: the same" in out
+    return out, keeper
+
+
+def test_the_server_is_killed_and_stopped(tmp_path: Path) -> None:
+    kinds = ["kill server", "stop server", "stop rank", "kill server"]
+    out, keeper = trial(tmp_path, kinds, 1, "--device", "model")
+    assert keeper.starts >= 2
+    assert ", 0 lost" not in out
+    assert lost_as_one(tmp_path) > 0
+    assert "the reducer is lost (" in out
+
+
+@pytest.mark.nightly("half a minute; the server is killed and stopped in every change")
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_the_simulator_is_killed(tmp_path: Path, simulator: str) -> None:
+    """Check that the server opens another simulator, and that no rank has to join again."""
+    words = device(simulator)
+    _, keeper = trial(tmp_path, ["kill simulator"] * 3, 1, *words)
+    assert keeper.starts == 1
+
+
+def test_a_rank_is_killed(tmp_path: Path) -> None:
+    """Check that the training of a killed rank ends, and that the server serves the next one."""
+    with kept(tmp_path, "--device", "model") as keeper:
+        with ended(training(keeper, tmp_path)) as process:
+            ranks = [one.pid for one in psutil.Process(process.pid).children()]
+            signalled(ranks[2], signal.SIGKILL)
+            out, _ = process.communicate(timeout=START_S)
+            assert process.returncode != 0, out
+        (tmp_path / UNTIL).touch()
+        with ended(training(keeper, tmp_path)) as again:
+            out, _ = again.communicate(timeout=START_S)
+            assert again.returncode == 0, out
+        assert keeper.starts == 1
+
+
+KINDS = ["kill server", "kill simulator", "stop server", "stop simulator", "stop rank"]
+
+
+@pytest.mark.nightly("50 moments of a long training; test_the_server_is_killed has four")
+@pytest.mark.parametrize("simulator", ["", "icarus"])
+def test_fifty_moments(tmp_path: Path, simulator: str) -> None:
+    """Check a long training with 50 kills and stops, with the models and with the RTL.
+
+    Each killed process loses a bucket, no step takes longer than its time-outs, and the loss is
+    that of FP32.
+    """
+    draw = random.Random(7)
+    kinds = [draw.choice(KINDS) for _ in range(48)] + ["long-stop server", "long-stop simulator"]
+    draw.shuffle(kinds)
+    _, keeper = trial(tmp_path, kinds, 7, *device(simulator), settled=True)
+    fatal = ["kill server", "kill simulator"] if simulator else ["kill server"]
+    killed = [one for one in kinds if one in fatal]
+    assert keeper.starts > kinds.count("kill server")
+    assert lost_as_one(tmp_path) >= len(killed)
+    [run], _ = log.read(tmp_path / "monitor.jsonl")
+    assert max(one.seconds["reduce"] for one in run.steps) < HANG_S
+    steps = min(len(run.steps), 400)
+    ends = [statistics.fmean(fp32_losses(seed, steps)[-20:]) for seed in (1, 2, 3)]
+    assert statistics.fmean(one.loss or 0.0 for one in run.steps[-20:]) <= max(ends) + BAND
+
+
+def fp32_losses(seed: int, steps: int) -> list[float]:
+    """Return the loss of each step of the same FP32 training in one process, without a server.
+
+    A step uses the images of all four ranks.
+    """
+    from torch import set_num_threads
+    from torch.nn import functional
+    from torch.optim import SGD
+    from torch.random import manual_seed
+
+    from examples.workloads import Digits, DigitsResNet
+
+    set_num_threads(1)
+    manual_seed(seed)
+    data, net, losses = Digits(), DigitsResNet(), []
+    optimizer = SGD(net.parameters(), lr=0.1, momentum=0.9)
+    for step in range(steps):
+        images, labels = data.batch(seed, step, 0, 1, 64)
+        loss = functional.cross_entropy(net(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses

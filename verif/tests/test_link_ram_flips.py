@@ -18,7 +18,7 @@ from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc16, crc_ok
 from cocotbext.cxl.wire.flits import WireFlit
 from cocotbext.cxl.wire.messages import S2MDRS
 from models.register_map import REG_MAP
-from verif.env.ram_sizes import rams
+from verif.env.rtl_packages import rams
 from verif.parameters import device_params
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
 from verif.tests.link_coverage import link_test

@@ -18,16 +18,9 @@ from models.line_packing import LINE_BYTES, U8
 from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops
-from verif.replay.epoch import EpochLines
-from verif.replay.line_check import (
-    COST,
-    COUNTERS,
-    counter_problems,
-    expected_lines,
-    region_problems,
-)
+from verif.replay import line_check
+from verif.replay.epoch import EpochLines, permuted_workers, traffic
 from verif.replay.stimulus_file import CommitOperation, Operation, Read, Write
-from verif.replay.traffic_order import permuted_workers, traffic
 
 _CODE = REG_MAP.region_register("STATUS").field("CODE")
 _ADDRESS = {name: register.address for name, register in REG_MAP.expand().items()}
@@ -89,7 +82,7 @@ class EpochBlock:
         lines["after"][lines["kind"] == Kind.READ] += sum(map(len, parts))
         parts.append(lines)
         last = [f"REGION[{use.region}].COMPLETE_LINES" for use in work.uses]
-        last += ["DONE", *COUNTERS]
+        last += ["DONE", *line_check.COUNTERS]
         names += enumerate(last, sum(map(len, parts)))
         parts.append(_read_ops(last))
         ops = np.concatenate(parts)
@@ -107,7 +100,7 @@ class EpochBlock:
 
     def figures(self, cycles: int) -> Counter[str]:
         """Return the given cycles, the lines, and the counters of `check.COST` of the epoch."""
-        cost = {name: self.value(name) for name in COST}
+        cost = {name: self.value(name) for name in line_check.COST}
         return Counter(cost | {"cycles": cycles, "lines": self.work.lines})
 
     def problems(self) -> list[str]:
@@ -118,15 +111,15 @@ class EpochBlock:
             if code:
                 out.append(f"commit of region {use.region} was refused: {code.name}")
         complete = [self.value(f"REGION[{use.region}].COMPLETE_LINES") for use in uses]
-        out += region_problems(uses, complete, self.value("DONE"))
+        out += line_check.region_problems(uses, complete, self.value("DONE"))
         poisoned = (block.ops["kind"] == Kind.READ) & (block.answers & POISON != 0)
         if poisoned.any():
             first = int(block.ops[int(np.flatnonzero(poisoned)[0])]["address"])
             out.append(f"{poisoned.sum()} reads were poisoned, first {first:#x}")
         if not (block.answers & ANSWERED).all():
             out.append("an operation was not answered")
-        counted = {name: self.value(name) for name in COUNTERS}
-        out += counter_problems(counted, self.work.writes)
+        counted = {name: self.value(name) for name in line_check.COUNTERS}
+        out += line_check.counter_problems(counted, self.work.writes)
         return [f"step {self.work.step} round {self.work.number}: {text}" for text in out]
 
 
@@ -150,7 +143,7 @@ def epoch_operations(block: EpochBlock) -> list[Operation]:
     """Return all transactions of an epoch in order, with the expected data of the reads."""
     work, sent, parts = block.work, block.block.sent, []
     for use, own in zip(work.uses, work.sent):
-        want = expected_lines(own, use, work.plan.params)
+        want = line_check.expected_lines(own, use, work.plan.params)
         parts.append(want.stack.reshape(-1, LINE_BYTES))
     expect = np.concatenate(parts)  # uint8[m, 64], in the layout of ``EpochLines.returned``
     out: list[Operation] = list(commits(block))

@@ -32,7 +32,6 @@ class Result:
     """Outcome of a piece; lines and figures are in its journal.
 
     Attributes:
-        writes: Number of contributions.
         wrong: Number of wrong lines by step.
         faults: Texts of the faults, one each.
         refused: The parts of a CaptureError that ended the piece (where, what, what to do), or [].
@@ -40,7 +39,6 @@ class Result:
         peak: Peak memory of the process in MiB.
     """
 
-    writes: int = 0
     wrong: dict[str, int] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -73,14 +71,8 @@ def drive_piece(done: BulkTransport, piece: Piece, identity: Mapping[str, Any]) 
             drive(done, piece, lambda _lines: None)
         except CaptureError as error:
             refused = [error.where, error.what, error.todo]
-    result = Result(
-        done.writes,
-        {str(step): count for step, count in done.wrong.items()},
-        done.faults,
-        refused,
-        done.coverage.hits(),
-        peak_mebibytes(),
-    )
+    wrong = {str(step): count for step, count in done.wrong.items()}
+    result = Result(wrong, done.faults, refused, done.coverage.hits(), peak_mebibytes())
     write_text(done.folder / RESULT_FILE, json.dumps(asdict(result)))
 
 
@@ -115,7 +107,7 @@ def adopt(done: BulkTransport, piece: Piece, folder: Path, identity: Mapping[str
     result = read_result(folder)
     if result.refused:
         raise CaptureError(*result.refused)
-    if piece.number in done.adopted:
+    if piece.number in done.cycles:
         raise CaptureError(f"shard {piece.number}", "came twice", _AGAIN)
     path = folder / LINES_FILE
     with closing(Journal.open(path, identity_of(identity, piece))) as journal:
@@ -125,13 +117,11 @@ def adopt(done: BulkTransport, piece: Piece, folder: Path, identity: Mapping[str
             what = f"has {len(strange)} rounds of other shards" if strange else ""
             what = what or f"lacks {len(lost)} of its {len(piece.keys)} rounds"
             raise CaptureError(path, what, _AGAIN)
-        done.adopted.add(piece.number)
         for key, record in journal.records.items():
             done.count(piece, key[0], record.figures)
             done.lines += sum(use.lines for use in done.replay.uses(key))
             if done.kept is not None and key not in done.kept.records:
                 done.kept.append(key, record.figures, journal.lines(key))
-    done.writes += result.writes
     done.wrong.update({int(step): count for step, count in result.wrong.items()})
     done.fault(*result.faults)
     done.coverage.add(result.coverage)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of bulk replay on the RTL: reference tensors, faults that are found and reproduced, a
-kill.
-"""
+"""Tests of replays on the RTL: reference tensors, faults that are found and reproduced, a kill."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,12 +19,12 @@ from models.modes import Mode
 from models.parameters import DeviceParams
 from scripts.build import registry
 from scripts.common.paths import ROOT
-from scripts.common.records import Edit
+from scripts.common.records import Dut, Edit
+from scripts.plan import listed_mutants
 from scripts.run.replay_simulators import Simulators
-from verif.conftest import nf_replay
+from verif.replay.bulk.bulk_transport import arrival
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.bulk.localize import arrival
-from verif.replay.conftest import BULK, MIX, SHIPPED, check_files
+from verif.replay.conftest import BULK, MIX, SHIPPED, Command, check_files
 from verif.replay.epoch import EpochLines
 from verif.replay.gradient_source import SyntheticSource, resnet18
 from verif.replay.line_check import Mismatch
@@ -41,27 +40,22 @@ QUICK_SIMS = [
 ]
 
 
+@pytest.fixture
+def rtl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command[Simulators]:
+    """Return the command with the RTL of this checkout, without a capture."""
+    return Command(Simulators(files=tmp_path / "files"), None, tmp_path, capsys)
+
+
 @pytest.mark.parametrize("sim", QUICK_SIMS)
-def test_a_mix_of_routes(
-    capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sim: str
-) -> None:
-    out = tmp_path / "out.safetensors"
-    simulators = Simulators(files=tmp_path / "files")
-    words = (*BULK, "--sim", sim, "--route", *MIX, "--out", out)
-    code = nf_replay(simulators, capture, *words)
-    assert code == 0, capsys.readouterr().err
-    check_files(out, capture)
+def test_a_mix_of_routes(rtl: Command[Simulators], capture: Path, sim: str) -> None:
+    rtl.of(capture).passes(*BULK, "--sim", sim, "--route", *MIX, "--out", rtl.out)
+    check_files(rtl.out, capture)
 
 
 @pytest.mark.parametrize("route", ["G_BINARY", "G_TERNARY", "FP32"])
-def test_the_shipped_capture(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], route: str
-) -> None:
-    out = tmp_path / "out.safetensors"
-    simulators = Simulators(files=tmp_path / "files")
-    code = nf_replay(simulators, SHIPPED, *BULK, "--route", f"*={route}", "--out", out)
-    assert code == 0, capsys.readouterr().err
-    check_files(out, SHIPPED)
+def test_the_shipped_capture(rtl: Command[Simulators], route: str) -> None:
+    rtl.of(SHIPPED).passes(*BULK, "--route", f"*={route}", "--out", rtl.out)
+    check_files(rtl.out, SHIPPED)
 
 
 ACCUMULATE = "hdl/engine/nf_accumulate.sv"
@@ -84,32 +78,27 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Simulators:
     return Simulators(BROKEN, tmp_path_factory.mktemp("broken"))
 
 
-def reproduced(broken: Simulators, capsys: pytest.CaptureFixture[str]) -> None:
-    """Check that the stimulus fails at signal level on the broken RTL, and passes on the right
-    one.
-    """
-    stimulus = next(broken.files.rglob("stimulus.json"))
-    sim = SIMS[-1]  # Icarus builds faster
-    assert nf_replay(broken, "--stimulus", stimulus, "--sim", sim, "--waves") == 1
-    shown = capsys.readouterr()
-    assert "the reducers say" in shown.err or "expected" in shown.err
-    assert "waves in " in shown.out
-    right = Simulators(files=broken.files)
-    assert nf_replay(right, "--stimulus", stimulus, "--sim", sim) == 0
-
-
 @pytest.mark.nightly(
     "compiles the broken controller; test_rtl_device finds broken RTL in bulk under Icarus"
 )
-def test_a_lost_carry_of_one_lane(broken: Simulators, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lost_carry_of_one_lane(rtl: Command[Simulators], broken: Simulators) -> None:
+    """Check that a lost carry is reported with line and worker.
+
+    The stimulus fails at signal level on the broken RTL, and passes on the right one.
+    """
+    wrong = replace(rtl, device=broken)
     words = ("--synthetic", "resnet18", "--route", "*=G_TERNARY")
-    assert nf_replay(broken, *BULK, *words) == 1
-    error = capsys.readouterr().err
+    error = wrong.fails(*BULK, *words).err
     line, worker = first_lost_carry()
     assert f"tensor conv1.weight G_TERNARY line {line} element {LANE // 2} " in error
     place = f"worker {worker}, line {line} of region 0, element {LANE // 2}: after its contribution"
     assert f"; {place}" in error
-    reproduced(broken, capsys)
+    again = ("--stimulus", next(broken.files.rglob("stimulus.json")), "--sim", SIMS[-1])
+    shown = wrong.run(*again, "--waves")
+    assert shown.code == 1
+    assert "the reducers say" in shown.err or "expected" in shown.err
+    assert "waves in " in shown.out
+    rtl.passes(*again)
 
 
 def first_lost_carry() -> tuple[int, int]:
@@ -140,29 +129,25 @@ def is_minus(line: U8) -> bool:
 @pytest.mark.nightly(
     "compiles the broken controller; a fault of a replay is told in test_bulk_replay"
 )
-def test_an_assertion_is_named(
-    broken: Simulators, capture: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_assertion_is_named(rtl: Command[Simulators], broken: Simulators, capture: Path) -> None:
     """Check that a failing assertion of the RTL ends a replay with its name, and not the
     process.
     """
     words = ("--sim", "verilator", "--steps", 3, "--route", "*=FP32")
-    assert nf_replay(broken, capture, *BULK, *words) == 1
-    error = capsys.readouterr().err
+    error = replace(rtl, device=broken).of(capture).fails(*BULK, *words).err
     assert "OutStable_A" in error
     assert "nf_fp32_gather.sv" in error
 
 
 @pytest.mark.nightly("three replays of 174,776 lines; test_bulk_replay resumes small ones")
-def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kill_and_resume(rtl: Command[Simulators]) -> None:
     """Check that --resume after SIGKILL gives the same tensors as an uninterrupted replay."""
     words = ["--synthetic", "resnet18", "--route", "*=G_BINARY", *BULK, "--out"]
-    whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
-    simulators = Simulators(files=tmp_path / "files")
-    assert nf_replay(simulators, *words, whole) == 0
+    whole, out = rtl.folder / "whole.safetensors", rtl.out
+    rtl.passes(*words, whole)
     command = [sys.executable, "-m", "scripts.cli.main", "replay", *words, str(out)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    journal = tmp_path / "out.safetensors.verilator.journal"
+    journal = rtl.folder / "out.safetensors.verilator.journal"
     give_up = time.monotonic() + 600
     while not (journal.is_file() and journal.stat().st_size > 3_000_000):
         assert process.poll() is None
@@ -171,8 +156,7 @@ def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not out.exists()
-    assert nf_replay(simulators, *words, out, "--resume") == 0
-    assert "to go" in capsys.readouterr().out
+    assert "to go" in rtl.passes(*words, out, "--resume").out
     assert out.read_bytes() == whole.read_bytes()
 
 
@@ -191,3 +175,31 @@ def test_memory_does_not_grow_with_the_lines() -> None:
     assert "1,048,656 contributions, 0 mismatches" in last
     assert peaks[1] < 1024
     assert peaks[1] - peaks[0] < 24, peaks
+
+
+def test_both_simulators_return_the_same(rtl: Command[Simulators], capture: Path) -> None:
+    rtl.of(capture).passes("--sim", "both", "--route", *MIX, "--out", rtl.out)
+    for found in check_files(rtl.out, capture):
+        assert found["simulator"] == ",".join(SIMS)
+        assert len(set(found["cycles"].split(","))) == 1
+
+
+@pytest.mark.parametrize("name", ["element-order"])
+def test_broken_rtl_is_red(rtl: Command[Simulators], capture: Path, name: str) -> None:
+    rtl.device.edits = next(one.edits for one in listed_mutants.read() if one.id == name)
+    sim = SIMS[-1]  # Icarus builds faster
+    words = ("--sim", sim, "--steps", "3", "--route", *MIX, "--out", rtl.out)
+    error = rtl.of(capture).fails(*words).err
+    assert f"{sim}: step 3 tensor a.weight G_BINARY line 0 element " in error
+
+
+@pytest.mark.nightly("two builds of the controller, and the twins are slow")
+def test_the_twins_return_the_same_file(rtl: Command[Simulators], capture: Path) -> None:
+    """Check that the controller with MyHDL twins gives the same result file, including cycles."""
+    files = []
+    for dut in (Dut.RTL, Dut.MYHDL):
+        twin = replace(rtl, device=Simulators(files=rtl.folder / f"files-{dut}", dut=dut))
+        words = ("--dut", dut, "--sim", registry.quick().name, "--steps", "60", "--out", rtl.out)
+        twin.of(capture).passes(*words, "--route", *MIX)
+        files.append(rtl.out.read_bytes())
+    assert files[0] == files[1]

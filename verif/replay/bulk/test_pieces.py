@@ -11,7 +11,7 @@ import re
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,14 +22,14 @@ import pytest
 
 from cocotbext.cxl.wire.messages import M2SRwD
 from neuron_fabric.capture import Capture, write_capture
-from scripts.common.paths import ROOT
+from neuron_fabric.errors import CaptureError
 from verif.conftest import STEPS, BulkModel
-from verif.replay.bulk.bulk_transport import METRICS_FILE
-from verif.replay.conftest import Command, check_files
-from verif.replay.job import Piece, Shard, make_replay
+from verif.replay.bulk.bulk_transport import METRICS_FILE, BulkTransport
+from verif.replay.bulk.piece_result import LINES_FILE, RESULT_FILE, adopt, drive_piece, shipped
+from verif.replay.conftest import Command, check_files, inverted
+from verif.replay.job import Piece, Replay, Shard, make_replay
 from verif.replay.journal import MAGIC, Journal
 from verif.replay.options import ReplayOptions
-from verif.replay.stimulus_file import Stimulus
 
 ROUTES = ("a*=G_BINARY", "t*=G_TERNARY", "*=FP32")
 Bulk = Command[BulkModel]
@@ -225,23 +225,14 @@ def journal_keys(out: Path) -> set[tuple[int, int]]:
 def test_the_first_of_several_wrong_lines_is_reported(pieces: Bulk, jobs: int) -> None:
     """Check that only the first wrong line is reported, with its worker, for any number of jobs.
 
-    Bit 3 of every contribution of worker 1 is inverted.
+    Bit 3 of the contributions of worker 1 is inverted.
     """
-
-    def damage(count: int, message: M2SRwD) -> M2SRwD:
-        if message.ldid != 1:
-            return message
-        return replace(message, data=bytes([message.data[0] ^ 1 << 3]) + message.data[1:])
-
-    pieces.device.damage = damage
+    pieces.device.damage = inverted(1, 3)
     shown = pieces.fails("-j", jobs)
     assert "step 3 tensor a G_BINARY line 0 element 3 " in shown.err
     assert "; worker 1, line 0 of region 0, element 3: after its contribution" in shown.err
     assert len(shown.err.splitlines()) == 1
-    path = pieces.device.files / "bulk-odd-verilator" / "stimulus.json"
-    (copy,) = re.findall(r"nf replay --stimulus (\S+) --sim verilator --waves", shown.out)
-    assert (ROOT / copy).read_bytes() == path.read_bytes()  # the next replay empties the folder
-    assert Stimulus.read(path).note.startswith("worker 1")
+    assert pieces.stimulus(shown.out).note.startswith("worker 1")
 
 
 def test_a_capture_that_changes_meanwhile_is_refused(pieces: Bulk, odd: Path) -> None:
@@ -275,3 +266,92 @@ def test_every_round_is_in_one_piece(odd: Path) -> None:
         assert sorted(found) == [piece.number for piece in pieces]
     signal_level = make_replay(ReplayOptions(str(odd)))
     assert len(signal_level.pieces()) == 1
+
+
+class Adoption:
+    """Replay whose first two pieces were driven by other transports, and are not adopted yet."""
+
+    def __init__(self, odd: Path, model: BulkModel, folder: Path) -> None:
+        self.replay = make_replay(ReplayOptions(str(odd), routes=ROUTES, epoch_lines_log2=1))
+        self.identity = self.replay.identity("verilator")
+        self.model, self.folder = model, folder
+        self.first, self.second = self.replay.pieces()[:2]
+        self.done = self.transport(self.replay, folder / "done")
+        self.journal = self.done.kept = Journal.create(folder / "journal", self.identity)
+        for piece in (self.first, self.second):
+            self.drive(piece, self.place(piece))
+
+    def transport(self, replay: Replay, folder: Path) -> BulkTransport:
+        folder.mkdir()
+        return BulkTransport(replay, "verilator", folder, self.model)
+
+    def drive(self, piece: Piece, folder: Path) -> None:
+        own = self.transport(shipped(self.replay, piece), folder)
+        drive_piece(own, piece, self.identity)
+
+    def place(self, piece: Piece) -> Path:
+        return self.folder / f"piece {piece.number}"
+
+    def adopt(self, piece: Piece, folder: Path | None = None) -> None:
+        adopt(self.done, piece, folder or self.place(piece), self.identity)
+
+    def refuses(self, piece: Piece, text: str, folder: Path | None = None) -> None:
+        with pytest.raises(CaptureError, match=text):
+            self.adopt(piece, folder)
+
+
+@pytest.fixture
+def adoption(odd: Path, model: BulkModel, tmp_path: Path) -> Iterator[Adoption]:
+    (tmp_path / "adoption").mkdir()
+    made = Adoption(odd, model, tmp_path / "adoption")
+    with closing(made.journal):
+        yield made
+
+
+def test_pieces_are_adopted_in_any_order(adoption: Adoption) -> None:
+    done = adoption.done
+    for piece in (adoption.second, adoption.first):
+        adoption.adopt(piece)
+    assert sorted(adoption.journal.records) == [*adoption.first.keys, *adoption.second.keys]
+    writes = adoption.replay.writes(list(adoption.journal.records))
+    assert done.lines * adoption.replay.source.workers == writes
+    assert sum(done.cycles.values()) == sum(one["cycles"] for one in done.figures.values())
+
+
+def test_a_second_result_of_a_piece_is_refused(adoption: Adoption) -> None:
+    first, second = adoption.first, adoption.second
+    adoption.adopt(first)
+    adoption.refuses(first, "shard 1: came twice")
+    another = r"is of another replay \(piece 1, now 2\)"
+    adoption.refuses(second, another, adoption.place(first))
+    lines = adoption.replay.writes(first.keys) // adoption.replay.source.workers
+    assert adoption.done.lines == lines
+    adoption.adopt(second)
+
+
+def test_lost_or_damaged_rounds_are_refused(adoption: Adoption) -> None:
+    first, second = adoption.first, adoption.second
+    path = adoption.place(first) / LINES_FILE
+    data = path.read_bytes()
+    identity = {**adoption.identity, "piece": first.number}
+    with closing(Journal.open(path, identity)) as journal:
+        last = journal.records[first.keys[-1]]
+    flipped = bytearray(data)
+    flipped[last.start + 40] ^= 1
+    for content, text in (
+        (data[: last.start], "lacks 1 of its 2 rounds; replay it again"),
+        (flipped, "is damaged, or of another replay"),
+    ):
+        path.write_bytes(content)
+        adoption.refuses(first, text)
+    path.unlink()
+    adoption.refuses(first, "there is no journal")
+    (adoption.place(second) / RESULT_FILE).write_text("{", encoding="utf-8")
+    adoption.refuses(second, RESULT_FILE)
+    assert not adoption.journal.records
+
+
+def test_rounds_of_another_piece_are_refused(adoption: Adoption) -> None:
+    first, folder = adoption.first, adoption.folder / "longer"
+    adoption.drive(replace(first, keys=(*first.keys, *adoption.second.keys)), folder)
+    adoption.refuses(first, "has 2 rounds of other shards", folder)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import cocotb
 import numpy as np
-from numpy.typing import NDArray
 
 from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.uvm_agent import CxlMemSequence
@@ -33,12 +32,10 @@ from models.line_packing import LINE_BYTES
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.host.c_interface import Kind
-from verif.mem.memory_timing import MemoryTiming
-from verif.replay.epoch import EpochLines
+from verif.replay.epoch import EpochLines, shuffled_workers, traffic
 from verif.replay.line_check import COST, COUNTERS, counter_problems, judge, region_problems
 from verif.replay.plan import RegionUse
 from verif.replay.signal.job_file import JOB, SignalJob, steps_of, write_raw
-from verif.replay.traffic_order import shuffled_workers, traffic
 
 
 class ReplayTest(NfBaseTest):
@@ -47,14 +44,12 @@ class ReplayTest(NfBaseTest):
     """
 
     def configure(self, cfg: EnvConfig) -> None:
-        memory: MemoryTiming | None = self.settings.get("memory")
-        if memory is not None:
+        if memory := self.settings.get("memory"):
             memory.apply(cfg.mem)
 
     def steps(self) -> Iterable[list[EpochLines]]:
         """Yield the epochs of each step to drive."""
-        steps: Iterable[list[EpochLines]] = self.settings["steps"]
-        return steps
+        yield from self.settings["steps"]
 
     def connect_phase(self) -> None:
         """Let the test go on after a finding of the scoreboard, so that all lines are read back.
@@ -70,8 +65,7 @@ class ReplayTest(NfBaseTest):
         for works in self.steps():
             sequence = ReplaySequence(self.env, works)
             await sequence.start(self.env.cxl.sequencer)
-            folder: Path | None = self.settings.get("folder")
-            if folder is not None:
+            if folder := self.settings.get("folder"):
                 write_raw(folder, works, sequence.figures, sequence.problems)
             self.figure(f"step_{sequence.step}_cycles", sequence.figures["cycles"])
             verdicts = [judge(work) for work in works]
@@ -140,21 +134,19 @@ class ReplaySequence(CxlMemSequence):
         starts = np.flatnonzero(np.diff(made.batch)) + 1
         for ops in np.split(made.ops, starts):
             lines = ops["line"].tolist()
+            rows = list(zip(ops["address"].tolist(), ops["ldid"].tolist(), lines))
             if ops["kind"][0] == Kind.WRITE:
-                writes += await self.issue_all(
-                    [
-                        M2SRwD(RwdOp.MEM_WR, 0, address, ldid=ldid, data=sent[line].tobytes())
-                        for address, ldid, line in zip(*_columns(ops), lines)
-                    ]
-                )
+                data = [
+                    M2SRwD(RwdOp.MEM_WR, 0, address, ldid=ldid, data=sent[line].tobytes())
+                    for address, ldid, line in rows
+                ]
+                writes += await self.issue_all(data)
                 continue
             due = writes_before[int(ops["after"][0]) - 1]
             for write in writes[answered:due]:
                 await self._acknowledged(write)
             answered = max(answered, due)
-            requests = [
-                M2SReq(ReqOp.MEM_RD, 0, address, ldid=ldid) for address, ldid in zip(*_columns(ops))
-            ]
+            requests = [M2SReq(ReqOp.MEM_RD, 0, address, ldid=ldid) for address, ldid, _ in rows]
             reads += zip(lines, await self.issue_all(requests))
         for line, read in reads:
             await self._store(work, line, read)
@@ -188,8 +180,3 @@ class ReplaySequence(CxlMemSequence):
     def _problem(self, *texts: str) -> None:
         room = 10 - len(self.problems)
         self.problems += [f"step {self.step}: {text}" for text in texts[:room]]
-
-
-def _columns(ops: NDArray[Any]) -> tuple[list[int], list[int]]:
-    """Return the addresses and the LD-IDs of operations OP[n], as lists."""
-    return ops["address"].tolist(), ops["ldid"].tolist()
