@@ -39,27 +39,23 @@ def check(
     Raises:
         ValueError: It is something else; also a matrix or a masked array.
     """
-    lacks: list[str] = []
     if isinstance(array, np.ndarray) and not isinstance(array, _ODD):
-        has = array.flags
-        if dense or out:
-            lacks += ["contiguous"] * (not has.c_contiguous)
-        if out:
+        has, sizes = array.flags, array.shape
+        lacks = ["contiguous"] if (dense or out) and not has.c_contiguous else []
+        if out and not has.carray:
             lacks += ["aligned"] * (not has.aligned) + ["writable"] * (not has.writeable)
-        sizes = zip(shape, array.shape, strict=False)
-        if (
-            array.dtype == kind
-            and array.ndim == len(shape)
-            and not lacks
-            and [*array.shape] == [n if isinstance(one, str) else one for one, n in sizes]
-        ):
-            return
+        if not lacks and array.dtype == kind and len(sizes) == len(shape):
+            for size, wanted in zip(sizes, shape, strict=True):
+                if size != wanted and not isinstance(wanted, str):
+                    break
+            else:
+                return
         found = [f"{array.dtype}{list(array.shape)}", *(f"not {flag}" for flag in lacks)]
     else:
         found = [type(array).__name__]
-    wanted = [f"{np.dtype(kind)}[{', '.join(map(str, shape))}]"]
-    wanted += ["contiguous"] * (dense or out) + ["aligned", "writable"] * out
-    raise ValueError(f"{name} must be {', '.join(wanted)}, not {', '.join(found)}")
+    want = [f"{np.dtype(kind)}[{', '.join(map(str, shape))}]"]
+    want += ["contiguous"] * (dense or out) + ["aligned", "writable"] * out
+    raise ValueError(f"{name} must be {', '.join(want)}, not {', '.join(found)}")
 
 
 def check_apart(name: str, array: Any, *others: Any) -> None:

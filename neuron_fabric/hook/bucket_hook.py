@@ -29,9 +29,11 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -148,10 +150,41 @@ def _run(todo: queue.SimpleQueue[tuple[InOrder, Action, Failed] | None]) -> None
         del item, one, action, failed  # what they hold is not kept until the next one comes
 
 
+@dataclass(frozen=True)
+class _Low:
+    """Parameter of a bucket with votes or codes in a step; ``shadow``: they are only compared."""
+
+    at: int
+    name: str
+    region: str
+    how: PhaseRoute
+    shadow: bool
+    groups: ScaleGroups | None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Parameters of a bucket by path, kept while routes and samples stay the same.
+
+    Attributes:
+        ids: Identities of its parameters.
+        sizes: Elements of each.
+        full: Positions and names of those that are sent in FP32.
+        runs: First element and end of adjacent FP32 parameters.
+        low: The others, and shadows.
+    """
+
+    ids: Sequence[int]
+    sizes: Sequence[int]
+    full: Mapping[int, str]
+    runs: Sequence[tuple[int, int]]
+    low: Sequence[_Low]
+
+
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 """Types that can be packed; a bucket of another type is reduced as by DDP."""
-Where = tuple[int, int, Sequence[torch.Tensor]]
-"""Step, bucket and its parameters."""
+Where = tuple[int, dist.GradBucket]
+"""Step and bucket."""
 NAN, FALLBACK = "nan", "fallback"
 SMALL = 1 << 18
 """Elements up to which the hook itself packs a bucket, in some 50 us."""
@@ -228,6 +261,8 @@ class BucketRouter(HookState):
         self.agreements = Agreements(self.workers)
         self.gradient_bytes, self.packed_bytes = 4 * sum(sizes.values()), 0
         """Bytes of FP32 that this rank has packed so far, of shadows too."""
+        self._planned: tuple[Mapping[str, PhaseRoute], frozenset[str]] = {}, frozenset()
+        self._plans: dict[int, _Plan] = {}
         self.release()
         self.peers: Peers | None = None
         self.telling = threading.Lock()
@@ -247,12 +282,13 @@ class BucketRouter(HookState):
         """
         if bucket.index() == 0:
             self.step += 1
-        where = (self.step, bucket.index(), bucket.parameters())
+        where = self.step, bucket
         try:
             if bucket.index() == 0:
                 self.thread.drain()
                 self.measured = Measured()
                 self.first()
+                self._reroute()
             future = self._reduce(bucket)
             if bucket.is_last():
                 self.last()
@@ -281,41 +317,70 @@ class BucketRouter(HookState):
                 return
             place = f"after step {self.step}"
             if where is not None:
-                step, index, parameters = where
-                hows = [self._low(self.names[id(one)]) for one in parameters]
+                step, bucket = where
+                hows = [self._low(self.names[id(one)]) for one in bucket.parameters()]
                 routes = {str(how.route) if how else str(Route.FP32) for how in hows}
-                place = f"step {step}, bucket {index} ({', '.join(sorted(routes))})"
+                place = f"step {step}, bucket {bucket.index()} ({', '.join(sorted(routes))})"
             peers.tell(f"{place}: {peers.who()}; the training ends")
 
     def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()
         if buffer.is_sparse or buffer.dtype not in DTYPES:
             return self.mean(None, bucket)
-        gradients = [one.view(-1) for one in bucket.gradients()]
-        names = [self.names[id(p)] for p in bucket.parameters()]
-        full = [n for n, name in enumerate(names) if self._low(name) is None]
-        for n in full:
-            self._to_fp32(names[n], gradients[n])
-        signals = [
-            one
-            for name, gradient in zip(names, gradients, strict=True)
-            if (one := self._signal(name, gradient)) is not None
-        ]
+        plan = self._plan(bucket)
+        views = buffer.split(plan.sizes)
+        if self.memory.residuals:
+            for n, name in plan.full.items():
+                self._to_fp32(name, views[n])
+        signals = [self._signal(one, views[one.at]) for one in plan.low]
         if not signals and self.fp32 != ORDERED:
             self._count_ring(buffer)
             return self._timed(buffer, self.mean(None, bucket))
-        return self._two_ways(bucket, signals, full, gradients)
+        return self._two_ways(bucket, plan, signals)
+
+    def _reroute(self) -> None:
+        """Drop the plans of buckets, and records of signs, if routes or samples have changed."""
+        if (asked := (self.routes, self.samples)) != self._planned:
+            self._planned = asked
+            self._plans.clear()
+            for name in self.regions:
+                if self._low(name) is None:
+                    self.signs.forget(name)
+
+    def _plan(self, bucket: dist.GradBucket) -> _Plan:
+        parameters = bucket.parameters()
+        ids, found = [id(one) for one in parameters], self._plans.get(bucket.index())
+        if found is not None and found.ids == ids:  # DDP makes other buckets after its first step
+            return found
+        full: dict[int, str] = {}
+        runs: list[tuple[int, int]] = []
+        low, ends = [], [0, *accumulate(one.numel() for one in parameters)]
+        for at, (name, first, end) in enumerate(
+            zip((self.names[one] for one in ids), ends, ends[1:], strict=False)
+        ):
+            region, how = self.regions.get(name, ""), self._low(name)
+            shadow = how is None
+            if how is None:
+                full[at] = name
+                if runs and runs[-1][1] == first:
+                    first = runs.pop()[0]
+                runs.append((first, end))
+                how = self.shadows.get(region) if region in self.samples else None
+            if how is not None and how.route != Route.FP32:
+                low.append(_Low(at, name, region, how, shadow, self.groups(name, how)))
+        sizes = [one.numel() for one in parameters]
+        plan = self._plans[bucket.index()] = _Plan(ids, sizes, full, runs, low)
+        return plan
 
     def _two_ways(
-        self,
-        bucket: dist.GradBucket,
-        signals: Sequence[LocalSignal],
-        full: Sequence[int],
-        gradients: Sequence[torch.Tensor],
+        self, bucket: dist.GradBucket, plan: _Plan, signals: Sequence[LocalSignal]
     ) -> torch.futures.Future[torch.Tensor]:
         buffer, index = bucket.buffer(), bucket.index()
         samples = [one.sample for one in signals if one.sample is not None]
-        ordered = [*(gradients[n] for n in full), *samples] if self.fp32 == ORDERED else []
+        runs = [buffer[first:end] for first, end in plan.runs]
+        views = buffer.split(plan.sizes)
+        full = [views[n] for n in plan.full]
+        ordered = [*full, *samples] if self.fp32 == ORDERED else []
         wait: Callable[[], Any] = lambda: None  # noqa: E731
         largest = self._start_maxima(signals)
         # What waits for the other ranks does not hold backward back.
@@ -334,12 +399,12 @@ class BucketRouter(HookState):
             return votes, self.reducer.submit(self.step, index, parts, columns)
 
         if self.fp32 == ORDERED:
-            self.mean.scale(bucket, ())
-        elif self.fp32 == WHOLE or len(full) == len(gradients):
+            self.mean.scale(bucket, (), ())
+        elif self.fp32 == WHOLE or len(plan.full) == len(plan.ids):
             self._count_ring(buffer)
             wait = self._timed(buffer, self.mean(None, bucket)).wait
         else:
-            wait = self._ring(bucket, full, samples)
+            wait = self._ring(bucket, plan.full, runs, samples)
         submitted = ask(submit)
         devices = [buffer.device] if buffer.is_cuda else None
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=devices)
@@ -350,7 +415,7 @@ class BucketRouter(HookState):
             try:
                 outcome = self.reducer.wait(handle)
             except BucketLost:
-                self._lost(votes, [gradients[n] for n in full] if self.fp32 == ORDERED else [])
+                self._lost(votes, full if self.fp32 == ORDERED else [])
                 future.set_result(buffer)
                 return
             if ordered:
@@ -364,7 +429,11 @@ class BucketRouter(HookState):
         return future
 
     def _ring(
-        self, bucket: dist.GradBucket, full: Sequence[int], samples: Sequence[torch.Tensor]
+        self,
+        bucket: dist.GradBucket,
+        full: Collection[int],
+        runs: Sequence[torch.Tensor],
+        samples: Sequence[torch.Tensor],
     ) -> Callable[[], None]:
         """Start the mean over ranks of a mixed bucket's FP32 gradients and of samples.
 
@@ -373,14 +442,14 @@ class BucketRouter(HookState):
         Args:
             bucket: The bucket.
             full: Positions of the FP32 gradients in it.
+            runs: Views of them, adjacent ones in one.
             samples: Sampled elements of other gradients, scaled by 1/W already.
 
         Returns:
             A function that waits for the mean and writes it to the gradients and samples.
         """
-        self.mean.scale(bucket, frozenset(full))
-        gradients = bucket.gradients()
-        views = [*(gradients[n].view(-1) for n in full), *samples]
+        self.mean.scale(bucket, full, runs)
+        views = [*runs, *samples]
         if not views:
             return lambda: None
         flat = torch.cat(views)
@@ -423,30 +492,20 @@ class BucketRouter(HookState):
         return None if how is None or how.route == Route.FP32 else how
 
     def _to_fp32(self, name: str, gradient: torch.Tensor) -> None:
-        self.signs.forget(name)
         if (residual := self.memory.flushed(name)) is not None:
             gradient += residual.to(gradient.dtype)
 
-    def _signal(self, name: str, view: torch.Tensor) -> LocalSignal | None:
-        region, how = self.regions.get(name, ""), self._low(name)
-        sampled = region in self.samples
-        if how is None:
-            shadow = self.shadows.get(region)
-            if not sampled or shadow is None or shadow.route == Route.FP32:
-                return None
-            groups = self.groups(name, shadow)
-            return signal_of(name, region, view, shadow, None, shadow=True, groups=groups)
+    def _signal(self, one: _Low, view: torch.Tensor) -> LocalSignal:
         sample = index = None
-        if sampled:
-            index = sample_of(name, view.numel(), self.step)
+        if one.region in self.samples and not one.shadow:
+            index = sample_of(one.name, view.numel(), self.step)
             # What the mean is of, before the votes take its place; the ring adds what is scaled.
             sample = view.clone() if index is None else view[on(index, view.device)]
             if self.fp32 == RING:
                 sample *= 1.0 / self.workers
-        groups = self.groups(name, how)
-        return signal_of(
-            name, region, view, how, self.memory, sample=sample, index=index, groups=groups
-        )
+        memory = None if one.shadow else self.memory
+        more = {"shadow": one.shadow, "sample": sample, "index": index, "groups": one.groups}
+        return signal_of(one.name, one.region, view, one.how, memory, **more)
 
     def groups(self, name: str, how: PhaseRoute) -> ScaleGroups | None:
         """Return the groups of a parameter that share a scale; None for one scale."""
@@ -506,13 +565,13 @@ class BucketRouter(HookState):
         return [votes[n] for n in range(len(signals))]
 
     def _decode(self, votes: Sequence[payload.Vote], outcome: Outcome) -> None:
-        again = []
+        again, looked = [], []
         of_groups = payload.group_scales(votes, outcome)
         for n, (vote, part, first) in enumerate(payload.places(votes)):
             present = outcome.present[n]
             s = payload.common_scale(outcome.scales[n], present, vote.how)
             scales = of_groups[n]
-            lost = bool(np.isnan(s if scales is None else scales).any())
+            lost = not payload.is_finite(s if scales is None else scales)
             self.measured.nonfinite += int(lost)
             if lost and self.nonfinite == FALLBACK and not vote.shadow:
                 again.append(vote)
@@ -526,6 +585,16 @@ class BucketRouter(HookState):
                 vote.view.copy_(torch.from_numpy(d))
             if not lost:
                 self._measure(vote, mean, d, s, scales, present)
+                looked.append((vote, d, self._share[vote.name]))
+        own = {one.name: (torch.from_numpy(d), share) for one, d, share in looked if not one.shadow}
+        self.signs.see(own)
+        self.agreements.see(
+            [
+                (one.region, one.how.route, one.lines, d, share)
+                for one, d, share in looked
+                if one.column[1]
+            ]
+        )
         if again and self.fp32 != WHOLE:
             self._once_more([vote.view for vote in again])
 
@@ -556,7 +625,6 @@ class BucketRouter(HookState):
         if not vote.shadow:
             signs = vote.how.route == Route.G_BINARY and not vote.net and scales is None
             self.measured.decoded(vote.region, d, float(s) if signs else None)
-            self.signs.see(vote.name, torch.from_numpy(d), self._share[vote.name])
             if vote.net:
                 of_each, one = d, float(s)
                 if vote.groups is not None and scales is not None:
@@ -564,9 +632,6 @@ class BucketRouter(HookState):
                     inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
                     vote.groups.multiply(of_each, inverse)
                 self.measured.margin(vote.region, of_each, one, int(present))
-        if vote.column[1]:
-            share = self._share[vote.name]
-            self.agreements.see(vote.region, vote.packed, vote.how.route, d, share)
         if mean is not None:
             at = d if vote.index is None else d[vote.index]
             self.measured.sampled(vote.region, mean, at, d.size, vote.shadow)
@@ -604,8 +669,7 @@ class BucketRouter(HookState):
 
 def _spread(flat: torch.Tensor, views: Sequence[torch.Tensor]) -> None:
     """Copy one concatenated buffer back into the views whose elements it holds."""
-    for view, part in zip(views, flat.split([one.numel() for one in views]), strict=True):
-        view.copy_(part)
+    torch._foreach_copy_(list(views), flat.split([one.numel() for one in views]))
 
 
 def bucket_hook(state: BucketRouter, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

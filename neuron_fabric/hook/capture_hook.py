@@ -18,7 +18,7 @@ import atexit
 import os
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -442,7 +442,7 @@ class DdpMean:
         """Scale the bucket by 1/W and sum it over the ranks; return the future of its buffer."""
         buffer = bucket.buffer()
         if self._watch and not buffer.is_sparse:
-            self.scale(bucket, range(len(bucket.parameters())))
+            self.scale(bucket, range(len(bucket.parameters())), ())
         elif buffer.is_sparse or self._divide:
             buffer.div_(self._workers)
         else:
@@ -450,7 +450,9 @@ class DdpMean:
         work = dist.all_reduce(buffer, group=self._group, async_op=True)
         return work.get_future().then(_first)
 
-    def scale(self, bucket: dist.GradBucket, chosen: Collection[int]) -> None:
+    def scale(
+        self, bucket: dist.GradBucket, chosen: Collection[int], views: Sequence[torch.Tensor]
+    ) -> None:
         """Scale the chosen gradients of a dense bucket by 1/W, each as DDP would scale it.
 
         The decision to multiply or divide uses the address of each gradient when it was
@@ -460,22 +462,27 @@ class DdpMean:
         Args:
             bucket: The bucket.
             chosen: Positions of the gradients in it.
+            views: Views of them, adjacent ones in one: used where all are scaled alike.
         """
-        own = bucket.buffer().untyped_storage().data_ptr() if self._watch else 0
-        parameters = bucket.parameters() if self._watch else [None] * len(bucket.gradients())
-        for n, (parameter, gradient) in enumerate(zip(parameters, bucket.gradients(), strict=True)):
-            divide = self._divide
-            if self._watch:
-                key = id(parameter)
-                # Not accumulated in this step: it is where the step before has left it.
-                divide = self._storage.pop(key, own if key in self._views else 0) == own
-                self._views.add(key)
-            if n not in chosen:
-                continue
-            if divide:
-                gradient.div_(self._workers)
-            else:
-                gradient.mul_(1.0 / self._workers)
+        if not self._watch:
+            self._scale(views, self._divide)
+            return
+        own = bucket.buffer().untyped_storage().data_ptr()
+        for n, (parameter, gradient) in enumerate(
+            zip(bucket.parameters(), bucket.gradients(), strict=True)
+        ):
+            key = id(parameter)
+            # Not accumulated in this step: it is where the step before has left it.
+            divide = self._storage.pop(key, own if key in self._views else 0) == own
+            self._views.add(key)
+            if n in chosen:
+                self._scale([gradient], divide)
+
+    def _scale(self, gradients: Sequence[torch.Tensor], divide: bool) -> None:
+        if gradients and divide:
+            torch._foreach_div_(list(gradients), self._workers)
+        elif gradients:
+            torch._foreach_mul_(list(gradients), 1.0 / self._workers)
 
 
 def _note(storage: dict[int, int], parameter: torch.Tensor) -> None:

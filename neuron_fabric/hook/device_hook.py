@@ -19,18 +19,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.codec import Route, elements_of_line, torch_engine
+from neuron_fabric.codec import torch_engine
 from neuron_fabric.codec.torch_engine import on
 from neuron_fabric.hook import tensor_payload
 from neuron_fabric.hook.bucket_hook import WHOLE, BucketRouter
 from neuron_fabric.hook.error_feedback import floats_of
-from neuron_fabric.hook.monitor_samples import compared_lines
+from neuron_fabric.hook.monitor_samples import compared
 from neuron_fabric.hook.payload import places
 from neuron_fabric.hook.tensor_payload import TensorVote
 from neuron_fabric.reducers.interface import Outcome
@@ -79,6 +78,7 @@ class DeviceRouter(BucketRouter):
 
     def _decode(self, votes: Sequence[Any], outcome: Outcome) -> None:
         of_groups = tensor_payload.group_scales(votes, outcome)
+        decoded = {}
         for n, (vote, part, first) in enumerate(places(votes)):
             present, s = outcome.present[n], of_groups[n]
             if s is None:
@@ -88,12 +88,14 @@ class DeviceRouter(BucketRouter):
             mean = self._mean(vote)
             if not vote.shadow:
                 vote.view.copy_(d)
+                decoded[vote.name] = d, self._share[vote.name]
             if vote.kept:
                 old = self.memory.residuals.get(vote.name, torch.zeros_like(d))
                 self.memory.keep(vote.name, vote.values, tensor_payload.own_values(vote, s))
                 kept = self.memory.residuals[vote.name]
                 self.memory.residuals[vote.name] = torch.where(s.isfinite().all(), kept, old)
             self._look(vote, mean, d, c, s)
+        self.signs.see(decoded)
 
     def _mean(self, vote: TensorVote) -> Tensor | None:
         """Return the FP32 mean at the sampled elements of a parameter, as `_mean_at`."""
@@ -105,20 +107,19 @@ class DeviceRouter(BucketRouter):
 
     def _look(self, vote: TensorVote, mean: Tensor | None, d: Tensor, c: Tensor, s: Tensor) -> None:
         """Compute the numbers of a decoded tensor, which `settle` gives to the monitor."""
-        if not vote.shadow:
-            self.signs.see(vote.name, d, self._share[vote.name])
         zero = torch.zeros((), dtype=torch.float64, device=d.device)
         numbers = [s.isfinite().all(), _dot(d, d), c.abs().sum() if vote.net else zero, zero, zero]
         if vote.how.route.votes:
             share = self._share[vote.name]
-            index, lines = _compared(d.numel(), len(vote.lines), vote.how.route, share, d.device)
-            own = torch_engine.votes_of(vote.lines[lines], vote.how.route).view(-1)
+            route, lines = vote.how.route, len(vote.lines)
+            at, index = _compared(d.device, d.numel(), lines, route, share)
+            own = torch_engine.votes_of(vote.lines[at], route).view(-1)
             product = own[: index.numel()] * d[index].sign() * (vote.column[1] > 0)
             numbers[3:] = [(product > 0).sum(), (product != 0).sum()]
         if mean is not None:
             m = floats_of(mean)
-            at = d if vote.index is None else d[on(vote.index, d.device)]
-            numbers += [_dot(m, at), _dot(m, m), _dot(at, at)]
+            own = d if vote.index is None else d[on(vote.index, d.device)]
+            numbers += [_dot(m, own), _dot(m, m), _dot(own, own)]
         found = torch.stack([one.double() for one in numbers])
         factor = 1.0 if mean is None else d.numel() / max(1, mean.numel())
         region, net, shadow, elements = vote.region, vote.net, vote.shadow, d.numel()
@@ -166,11 +167,6 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=4096)
-def _compared(
-    elements: int, lines: int, route: Route, share: float, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Return which elements of a tensor, and which of its lines, an agreement compares."""
-    at = compared_lines(lines, route, share)
-    size = elements_of_line(route)
-    index = (at[:, None] * size + np.arange(size)).reshape(-1)
-    return on(index[index < elements], device), on(at, device)
+def _compared(device: torch.device, *tensor: Any) -> tuple[Tensor, ...]:
+    """Return `compared` of a tensor on a device."""
+    return tuple(on(one, device) for one in compared(*tensor))

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neuron_fabric.codec import Packed, Route, unpack
+from neuron_fabric.codec import Route, unpack
 from neuron_fabric.codec.routes import elements_of_line
 from neuron_fabric.monitor.signals import random_margin
 
 F32 = NDArray[np.float32]
+U8 = NDArray[np.uint8]
 Index = NDArray[np.int64]
 
 WHOLE_BELOW = 4096
@@ -142,20 +145,35 @@ class Agreements:
         self._random = random_margin(workers)  # own votes are among those that decide
         self._seen: dict[str, list[int]] = defaultdict(lambda: [0, 0])
 
-    def see(self, region: str, packed: Packed, route: Route, d: F32, share: float) -> None:
-        """Compare this worker's packed votes on a tensor with the signs of the decoded gradient.
+    def see(self, votes: Sequence[tuple[str, Route, U8, F32, float]]) -> None:
+        """Compare this worker's votes with the signs of the decoded gradients.
 
         Some whole lines are compared. Zeros are no votes. Integer codes and a single worker are
         skipped.
+
+        Args:
+            votes: Of each tensor that this worker has voted on: its region and route, its packed
+                lines, the decoded gradient, and its share of the elements of the region.
         """
-        if route.codes or self._random >= 1:
-            return
-        size, at = elements_of_line(route), compared_lines(len(packed.lines), route, share)
-        index = (at[:, None] * size + np.arange(size)).reshape(-1)
-        here = index < d.size
-        own = unpack(packed.lines[at], route, index.size)[here]
-        product = own * np.sign(d[index[here]])
-        self.add(region, int(np.count_nonzero(product > 0)), int(np.count_nonzero(product)))
+        for route in {one[1] for one in votes if one[1].votes and self._random < 1}:
+            found = [
+                (region, lines, d, *compared(d.size, len(lines), route, share))
+                for region, of, lines, d, share in votes
+                if of == route
+            ]
+            size = elements_of_line(route)
+            firsts = np.cumsum([0, *(size * len(at) for *_, at, _ in found)])
+            product = unpack(np.concatenate([one[1][one[3]] for one in found]), route, firsts[-1])
+            signs = np.zeros_like(product)  # 0 after the end of a tensor
+            for first, (_, _, d, _, index) in zip(firsts, found, strict=False):
+                np.take(d, index, out=signs[first : first + index.size], mode="clip")
+            product *= signs
+            same, seen = (
+                np.add.reduceat(one, firsts[:-1], dtype=np.int64)
+                for one in (product > 0, product != 0)
+            )
+            for (region, *_), *both in zip(found, same.tolist(), seen.tolist(), strict=True):
+                self.add(region, *both)
 
     def add(self, region: str, same: int, seen: int) -> None:
         """Add the number of compared votes that agree, and of all compared votes."""
@@ -183,10 +201,17 @@ class Agreements:
         return found
 
 
-def compared_lines(lines: int, route: Route, share: float) -> Index:
-    """Return which lines of a tensor an agreement compares; ``share`` is as for `Signs.see`."""
-    chosen = min(lines, max(1, int(WATCHED * share) // elements_of_line(route)))
-    return np.arange(chosen) * lines // chosen
+@lru_cache(maxsize=4096)
+def compared(elements: int, lines: int, route: Route, share: float) -> tuple[Index, Index]:
+    """Return which lines of a tensor an agreement compares, and which elements they hold.
+
+    ``share`` is the tensor's share of the elements of its region.
+    """
+    size = elements_of_line(route)
+    chosen = min(lines, max(1, int(WATCHED * share) // size))
+    at = np.arange(chosen) * lines // chosen
+    index = (at[:, None] * size + np.arange(size)).reshape(-1)
+    return at, index[index < elements]
 
 
 def _dot(a: F32, b: F32) -> float:

@@ -19,6 +19,7 @@ from neuron_fabric.errors import AttachError
 from neuron_fabric.hook.attach_checks import warn
 from neuron_fabric.hook.bucket_hook import BucketRouter
 from neuron_fabric.hook.capture_hook import CaptureState
+from neuron_fabric.hook.steady_signs import Signs
 from neuron_fabric.monitor import ReducerCounters, StepReport
 from neuron_fabric.monitor.consensus import reduced
 from neuron_fabric.profile import PhaseRoute
@@ -193,8 +194,7 @@ class TrainingSession:
             self.capture.step += values["step"] - router.step
         router.step, self._loss, self._scale = values["step"], values["loss"], values["scale"]
         self.controls.load_state_dict(values["controls"])
-        signs = router.signs
-        signs.last, signs.run = self._placed(values["signs"]), self._placed(values["runs"])
+        router.signs = Signs(self._placed(values["signs"]), self._placed(values["runs"]))
         if (values["world"], values["rank"]) == (router.workers, rank):
             router.agreements.running = dict(values.get("agreements", {}))
             router.memory.residuals = self._placed(values["residuals"])

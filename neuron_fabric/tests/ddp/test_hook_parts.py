@@ -199,7 +199,7 @@ def test_signs_that_stay() -> None:
     for step in range(RUN + 1):
         steady[5] = -steady[5]
         assert signs.saturation({"p": "r"}).get("r", 0.0) == (0.0 if step < RUN else 6 / 8)
-        signs.see("p", steady, 1.0)
+        signs.see({"p": (steady, 1.0)})
     assert signs.saturation({"p": "r"}) == {"r": 6 / 8}
     signs.forget("p")
     assert signs.saturation({"p": "r"}) == {}
@@ -291,7 +291,7 @@ def test_the_agreement_of_a_worker(
     reduced = planes if net else voted[None]
     payload.decode(reduced, route, net, 0, d, np.float32(0.5), np.float32(workers))
     one = monitor_samples.Agreements(workers)
-    one.see("r", packs[0], route, d, 1.0)
+    one.see([("r", route, packs[0].lines, d, 1.0)])
     product = payload.own_votes(packs[0], route, size) * np.sign(d)
     least, votes = random_margin(workers), int((product != 0).sum())
     want = (float(product.sum()) / votes - least) / (1 - least) if votes else 0.0
@@ -322,7 +322,7 @@ def test_what_an_agreement_says(workers: int) -> None:
             packs = [pack(row, Route.G_BINARY) for row in x]
             voted, _ = count(np.stack([each.lines for each in packs]), Route.G_BINARY)
             d = unpack(voted, Route.G_BINARY, monitor_samples.WATCHED, scale=0.5)
-            one.see("r", packs[0], Route.G_BINARY, d, 1.0)
+            one.see([("r", Route.G_BINARY, packs[0].lines, d, 1.0)])
             value = one.step()["r"]
         found[way] = value
     assert found["random"] == pytest.approx(0.0, abs=0.02)
@@ -333,17 +333,18 @@ def test_what_an_agreement_says(workers: int) -> None:
 
 def test_neither_codes_nor_one_worker_have_an_agreement() -> None:
     d, alone, pair = f32(1, 1, -1, -1), monitor_samples.Agreements(1), monitor_samples.Agreements(2)
-    alone.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, d, 1.0)
+    alone.see([("r", Route.G_BINARY, pack(d, Route.G_BINARY).lines, d, 1.0)])
     codes = pack_codes(d, Route.G_INT8, units(maxima(d), Route.G_INT8))
-    pair.see("r", codes, Route.G_INT8, d, 1.0)
+    pair.see([("r", Route.G_INT8, codes.lines, d, 1.0)])
     assert alone.step() == pair.step() == {}
 
 
 def test_a_region_that_has_not_voted_keeps_its_mean() -> None:
     one, d = monitor_samples.Agreements(2), f32(1, 1, -1, -1)
-    one.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, d, 1.0)
+    lines = pack(d, Route.G_BINARY).lines
+    one.see([("r", Route.G_BINARY, lines, d, 1.0)])
     assert one.step() == {"r": pytest.approx(monitor_samples.MOST / monitor_samples.NEW)}
     assert one.step() == {}
-    one.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, np.zeros_like(d), 1.0)  # nobody has won
+    one.see([("r", Route.G_BINARY, lines, np.zeros_like(d), 1.0)])  # nobody has won
     assert one.step() == {}
     assert one.running == {"r": pytest.approx(monitor_samples.MOST / monitor_samples.NEW)}
