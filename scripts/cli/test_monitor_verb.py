@@ -101,9 +101,9 @@ def test_the_page_in_a_browser(tmp_path: Path, chromium: Page, nf: Nf) -> None:
     assert chromium.ask("document.documentElement.scrollWidth") <= 390
 
 
-def test_the_page_of_an_analysis_in_a_browser(tmp_path: Path, chromium: Page) -> None:
+def test_the_page_of_an_analysis_in_a_browser(tmp_path: Path, chromium: Page, nf: Nf) -> None:
     """Check that the page of a real capture shows warnings, a coloured map, and every bar."""
-    assert main(["analyse", str(ROOT / "captures" / "gpt2-fused-qkv"), str(tmp_path)]) == 0
+    nf("analyse", str(ROOT / "captures" / "gpt2-fused-qkv"), str(tmp_path))
     out = tmp_path / "index.html"
     chromium.open(out)
     text = chromium.ask("document.body.innerText")

@@ -7,6 +7,7 @@ A pattern is ``name-glob=route``; the first match is used, then the layer-aware 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
