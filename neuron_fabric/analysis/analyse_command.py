@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     routes = [labels[one] for one in _matching("--route", args.route, list(labels))]
     steps = sorted(set(args.steps)) or list(capture.steps)
     if args.out is not None:
-        _check_folder(args.out)
+        check_folder(args.out)
 
     def told(step: int) -> None:
         if len(steps) > 1:
@@ -121,7 +121,8 @@ def _matching(option: str, patterns: Sequence[str], names: Sequence[str]) -> lis
     ]
 
 
-def _check_folder(out: Path) -> None:
+def check_folder(out: Path) -> None:
+    """Check, before any work, that `report` can write to a folder. Raises CaptureError."""
     where = next(path for path in (out, *out.parents) if path.exists())
     if not where.is_dir() or any(in_the_way(out / name) for name in (PAGE, NUMBERS)):
         raise CaptureError(out, "cannot be written to as a folder", "give another one")

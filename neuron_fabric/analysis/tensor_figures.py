@@ -39,10 +39,10 @@ OPTIONS = (
     PhaseRoute(Route.G_BINARY, "net"),
     PhaseRoute(Route.G_TERNARY),
     PhaseRoute(Route.G_TERNARY, "net"),
-    PhaseRoute(Route.G_INT4, rounding="nearest"),
-    PhaseRoute(Route.G_INT8, rounding="nearest"),
+    PhaseRoute(Route.G_INT4),
+    PhaseRoute(Route.G_INT8),
 )
-"""Routes that an analysis compares. Codes are rounded to the nearest, so that no seed is needed."""
+"""Routes that an analysis compares. It rounds codes to the nearest, so that it needs no seed."""
 SIDECAR = 8
 """Bytes of a tensor in the sidecar: a scale and a presence, float32 each."""
 

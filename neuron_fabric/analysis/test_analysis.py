@@ -72,14 +72,14 @@ def test_gates_are_those_of_a_count_by_hand() -> None:
 @pytest.mark.parametrize("route", [Route.G_INT4, Route.G_INT8])
 def test_codes_are_near_the_mean(route: Route) -> None:
     """Check that more bits are nearer, and that equal magnitudes saturate all codes."""
-    one = figures(drawn(3), PhaseRoute(route, rounding="nearest"))
+    one = figures(drawn(3), PhaseRoute(route))
     assert one.cosine is not None
     assert one.cosine > (0.9999 if route == Route.G_INT8 else 0.98)
     assert one.saturation is not None
     assert 0 < one.saturation < 0.02
     assert (one.unanimity, one.ties, one.margins, one.open_gates) == (None, None, (), None)
     alike = np.sign(drawn(3)) + (drawn(3) == 0)
-    assert figures(alike, PhaseRoute(route, rounding="nearest")).saturation == 1
+    assert figures(alike, PhaseRoute(route)).saturation == 1
 
 
 def test_scales_of_columns_mend_columns_of_unlike_size() -> None:

@@ -23,8 +23,13 @@ from pathlib import Path
 
 from models.modes import Tie
 from models.regions import MAX_WORKERS
+from neuron_fabric.analysis import TensorFigures, analyse
+from neuron_fabric.analysis.analyse_command import check_folder, report
+from neuron_fabric.capture import Capture
+from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import CaptureError, say, telling
 from neuron_fabric.printable import one_line
+from neuron_fabric.profile import PhaseRoute
 from scripts.build import registry
 from scripts.common.arguments import (
     DUT_HELP,
@@ -46,7 +51,7 @@ from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay import options as replay_options
 from verif.replay.gradient_source import NETWORKS
-from verif.replay.job import Shard, make_replay
+from verif.replay.job import Replay, Shard, make_replay
 from verif.replay.options import ReplayOptions, parse_parameters
 from verif.replay.result import check_out, check_steps, hold
 from verif.replay.runner import merge
@@ -75,6 +80,7 @@ CHOICES = {
 """Options with a fixed choice: the values, the default first, and the help text."""
 _OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves", "quick"}
 _JOURNAL = "the journal lies in the same folder"
+_NOT_ANALYSED = {"synthetic", "shard", "merge", "tie", "threshold", "ternary_ratio"}
 _BULK_ONLY = ("synthetic", "shard", "merge", "resume", "jobs", "cluster")
 
 
@@ -91,6 +97,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sim", choices=registry.choices(), default=first, help=f"simulator ({first})")
     add("--dut", choices=DUTS, default=Dut.RTL, help=DUT_HELP)
     add("--out", metavar="FILE", help="write the returned tensors, one safetensors file a step")
+    what = "after a replay without a difference, write what its routes make of it (`nf analyse`)"
+    add("--analyse", metavar="DIR", help=what)
     what = f"G_TERNARY: send signs of values above R * mean ({TERNARY_RATIO})"
     add("--ternary-ratio", type=_ratio, default=TERNARY_RATIO, metavar="R", help=what)
     what = "least net count of a ternary vote (1)"
@@ -157,6 +165,8 @@ def _replay(args: argparse.Namespace, simulators: Simulators, start: float, reco
     """
     options, out = options_of(args), None if args.out is None else Path(args.out)
     with ExitStack() as stack:
+        if args.analyse:
+            check_folder(Path(args.analyse))
         if out is not None:
             check_out(out, Path(args.capture) if args.capture else None)
             if args.shard is None or args.shard.of == 1:  # a shard writes only its journal
@@ -173,7 +183,19 @@ def _replay(args: argparse.Namespace, simulators: Simulators, start: float, reco
         code, runs = run_replay(args, replay, simulators, start, rerun)
         if recorded:
             write_history(runs)
+        if code == 0 and args.analyse:
+            _analyse(replay, Path(args.analyse))
         return code
+
+
+def _analyse(replay: Replay, out: Path) -> None:
+    """Write the analysis of the replayed steps, each tensor by its route (see `nf analyse`)."""
+    capture, figures = Capture.open(replay.options.capture), list[TensorFigures]()
+    for one in replay.steps:
+        low = {name: mode.name for name, mode in one.routes.items() if mode.low_bit}
+        ways = {name: (PhaseRoute(Route(route)),) for name, route in low.items()}
+        figures += analyse(capture, [one.step], ways)
+    report(capture, figures, out)
 
 
 def check_options(args: argparse.Namespace) -> None:
@@ -203,6 +225,11 @@ def check_options(args: argparse.Namespace) -> None:
             "leave it out",
         ),
         (unused, "a stimulus contains this setting", others),
+        (
+            sorted(given(args, add_arguments) & _NOT_ANALYSED) if args.analyse else [],
+            "is not how the hook votes, which --analyse follows",
+            "leave it out, or --analyse",
+        ),
         (needs_out if args.out is None else [], "requires --out", "add --out FILE: " + _JOURNAL),
         (
             ["merge"] * bool(args.merge and drives),

@@ -56,6 +56,25 @@ def test_the_shipped_capture(signal: Signal, memory: int, epochs: str) -> None:
     assert check_files(signal.out, SHIPPED)[0]["epoch"] == epochs
 
 
+def test_an_analysis_of_its_routes(signal: Signal) -> None:
+    """Check that a replay without a difference is analysed by its routes, and no other one."""
+    out = signal.folder / "analysis"
+    words = ("--analyse", out, "--steps", "60", "--route", "5.*=G_TERNARY")
+    signal.of(SHIPPED).passes(*words)
+    numbers = json.loads((out / "analysis.json").read_text("utf-8"))
+    routes = {one["tensor"]: (one["step"], one["route"]) for one in numbers["figures"]}
+    assert routes["4.c1.weight"] == (60, "G_BINARY")
+    assert routes["5.c1.weight"] == (60, "G_TERNARY")
+    assert len(routes) == len(numbers["figures"])
+    shutil.rmtree(out)
+    error = signal.of(SHIPPED).refuses(*words, "--tie", "minus")
+    assert "--tie: is not how the hook votes, which --analyse follows; leave it out" in error
+    assert "cannot be written to as a folder" in signal.of(SHIPPED).refuses("--analyse", __file__)
+    signal.device.spoil = flip("5.c1.weight", None, 1)
+    signal.of(SHIPPED).fails(*words)
+    assert not out.exists()
+
+
 @pytest.mark.parametrize(("words", "cnt_max"), [(("SLOTS=4", "CNT_W=2"), 3), (("REGIONS=1",), 255)])
 def test_other_devices(signal: Signal, capture: Path, words: tuple[str, ...], cnt_max: int) -> None:
     signal.passes("--steps", "3", "--out", signal.out, "--param", *words)
