@@ -41,25 +41,17 @@ def pyuvm_class(
         work: Scenario of the test: a sequence to run, a coroutine function that gets the test, or
             a test class that has its own scenario and becomes the base.
         base: Base of the new class, unless `work` is a test class.
-        body: Coroutine function to run in place of the body of the sequence `work`, which it gets,
-            with those parameters of the test that it names.
+        body: Coroutine function to run in place of the body of the sequence `work`, which it gets.
         configure: Changes to the configuration before the environment is built.
         options: Options of the sequence. Attributes of the class if `work` is no sequence.
     """
     attributes: dict[str, Any] = {}
     if isinstance(work, type) and issubclass(work, NfSequence):
-        sequence = work
-        for own in ("shows", "reset_clocks"):
-            if own in options:
-                attributes[own] = options.pop(own)
+        sequence, attributes["shows"] = work, options.pop("shows", base.shows)
 
         async def run_sequence(test: NfBaseTest) -> None:
             run = sequence(test.env, **options)
-            if body is None:
-                await run.start()
-            else:
-                names = list(inspect.signature(body).parameters)[1:]
-                await body(run, **{name: test.settings[name] for name in names})
+            await (run.start() if body is None else body(run))
             await run.drain()
 
         attributes["scenario"] = run_sequence
@@ -88,16 +80,16 @@ def nf_test(
     """Return a decorator that registers a cocotb test with the name of the function.
 
     The function is empty but for its docstring if `work` has the scenario. Else it is a coroutine
-    function, the scenario itself. It gets the test; if `work` is a sequence, it gets that instead,
-    and can name parameters of `cocotb.parametrize`, which can be put above. A test class finds
-    these parameters in `settings`.
+    function, the scenario itself, and gets the test, or the sequence if `work` is one.
+    `cocotb.parametrize` can be put above: the test finds the values of its parameters in
+    `test.settings`.
 
     Args:
         work: Sequence to run, or test class.
         profiles: Traffic profiles to run with, one case each; empty: streaming, without cases.
         fails: Text of the finding that must end the run, if the test is a negative twin.
-        options: Options of the sequence, attributes of the class, and `base`, `configure`,
-            `reset_clocks` and `shows` (see `pyuvm_class` and `NfBaseTest`).
+        options: Options of the sequence, attributes of the class, and `base`, `configure` and
+            `shows` (see `pyuvm_class` and `NfBaseTest`).
     """
 
     def register(function: Callable[..., Any]) -> TestGenerator:
