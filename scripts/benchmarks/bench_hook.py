@@ -25,7 +25,6 @@ from scripts.ranks.launch import rank_run
 
 HELP = "a step and a bucket of the runtime's hook, against plain DDP"
 RANKS = "scripts.ranks.hook_ranks"
-LEFT = "hook.json"
 WORKERS = 4
 RATE = "1gbit"
 _HEAP = {"MALLOC_MMAP_THRESHOLD_": "131072"}  # what is freed goes back, or no peak is comparable
@@ -55,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     say(f"{WORKERS} gloo workers on {cores} cores, load {load:.1f} before")
     nodes = node_network.plain(WORKERS)
     here = {
-        **rank_run(nodes, RANKS, ["0"], LEFT, _HEAP),
-        **rank_run(nodes, RANKS, [str(args.runs)], LEFT),
+        **rank_run(nodes, RANKS, ["0"], _HEAP),
+        **rank_run(nodes, RANKS, [str(args.runs)]),
     }
     say(*shown("loopback", here))
     goals, there = at_home(here), None
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         say(f"{args.rate}: left out ({why})")
     else:
         with node_network.namespaces(WORKERS, args.rate) as nodes:
-            there = rank_run(nodes, RANKS, [str(args.runs)], LEFT)
+            there = rank_run(nodes, RANKS, [str(args.runs)])
         say(*shown(args.rate, there))
         goals += by_links(args.rate, there)
     goals += hidden("loopback" if there is None else args.rate, there or here)

@@ -106,7 +106,7 @@ def measure(args: argparse.Namespace) -> int:
                 if nodes is None:
                     break
                 words = [str(args.runs), *map(str, sizes)]
-                found = rank_run(nodes, RANKS, words, "cells.json")
+                found = rank_run(nodes, RANKS, words)
             here = cells_of(network, count, found, known, clocks)
             say(*map(_line, here), flush=True)
             cells += here

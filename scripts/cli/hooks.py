@@ -27,7 +27,6 @@ from matplotlib.figure import Figure
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
-from neuron_fabric.launcher import meeting_point
 from scripts.cli.capture import script_path
 from scripts.common import folder_locks
 from scripts.common.arguments import positive, up_to
@@ -38,7 +37,7 @@ from scripts.ranks.launch import rank_run
 from scripts.ranks.node_network import Nodes, rate_of
 from scripts.report.chart import render
 
-RANKS, LEFT = "scripts.ranks.hook_launcher", "hook.json"
+RANKS = "scripts.ranks.hook_launcher"
 DDP, LOOPBACK = "DDP", "loopback"
 HOOKS = (
     *(DDP, "bf16", "PowerSGD rank 1", "PowerSGD rank 2"),
@@ -138,9 +137,8 @@ def _measured(
 ) -> Mapping[str, float]:
     """Run the script with a hook on every rank, and return the result of `hook_launcher`."""
     steps = args.steps if network == LOOPBACK else min(args.steps, LINK_STEPS)
-    env = {**meeting_point(nodes.address), "NF_SEED": str(seed)}
     words = [hook, str(steps), str(script.absolute()), *args.args]
-    found = rank_run(nodes, RANKS, words, LEFT, env)
+    found = rank_run(nodes, RANKS, words, {"NF_SEED": str(seed)})
     wall, cpu = _MILLI * found["wall"], _MILLI * found["cpu"]
     said = f"{wall:8.1f} ms/step, CPU {cpu:6.1f} ms, {found['bytes']:11,.0f} bytes"
     say(f"  seed {seed} {network:8} {hook:15} {said}, loss {found['loss']:.4f}", flush=True)

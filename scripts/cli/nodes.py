@@ -26,6 +26,7 @@ from typing import Any
 from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import say
+from neuron_fabric.launcher import meeting_point
 from neuron_fabric.printable import one_line
 from scripts.common import folder_locks, process
 from scripts.common.arguments import up_to
@@ -191,13 +192,13 @@ def _start(
         substrate: File with measured speeds of the host; None for the default.
     """
     started = []
-    env = {**os.environ, **nodes.env, "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, **nodes.env, **meeting_point(nodes.address), "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-m", RANKS, str(folder), str(steps), str(TIMEOUT_S)]
+    words += [str(substrate)] if substrate else []
     for rank, prefix in enumerate(nodes.prefix):
-        words = [sys.executable, "-m", RANKS, str(folder), str(rank), str(args.nodes)]
-        words += [nodes.address, str(steps), str(TIMEOUT_S)]
-        words += [str(substrate)] if substrate else []
+        own = {**env, "RANK": str(rank), "WORLD_SIZE": str(args.nodes)}
         with (folder / f"log-{rank}").open("wb") as log:
-            started.append(process.start([*prefix, *words], log, cwd=ROOT, env=env))
+            started.append(process.start([*prefix, *words], log, cwd=ROOT, env=own))
     return started
 
 
