@@ -9,7 +9,6 @@ bucket's time.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -19,9 +18,8 @@ from neuron_fabric.errors import say
 from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.common import folder_locks
 from scripts.common.arguments import positive
-from scripts.common.errors import NfError
 from scripts.ranks import node_network
-from scripts.ranks.launch import rank_run
+from scripts.ranks.launch import need_torch, rank_run
 
 HELP = "a step and a bucket of the runtime's hook, against plain DDP"
 RANKS = "scripts.ranks.hook_ranks"
@@ -47,8 +45,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         NfError: torch is missing.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise NfError("bench hook: torch is not installed (requirements-torch.txt).")
+    need_torch("bench hook")
     folder_locks.tree()
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     say(f"{WORKERS} gloo workers on {cores} cores, load {load:.1f} before")

@@ -14,9 +14,7 @@ examples:
 from __future__ import annotations
 
 import argparse
-import contextlib
 import fnmatch
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,15 +28,14 @@ from neuron_fabric.errors import say
 from scripts.cli.capture import script_path
 from scripts.common import folder_locks
 from scripts.common.arguments import positive, up_to
-from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown
 from scripts.ranks import node_network
-from scripts.ranks.launch import rank_run
-from scripts.ranks.node_network import Nodes, rate_of
+from scripts.ranks.launch import need_torch, rank_run
+from scripts.ranks.node_network import LOOPBACK, Nodes, rate_of
 from scripts.report.chart import render
 
 RANKS = "scripts.ranks.hook_launcher"
-DDP, LOOPBACK = "DDP", "loopback"
+DDP = "DDP"
 HOOKS = (
     *(DDP, "bf16", "PowerSGD rank 1", "PowerSGD rank 2"),
     *("FP32", "G_BINARY vote", "G_BINARY net", "G_TERNARY", "G_INT4", "G_INT8"),
@@ -102,8 +99,7 @@ def run(args: argparse.Namespace) -> int:
         NfError: torch is not installed, the script is missing, or a rank has failed.
     """
     script = script_path(args.script)
-    if importlib.util.find_spec("torch") is None:
-        raise NfError("nf measure hooks: torch is not installed (requirements-torch.txt).")
+    need_torch("nf measure hooks")
     folder_locks.tree()
     rates = args.rates
     if rates and (why := node_network.why_not()):
@@ -115,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     found: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for seed in range(1, args.seeds + 1):
         for network in (LOOPBACK, *rates):
-            with _nodes(args.workers, network) as nodes:
+            with node_network.network(args.workers, network) as nodes:
                 for hook in args.hooks:
                     found.setdefault((hook, network), []).append(
                         _measured(nodes, hook, network, seed, script, args)
@@ -124,12 +120,6 @@ def run(args: argparse.Namespace) -> int:
     output.write_text(args.svg, drawing(found, f"{words}, seeds 1 to {args.seeds}"))
     say(f"nf measure hooks: wrote {shown(args.svg)}")
     return 0
-
-
-def _nodes(workers: int, network: str) -> contextlib.AbstractContextManager[Nodes]:
-    if network == LOOPBACK:
-        return contextlib.nullcontext(node_network.plain(workers))
-    return node_network.namespaces(workers, network)
 
 
 def _measured(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import os
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.ranks import node_network
+from scripts.ranks.launch import need_torch
 from scripts.ranks.node_network import Nodes, bytes_a_second, rate_of
 
 RANKS = "scripts.ranks.node_ranks"
@@ -65,8 +65,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         NfError: torch or the nodes are not available, or a node ends too early.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise NfError("nf train nodes: torch is not installed (requirements-torch.txt).")
+    need_torch("nf train nodes")
     folder_locks.tree()
     with _nodes(args) as nodes, tempfile.TemporaryDirectory(prefix="nf-nodes-") as folder:
         wrong = _alike(args, nodes, Path(folder, "alike"))

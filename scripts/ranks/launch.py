@@ -7,6 +7,7 @@ and the orphan guard (`scripts.common.orphan_guard`) ends them after a SIGKILL o
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
@@ -24,6 +25,12 @@ from scripts.ranks.node_network import Nodes
 
 RESULT = "result.json"
 """File in which rank 0 leaves the result of a measurement."""
+
+
+def need_torch(command: str) -> None:
+    """Raise NfError, which begins with the name of the command, unless torch is installed."""
+    if importlib.util.find_spec("torch") is None:
+        raise NfError(f"{command}: torch is not installed (requirements-torch.txt).")
 
 
 def run_workers(
