@@ -9,7 +9,6 @@ bucket's time.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -19,13 +18,11 @@ from neuron_fabric.errors import say
 from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.common import folder_locks
 from scripts.common.arguments import positive
-from scripts.common.errors import NfError
 from scripts.ranks import node_network
-from scripts.ranks.launch import rank_run
+from scripts.ranks.launch import need_torch, rank_run
 
 HELP = "a step and a bucket of the runtime's hook, against plain DDP"
 RANKS = "scripts.ranks.hook_ranks"
-LEFT = "hook.json"
 WORKERS = 4
 RATE = "1gbit"
 _HEAP = {"MALLOC_MMAP_THRESHOLD_": "131072"}  # what is freed goes back, or no peak is comparable
@@ -48,15 +45,14 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         NfError: torch is missing.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise NfError("bench hook: torch is not installed (requirements-torch.txt).")
+    need_torch("bench hook")
     folder_locks.tree()
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     say(f"{WORKERS} gloo workers on {cores} cores, load {load:.1f} before")
     nodes = node_network.plain(WORKERS)
     here = {
-        **rank_run(nodes, RANKS, ["0"], LEFT, _HEAP),
-        **rank_run(nodes, RANKS, [str(args.runs)], LEFT),
+        **rank_run(nodes, RANKS, ["0"], _HEAP),
+        **rank_run(nodes, RANKS, [str(args.runs)]),
     }
     say(*shown("loopback", here))
     goals, there = at_home(here), None
@@ -64,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         say(f"{args.rate}: left out ({why})")
     else:
         with node_network.namespaces(WORKERS, args.rate) as nodes:
-            there = rank_run(nodes, RANKS, [str(args.runs)], LEFT)
+            there = rank_run(nodes, RANKS, [str(args.runs)])
         say(*shown(args.rate, there))
         goals += by_links(args.rate, there)
     goals += hidden("loopback" if there is None else args.rate, there or here)

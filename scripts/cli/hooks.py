@@ -14,9 +14,7 @@ examples:
 from __future__ import annotations
 
 import argparse
-import contextlib
 import fnmatch
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,19 +25,17 @@ from matplotlib.figure import Figure
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
-from neuron_fabric.launcher import meeting_point
 from scripts.cli.capture import script_path
 from scripts.common import folder_locks
 from scripts.common.arguments import positive, up_to
-from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown
 from scripts.ranks import node_network
-from scripts.ranks.launch import rank_run
-from scripts.ranks.node_network import Nodes, rate_of
+from scripts.ranks.launch import need_torch, rank_run
+from scripts.ranks.node_network import LOOPBACK, Nodes, rate_of
 from scripts.report.chart import render
 
-RANKS, LEFT = "scripts.ranks.hook_launcher", "hook.json"
-DDP, LOOPBACK = "DDP", "loopback"
+RANKS = "scripts.ranks.hook_launcher"
+DDP = "DDP"
 HOOKS = (
     *(DDP, "bf16", "PowerSGD rank 1", "PowerSGD rank 2"),
     *("FP32", "G_BINARY vote", "G_BINARY net", "G_TERNARY", "G_INT4", "G_INT8"),
@@ -98,8 +94,7 @@ def run(args: argparse.Namespace) -> int:
         NfError: torch is not installed, the script is missing, or a rank has failed.
     """
     script = script_path(args.script)
-    if importlib.util.find_spec("torch") is None:
-        raise NfError("nf measure hooks: torch is not installed (requirements-torch.txt).")
+    need_torch("nf measure hooks")
     folder_locks.tree()
     rates = args.rates
     if rates and (why := node_network.why_not()):
@@ -111,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     found: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for seed in range(1, args.seeds + 1):
         for network in (LOOPBACK, *rates):
-            with _nodes(args.workers, network) as nodes:
+            with node_network.network(args.workers, network) as nodes:
                 for hook in args.hooks:
                     found.setdefault((hook, network), []).append(
                         _measured(nodes, hook, network, seed, script, args)
@@ -122,20 +117,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _nodes(workers: int, network: str) -> contextlib.AbstractContextManager[Nodes]:
-    if network == LOOPBACK:
-        return contextlib.nullcontext(node_network.plain(workers))
-    return node_network.namespaces(workers, network)
-
-
 def _measured(
     nodes: Nodes, hook: str, network: str, seed: int, script: Path, args: argparse.Namespace
 ) -> Mapping[str, float]:
     """Run the script with a hook on every rank, and return the result of `hook_launcher`."""
     steps = args.steps if network == LOOPBACK else min(args.steps, LINK_STEPS)
-    env = {**meeting_point(nodes.address), "NF_SEED": str(seed)}
     words = [hook, str(steps), str(script.absolute()), *args.args]
-    found = rank_run(nodes, RANKS, words, LEFT, env)
+    found = rank_run(nodes, RANKS, words, {"NF_SEED": str(seed)})
     wall, cpu = _MILLI * found["wall"], _MILLI * found["cpu"]
     said = f"{wall:8.1f} ms/step, CPU {cpu:6.1f} ms, {found['bytes']:11,.0f} bytes"
     say(f"  seed {seed} {network:8} {hook:15} {said}, loss {found['loss']:.4f}", flush=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import os
 import subprocess
 import sys
@@ -26,12 +25,14 @@ from typing import Any
 from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import say
+from neuron_fabric.launcher import meeting_point
 from neuron_fabric.printable import one_line
 from scripts.common import folder_locks, process
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.ranks import node_network
+from scripts.ranks.launch import need_torch
 from scripts.ranks.node_network import Nodes, bytes_a_second, rate_of
 
 RANKS = "scripts.ranks.node_ranks"
@@ -59,8 +60,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         NfError: torch or the nodes are not available, or a node ends too early.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise NfError("nf train nodes: torch is not installed (requirements-torch.txt).")
+    need_torch("nf train nodes")
     folder_locks.tree()
     with _nodes(args) as nodes, tempfile.TemporaryDirectory(prefix="nf-nodes-") as folder:
         wrong = _alike(args, nodes, Path(folder, "alike"))
@@ -186,13 +186,13 @@ def _start(
         substrate: File with measured speeds of the host; None for the default.
     """
     started = []
-    env = {**os.environ, **nodes.env, "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, **nodes.env, **meeting_point(nodes.address), "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-m", RANKS, str(folder), str(steps), str(TIMEOUT_S)]
+    words += [str(substrate)] if substrate else []
     for rank, prefix in enumerate(nodes.prefix):
-        words = [sys.executable, "-m", RANKS, str(folder), str(rank), str(args.nodes)]
-        words += [nodes.address, str(steps), str(TIMEOUT_S)]
-        words += [str(substrate)] if substrate else []
+        own = {**env, "RANK": str(rank), "WORLD_SIZE": str(args.nodes)}
         with (folder / f"log-{rank}").open("wb") as log:
-            started.append(process.start([*prefix, *words], log, cwd=ROOT, env=env))
+            started.append(process.start([*prefix, *words], log, cwd=ROOT, env=own))
     return started
 
 

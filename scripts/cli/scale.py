@@ -75,7 +75,7 @@ def hooked(args: argparse.Namespace) -> int:
         Exit code: 1 if ranks differ, no region is low-bit, or a rank takes more than 1 GiB; else 0.
     """
     words = [args.model, str(args.route), str(int(args.cap * (1 << 20)))]
-    found = rank_run(node_network.plain(HOOK_RANKS), _RANKS, words, "ranks.json")
+    found = rank_run(node_network.plain(HOOK_RANKS), _RANKS, words)
     lines, good = told_of_hook(found["ranks"])
     say(*lines, flush=True)
     return int(not good)

@@ -12,8 +12,9 @@ import pytest
 
 from scripts.cli import hooks
 from scripts.cli.conftest import Nf
-from scripts.cli.hooks import DDP, HOOKS, LOOPBACK
+from scripts.cli.hooks import DDP, HOOKS
 from scripts.ranks import node_network
+from scripts.ranks.node_network import LOOPBACK
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 

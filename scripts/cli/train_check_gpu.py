@@ -15,7 +15,7 @@ from scripts.ranks import node_network
 from scripts.ranks.launch import rank_run
 
 NAME, CUDA, CPU = "gpu", "cuda", "cpu"
-RANKS, LEFT, WORKERS = "scripts.ranks.engine_ranks", "engine.json", 4
+RANKS, WORKERS = "scripts.ranks.engine_ranks", 4
 GOAL = 0.6
 """Least rate of packing 1 bit, over that of a device copy."""
 
@@ -69,7 +69,7 @@ def _device_name(device: str) -> str:
 def _ran(workers: int, device: str, parts: str, fault: bool) -> Mapping[str, Any]:
     words = [device, parts, str(int(fault))]
     nodes = node_network.plain(workers)
-    return rank_run(nodes, RANKS, words, LEFT, {"OMP_NUM_THREADS": "1"})
+    return rank_run(nodes, RANKS, words, {"OMP_NUM_THREADS": "1"})
 
 
 def _rates(speeds: Sequence[tuple[str, float, int]], device: str) -> Iterator[tuple[str, bool]]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rank of `nf measure capacity table --measure`, a process of a gloo group.
 
-Call: `python -m scripts.ranks.capacity_ranks FOLDER RANK WORLD MASTER RUNS SIZE ...`; SIZE is the
-elements of a bucket. Rank 0 writes FOLDER/cells.json: of each bucket the seconds of both ways in
+Call: `python -m scripts.ranks.capacity_ranks FOLDER RUNS SIZE ...`; SIZE is the
+elements of a bucket. Rank 0 writes FOLDER/result.json: of each bucket the seconds of both ways in
 turn, FP32 by an all-reduce and G_BINARY by the `torch` reducer, packing and decoding included; and
 the inputs of the model: the rates of this host, and the latencies of its collectives.
 """
@@ -24,7 +24,6 @@ from neuron_fabric.reducers.interface import Part
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from scripts.ranks.rank_process import Rank
 
-PORT = 29_512
 HOW = PhaseRoute(Route.G_BINARY)
 RATED = 1 << 20
 """Elements by which the host's rates are measured."""
@@ -52,7 +51,7 @@ def main(rank: Rank, runs: int, sizes: list[int]) -> None:
                 if run >= more:
                     ways[name].append(took)
         cells.append({"elements": elements, **ways})
-    rank.leave("cells.json", {"cells": cells, "waits": waits, **_rates(runs)})
+    rank.leave({"cells": cells, "waits": waits, **_rates(runs)})
     dist.barrier()
     reducer.close()
 
@@ -84,5 +83,5 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 if __name__ == "__main__":
     rank, (runs, *sizes) = Rank.of_command()
-    with rank.joined(PORT):
+    with rank.joined():
         main(rank, int(runs), [int(one) for one in sizes])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rank of `nf train check gpu`, a process of a gloo or NCCL group.
 
-Call: `python -m scripts.ranks.engine_ranks FOLDER RANK WORLD MASTER DEVICE PARTS FAULT`. PARTS are
+Call: `python -m scripts.ranks.engine_ranks FOLDER DEVICE PARTS FAULT`. PARTS are
 names of `PARTS`, with commas, or `speed`; FAULT is 1 for one wrong bit in lines of G_BINARY. Rank 0
-writes FOLDER/engine.json: lists of [name, difference, "" if there is none], and of [name, seconds,
+writes FOLDER/result.json: lists of [name, difference, "" if there is none], and of [name, seconds,
 bytes].
 
 Set-ups are small stand-ins for models and uses of DDP: transformers is not needed, GPT-2, Llama,
@@ -273,7 +273,6 @@ class Training:
 
 
 # ---- parts of the check ----------------------------------------------------------------------
-PORT = 29_521
 Found = Iterator[tuple[str, str]]
 SIZES = (1, 511, 512, 513, 65_537, 1_000_003)
 SPECIAL = (0.0, -0.0, 1e-45, -1e-45, 1.2e-38, 3.4e38, -3.4e38, np.nan, np.inf, -np.inf)
@@ -497,7 +496,7 @@ def main() -> None:
     if fault == "1":
         seeded_fault()
     backend = "cpu:gloo,cuda:nccl" if kind == "cuda" and rank.world == 1 else "gloo"
-    with rank.joined(PORT, 300.0, backend):
+    with rank.joined(300.0, backend):
         chosen = [one for one in parts.split(",") if one in PARTS]
         found = [line for one in chosen for line in PARTS[one](rank, device)]
         every: list[Any] = [None] * rank.world
@@ -505,7 +504,7 @@ def main() -> None:
         of_ranks = zip(*every, strict=True)
         lines = [max(own, key=lambda one: bool(one[1])) for own in of_ranks]
         times = speeds(device) if "speed" in parts else []
-        rank.leave("engine.json", {"lines": lines, "speeds": times})
+        rank.leave({"lines": lines, "speeds": times})
 
 
 if __name__ == "__main__":

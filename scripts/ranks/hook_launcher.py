@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rank of `nf measure hooks`: runs a training script with a chosen communication hook.
 
-Call: `python -m scripts.ranks.hook_launcher FOLDER RANK WORLD MASTER HOOK STEPS SCRIPT ARG...`. The
+Call: `python -m scripts.ranks.hook_launcher FOLDER HOOK STEPS SCRIPT ARG...`. The
 script needs no change: `StepMeter` wraps `DistributedDataParallel`, so that the hook is registered
 on the model that the script makes, and `Tensor.backward`, which ends a step. After `SETTLE` + STEPS
-steps the process ends, and rank 0 has written FOLDER/hook.json.
+steps the process ends, and rank 0 has written FOLDER/result.json.
 """
 
 # No postponed annotations here: register_comm_hook looks at those of the hook.
@@ -31,7 +31,6 @@ from neuron_fabric.profile.profile_types import LEAST_WARMUP, Kind, Rule
 from scripts.ranks import rank_process
 from scripts.ranks.rank_process import Rank
 
-LEFT = "hook.json"
 SETTLE = LEAST_WARMUP + 7
 """Steps before the measured ones. Every hook that compresses begins after `LEAST_WARMUP` steps."""
 LAST = 10
@@ -159,7 +158,7 @@ class StepMeter:
             self._session.close()
         every: list[Any] = [None] * self._rank.world
         dist.all_gather_object(every, found)
-        self._rank.leave(LEFT, {key: mean(one[key] for one in every) for key in found})
+        self._rank.leave({key: mean(one[key] for one in every) for key in found})
         dist.barrier()
         os._exit(0)  # the rest of the script is not needed
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rank of `nf measure bench hook`, a process of a gloo group.
 
-Call: `python -m scripts.ranks.hook_ranks FOLDER RANK WORLD MASTER RUNS`. It times steps of
+Call: `python -m scripts.ranks.hook_ranks FOLDER RUNS`. It times steps of
 plain DDP, of the hook with all in FP32, and of the hook with votes, in turn; and steps without any
-communication, which give the time of backward itself. Rank 0 writes FOLDER/hook.json: seconds of
+communication, which give the time of backward itself. Rank 0 writes FOLDER/result.json: seconds of
 each; with RUNS = 0 the memory that the hook takes, since a heap whose peaks can be compared
 (bench_hook) is slow: it made a bucket of votes take 0.65 of plain DDP's time, not 0.54.
 """
@@ -29,7 +29,6 @@ from neuron_fabric.hook.attachment import attach
 from neuron_fabric.profile.profile_types import LEAST_WARMUP
 from scripts.ranks.rank_process import Rank, profile_of
 
-PORT = 29_513
 PLAIN, FULL, LOW, ALONE = "plain", "fp32", "low", "alone"
 BUCKET_WIDTH = 2560
 """A layer whose weights are a bucket of 25 MiB."""
@@ -186,6 +185,6 @@ def _most(work: Callable[[], object]) -> int:
 
 if __name__ == "__main__":
     rank, (runs,) = Rank.of_command()
-    with rank.joined(PORT):
-        rank.leave("hook.json", _seconds(int(runs)) if int(runs) else _memory())
+    with rank.joined():
+        rank.leave(_seconds(int(runs)) if int(runs) else _memory())
     os._exit(0)  # a thread of gloo may outlive what it works for

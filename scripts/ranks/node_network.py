@@ -12,14 +12,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from neuron_fabric.printable import one_line
 from scripts.common import process
 from scripts.common.errors import NfError
 
-LINK = "eth0"
+LINK, LOOPBACK = "eth0", "loopback"
 _QUEUE = "200ms"
 _UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 _LEAST_BURST, _TICKS = 16 << 10, 250
@@ -73,6 +73,12 @@ def why_not() -> str:
 def plain(count: int) -> Nodes:
     """Return ``count`` nodes without namespaces and rates: plain processes of this machine."""
     return Nodes(((),) * count, "127.0.0.1", None, {})
+
+
+def network(count: int, name: str) -> AbstractContextManager[Nodes]:
+    """Return the context of ``count`` nodes on LOOPBACK, or with links of a rate (see
+    `namespaces`)."""
+    return nullcontext(plain(count)) if name == LOOPBACK else namespaces(count, name)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node of `nf train nodes`, a process that trains a small net with low-bit gradients.
 
-Call: `python -m scripts.ranks.node_ranks FOLDER RANK WORLD MASTER STEPS TIMEOUT [FILE]`;
+Call: `python -m scripts.ranks.node_ranks FOLDER STEPS TIMEOUT [FILE]`;
 FILE is its substrate. It writes FOLDER/progress-RANK, the number of steps done, and
 FOLDER/rank-RANK.json, the decisions, or the error that ended it. Only capacity decides here:
 signals of the training are off.
@@ -30,7 +30,6 @@ WIDTH = 256
 WARMUP = 5
 JUDGED = 5
 """Steps between two decisions of capacity, and between two samples."""
-PORT = 29_511
 _OFF = (
     *("cosine", "norm", "margin", "saturation", "agreement"),
     *("loss_spike", "loss_slope", "loss_drift"),
@@ -59,7 +58,7 @@ def main(rank: Rank, steps: int, timeout_s: float, substrate: str) -> int:
     """
     begin, found = time.monotonic(), {"error": "", "seconds": 0.0}
     try:
-        with rank.joined(PORT, timeout_s):
+        with rank.joined(timeout_s):
             found |= _trained(rank, steps, timeout_s, substrate)
     except Exception as error:  # of any kind: that it comes is what is looked at
         found["error"] = f"{type(error).__name__}: {error}"[:400]

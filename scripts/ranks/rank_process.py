@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common parts of the rank scripts of measurements.
 
-`scripts.ranks.launch.rank_run` starts them as `python -m MODULE FOLDER RANK WORLD MASTER WORD...`.
+`scripts.ranks.launch.rank_run` starts them as `python -m MODULE FOLDER WORD...`, with the variables
+of `init_process_group`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Container, Iterator, Mapping
@@ -26,6 +28,7 @@ from neuron_fabric.monitor.signals import Signal
 from neuron_fabric.profile import PhaseRoute, Profile, sketch
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.profile_types import LEAST_WARMUP, Kind
+from scripts.ranks.launch import RESULT
 
 OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
 """Signals to switch off where the monitor is to decide nothing."""
@@ -33,40 +36,34 @@ OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
 
 @dataclass(frozen=True)
 class Rank:
-    """One gloo rank of a measurement: folder for results, number, world size, address of rank 0."""
+    """One gloo rank of a measurement: folder for results, number and world size."""
 
     folder: Path
     number: int
     world: int
-    master: str
 
     @staticmethod
     def of_command() -> tuple[Rank, list[str]]:
         """Return the rank of this process, and the remaining words of its command line."""
-        folder, number, world, master, *words = sys.argv[1:]
-        return Rank(Path(folder), int(number), int(world), master), words
+        folder, *words = sys.argv[1:]
+        number, world = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
+        return Rank(Path(folder), number, world), words
 
     @contextmanager
-    def joined(self, port: int, timeout_s: float = 1800.0, backend: str = "gloo") -> Iterator[None]:
+    def joined(self, timeout_s: float = 1800.0, backend: str = "gloo") -> Iterator[None]:
         """Context of the joined process group, on one thread; all ranks leave it together."""
         warnings.simplefilter("ignore")
         torch.set_num_threads(1)
-        dist.init_process_group(
-            backend,
-            init_method=f"tcp://{self.master}:{port}",
-            rank=self.number,
-            world_size=self.world,
-            timeout=timedelta(seconds=timeout_s),
-        )
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
         yield
         dist.barrier()
         dist.destroy_process_group()
         sys.stdout.flush()
 
-    def leave(self, name: str, found: Mapping[str, Any]) -> None:
-        """Write results as JSON to a file of the folder, in rank 0 only."""
+    def leave(self, found: Mapping[str, Any]) -> None:
+        """Write results as JSON to the file RESULT of the folder, in rank 0 only."""
         if self.number == 0:
-            (self.folder / name).write_text(json.dumps(found), encoding="utf-8")
+            (self.folder / RESULT).write_text(json.dumps(found), encoding="utf-8")
 
 
 def profile_of(

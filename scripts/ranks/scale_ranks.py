@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rank of `nf train scale MODEL --hook`, a process of a gloo group.
 
-Call: `python -m scripts.ranks.scale_ranks FOLDER RANK WORLD MASTER MODEL ROUTE CAP`. The hook
+Call: `python -m scripts.ranks.scale_ranks FOLDER MODEL ROUTE CAP`. The hook
 itself runs over every bucket that DDP would make of a model, with random gradients: the model's
 parameters take no memory, and one bucket's gradients exist at a time. Rank 0 writes
-FOLDER/ranks.json: of every rank the seconds, bytes by route, decisions, a digest of all results,
+FOLDER/result.json: of every rank the seconds, bytes by route, decisions, a digest of all results,
 and the peak of memory.
 """
 
@@ -31,7 +31,6 @@ from neuron_fabric.profile import sketch
 from neuron_fabric.profile.profile_types import LEAST_WARMUP, Phases, Warmup
 from scripts.ranks.rank_process import OFF, Rank
 
-PORT = 29_514
 DRAWN = 1 << 20
 """Gradients that are drawn; a bucket begins somewhere among them, and goes round."""
 SIZE = 0.01
@@ -144,11 +143,11 @@ def main(rank: Rank, name: str, route: Route, cap: int) -> None:
     }
     every: list[Any] = [None] * rank.world
     dist.all_gather_object(every, left)
-    rank.leave("ranks.json", {"ranks": every})
+    rank.leave({"ranks": every})
 
 
 if __name__ == "__main__":
     rank, (name, route, cap) = Rank.of_command()
-    with rank.joined(PORT):
+    with rank.joined():
         main(rank, name, Route(route), int(cap))
     os._exit(0)  # a thread of gloo may outlive what it works for
