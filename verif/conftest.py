@@ -122,7 +122,7 @@ def drive(model: DeviceModel, works: list[EpochLines]) -> Counter[str]:
         count = work.plan.workers
         order = [np.tile(np.arange(count)[::-1], (use.lines, 1)) for use in work.uses]
         sent = np.concatenate([one.reshape(-1, 64) for one in work.sent])
-        for op in traffic(work, 16, order).ops:
+        for op in traffic(work, 16, order)[0]:
             address, line = int(op["address"]), int(op["line"])
             if op["kind"] == Kind.WRITE:
                 model.step(M2SRwD(RwdOp.MEM_WR, 0, address, data=sent[line].tobytes()))

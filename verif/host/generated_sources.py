@@ -67,7 +67,9 @@ def write_sources(
 
 def constants() -> dict[str, str]:
     """Return the texts of the C++ headers that depend on Python modules only, by file name."""
-    return {"nf_types.h": _types_header(), "cxl_wire.h": _wire_header()}
+    facts = {"constants": _CONSTANTS.split(), "c_interface": vars(c_interface)}
+    types = _render("nf_types.h", kinds=Kind, structs=_STRUCTS, **facts)
+    return {"nf_types.h": types, "cxl_wire.h": _wire_header()}
 
 
 # ---- pins: a port takes 32 bits or a multiple, in the order of the RTL, the first one lowest ----
@@ -140,16 +142,6 @@ _TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 _TEMPLATES.filters |= {"words": words, "valid": _valid, "member": _member, "size": ctypes.sizeof}
-
-
-def _types_header() -> str:
-    return _render(
-        "nf_types.h",
-        kinds=Kind,
-        constants=_CONSTANTS.split(),
-        c_interface=vars(c_interface),
-        structs=_STRUCTS,
-    )
 
 
 def _render(name: str, **facts: Any) -> str:

@@ -128,21 +128,6 @@ LDIDS = 16
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """Operations of an epoch in order, and their batches.
-
-    Attributes:
-        ops: OP[n]. A write carries line ``line`` of the concatenated ``sent``; a read fills line
-            ``line`` of ``EpochLines.returned`` and waits for the first ``after`` operations.
-        batch: int64[n], numbers of groups that are issued together: the contributions of a chunk,
-            or the reads of a line.
-    """
-
-    ops: NDArray[Any]
-    batch: Ints
-
-
 def shuffled_workers(work: EpochLines, chunk: int, rng: random.Random) -> list[NDArray[Any]]:
     """Draw the order of the workers in each line, line by line in the interleaved order.
 
@@ -184,7 +169,7 @@ def mixed(uses: Sequence[RegionUse]) -> list[Ints]:
 
 def traffic(
     work: EpochLines, chunk: int, workers: Sequence[NDArray[Any]], apart: bool = False
-) -> Traffic:
+) -> tuple[NDArray[Any], Ints]:
     """Return the operations of an epoch: contributions and reads, in order.
 
     Args:
@@ -192,6 +177,12 @@ def traffic(
         chunk: Number of lines that are written before the previous chunk is read.
         workers: int[n, W] per use: order of the workers in each line.
         apart: The first worker of that order writes all lines of a chunk before the second begins.
+
+    Returns:
+        Operations OP[n]: a write carries line ``line`` of the concatenated ``sent``; a read fills
+        line ``line`` of ``EpochLines.returned`` and waits for the first ``after`` operations. And
+        their batches, int64[n]: numbers of groups that are issued together, the contributions of a
+        chunk or the reads of a line.
     """
     writes, reads, order, turns = [], [], [], []
     sent = got = 0
@@ -220,7 +211,7 @@ def traffic(
     ends[line[at] // chunk] = at + 1  # the last write of a chunk wins
     ops["after"][is_read] = ends[line[is_read] // chunk]
     new = (np.diff(slot, prepend=-1) != 0) | is_read & (np.diff(line, prepend=-1) != 0)
-    return Traffic(ops, np.cumsum(new))
+    return ops, np.cumsum(new)
 
 
 def _writes(use: RegionUse, who: NDArray[Any], first_sent: int) -> NDArray[Any]:

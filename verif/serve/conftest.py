@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -53,30 +52,19 @@ def serving(
         allowed: numbers of other users that may connect.
 
     Raises:
-        AssertionError: The server raised an exception, or did not end within 30 s.
+        TimeoutError: The server did not end within 30 s; its own exception is raised, too.
     """
     with tempfile.TemporaryDirectory(prefix="nf-") as folder:
         served = Served(path or Path(folder, "s"))
         listener = Listener(served.path, others=bool(allowed))
         device = device or ModelDevice()
         server = ReducerServer(listener, workers, device, timeout_s, served.said.append, allowed)
-        errors: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                server.run()
-            except BaseException as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
+        run = ThreadPoolExecutor(1).submit(server.run)
         try:
             yield served
         finally:
             server.stop()
-            thread.join(30)
-            assert not thread.is_alive()
-            assert not errors, errors
+            run.result(30)
 
 
 def rank_of(path: Path, rank: int, workers: int, **other: object) -> ServerSession:
@@ -99,14 +87,12 @@ def joined(path: Path, workers: int, **other: object) -> Iterator[list[ServerSes
     ``other`` are fields of HELLO, the same for all ranks.
     """
 
-    def join(rank: int) -> ServerSession:
-        one = rank_of(path, rank, workers, **other)
-        one.join()
-        one.joined()
-        return one
-
-    ranks = list(on_every_rank(workers, join))
+    ranks = [rank_of(path, rank, workers, **other) for rank in range(workers)]
     try:
+        for rank in ranks:
+            rank.join()
+        for rank in ranks:
+            rank.joined()
         yield ranks
     finally:
         for rank in ranks:

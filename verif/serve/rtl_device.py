@@ -68,20 +68,9 @@ class FallbackLimit:
             raise ValueError(f"{what}: there are 1 to {CAP_MOST}, and fewer misses")
 
 
-@dataclass(frozen=True)
-class Round:
-    """Lines of a bucket that one epoch of the device reduces.
-
-    Attributes:
-        workers: Number of workers that contribute to each line.
-        lines: By mode, indices of the lines among a worker's lines of the bucket, int64[n].
-        who: By mode, the contributors int64[workers, n]: worker w of the region is worker who[w, i]
-            of the job for line i.
-    """
-
-    workers: int
-    lines: dict[Mode, NDArray[np.int64]]
-    who: dict[Mode, NDArray[np.int64]]
+Indexed = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Lines with equally many contributors: their indices int64[n] among the lines of a worker in the
+bucket, and the contributors int64[workers, n]: worker w of the region is who[w, i] for line i."""
 
 
 def place(
@@ -118,33 +107,25 @@ def place(
     )
 
 
-def rounds(bucket: ServedBucket, size: int) -> Iterator[Round]:
-    """Split a bucket into rounds of at most ``size`` lines per mode.
+def rounds(bucket: ServedBucket, size: int) -> Iterator[tuple[int, dict[Mode, Indexed]]]:
+    """Split a bucket into rounds of at most ``size`` lines per mode, one epoch of the device each.
 
     Lines of a round have equally many contributors; lines without any are left out.
+
+    Yields:
+        Number of workers that contribute to each line, and the lines by mode.
     """
     split = {stretch.mode: _by_number(stretch, len(bucket.sent)) for stretch in bucket.stretches}
     for workers in sorted({m for groups in split.values() for m in groups if m}, reverse=True):
         groups = {mode: own[workers] for mode, own in split.items() if workers in own}
-        most = max(len(lines) for lines, _ in groups.values())
-        for first in range(0, most, size):
+        for first in range(0, max(len(lines) for lines, _ in groups.values()), size):
             at = slice(first, first + size)
-            now = {mode: one for mode, one in groups.items() if len(one[0]) > first}
-            yield Round(
-                workers,
-                {mode: lines[at] for mode, (lines, _) in now.items()},
-                {mode: who[:, at] for mode, (_, who) in now.items()},
-            )
+            now = {m: (lines[at], who[:, at]) for m, (lines, who) in groups.items()}
+            yield workers, {mode: one for mode, one in now.items() if len(one[0])}
 
 
-def _by_number(
-    stretch: Stretch, workers: int
-) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Group the lines of a stretch by the number m of their contributors.
-
-    Returns:
-        By m, the indices of the lines int64[n] and their contributors int64[m, n].
-    """
+def _by_number(stretch: Stretch, workers: int) -> dict[int, Indexed]:
+    """Group the lines of a stretch by the number of their contributors."""
     if stretch.present is None:
         who = np.repeat(np.arange(workers)[:, None], len(stretch.lines), axis=1)
         return {workers: (stretch.lines, who)}
@@ -157,10 +138,10 @@ def _by_number(
     return out
 
 
-def _places(bucket: ServedBucket, one: Round) -> LinePlaces:
+def _places(bucket: ServedBucket, parts: dict[Mode, Indexed]) -> LinePlaces:
     """Return the indices of a round's lines in the shared memory, for a device that reads it."""
     room = bucket.sent.shape[1]
-    at = [(one.who[mode] * room + lines).reshape(-1) for mode, lines in one.lines.items()]
+    at = [(who * room + lines).reshape(-1) for lines, who in parts.values()]
     return LinePlaces(bucket.sent.reshape(-1, LINE_BYTES), np.concatenate(at))
 
 
@@ -233,8 +214,8 @@ class RtlDevice:
             self._place()
         try:
             before = self._opened().figures()
-            for one in rounds(bucket, self._size):
-                self._drive(bucket, one)
+            for workers, parts in rounds(bucket, self._size):
+                self._drive(bucket, workers, parts)
                 counts.rounds += 1
                 counts.fallback |= self._fallen()
             after = self._opened().figures()
@@ -296,15 +277,15 @@ class RtlDevice:
             device.run(Block.of(register_ops(Kind.REG_WRITE, [(_FALLBACK, regions)])))
         return int(regions != 0)
 
-    def _drive(self, bucket: ServedBucket, one: Round) -> None:
+    def _drive(self, bucket: ServedBucket, workers: int, parts: dict[Mode, Indexed]) -> None:
         """Drive a round through the device, check its results, and store them in the bucket.
 
         Raises:
             DeviceError: A line differs from the reducers, or a counter is wrong.
         """
         device = self._opened()
-        work = self._work(bucket, one)
-        places = None if self._piped else _places(bucket, one)
+        work = self._work(bucket, workers, parts)
+        places = None if self._piped else _places(bucket, parts)
         block = EpochBlock.of(work, self._options.seed, places, self._apart)
         device.run(block.block)
         mismatch = judge(work).first
@@ -312,25 +293,24 @@ class RtlDevice:
             raise DeviceError(self._line(mismatch.text))
         for text in block.problems():
             raise DeviceError(self._line(text))
-        for mode, lines, got in zip(one.lines, one.lines.values(), work.got):
+        for (mode, (lines, _)), got in zip(parts.items(), work.got):
             put(bucket, lines, mode, got)
 
-    def _work(self, bucket: ServedBucket, one: Round) -> EpochLines:
+    def _work(self, bucket: ServedBucket, workers: int, parts: dict[Mode, Indexed]) -> EpochLines:
         self._epoch += 1
         self._turn ^= 1
-        uses = tuple(self._use(bucket, mode, one) for mode in one.lines)
-        sent = tuple(bucket.sent[one.who[mode], lines] for mode, lines in one.lines.items())
+        uses = tuple(
+            self._use(bucket, mode, workers, len(lines)) for mode, (lines, _) in parts.items()
+        )
+        sent = tuple(bucket.sent[who, lines] for lines, who in parts.values())
         size = sum(use.lines * len(use.selectors) for use in uses)
         returned: U8 = np.zeros((size, LINE_BYTES), np.uint8)
-        plan = Plan(self.params, one.workers, ())
-        return EpochLines(
-            *(bucket.step, self._epoch, self._epoch, plan, uses, sent, returned),
-        )
+        plan = Plan(self.params, workers, ())
+        return EpochLines(bucket.step, self._epoch, self._epoch, plan, uses, sent, returned)
 
-    def _use(self, bucket: ServedBucket, mode: Mode, one: Round) -> RegionUse:
-        count = len(one.lines[mode])
+    def _use(self, bucket: ServedBucket, mode: Mode, workers: int, count: int) -> RegionUse:
         whole = self._regions[mode][self._turn]
-        config = replace(whole, workers=one.workers, lines_log2=log2_up(count))
+        config = replace(whole, workers=workers, lines_log2=log2_up(count))
         spec = TensorSpec(f"of bucket {bucket.bucket}", (count * elements_per_line(mode),))
         region = self._modes.index(mode) * IN_TURN + self._turn
         chosen = selectors(mode, config, self.params)

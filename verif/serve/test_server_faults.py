@@ -63,20 +63,25 @@ BUCKET = drawn(3, 2)
 CODES = (Route.G_INT4, Route.G_INT8)
 
 
+def join(rank: ServerSession) -> None:
+    try:
+        rank.join()
+        rank.joined()
+    finally:
+        rank.close()
+
+
 def refusal(path: Path, *ranks: ServerSession) -> list[str]:
     """Let these ranks join; return the error of each, "welcome" for none."""
 
-    def join(number: int) -> str:
+    def answer(number: int) -> str:
         try:
-            ranks[number].join()
-            ranks[number].joined()
+            join(ranks[number])
         except ServerError as error:
             return str(error)
-        finally:
-            ranks[number].close()
         return "welcome"
 
-    return list(on_every_rank(len(ranks), join))
+    return list(on_every_rank(len(ranks), answer))
 
 
 # -- joining --------------------------------------------------------------------------------------
@@ -206,10 +211,8 @@ def test_killed_before_hello_and_before_welcome() -> None:
         dead.join()
         time.sleep(0.2)
         dead.close()
-        rank.join()
         with pytest.raises(ServerError, match=r"rank 1 (of 2 )?has (ended|not come)"):
-            rank.joined()
-        rank.close()
+            join(rank)
         with joined(served.path, 2) as ranks:
             assert outcomes(ranks, BUCKET) == ["done"] * 2
 
@@ -425,14 +428,6 @@ def answer(sock: socket.socket, message: dict[str, Any]) -> dict[str, Any]:
     sock.send(json.dumps(message, ensure_ascii=False).encode())
     assert wire.readable(sock, 20), "the server does not answer"
     return dict(json.loads(sock.recv(4096) or b'{"say": "nothing"}'))
-
-
-def join(rank: ServerSession) -> None:
-    try:
-        rank.join()
-        rank.joined()
-    finally:
-        rank.close()
 
 
 def serves(path: Path) -> None:

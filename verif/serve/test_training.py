@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -194,20 +194,13 @@ class Keeper:
 
 
 @contextmanager
-def kept(folder: Path, *words: str) -> Iterator[Keeper]:
-    keeper = Keeper(folder / "s", *words)
-    try:
-        keeper.status()
-        yield keeper
-    finally:
-        keeper.close()
+def training(keeper: Keeper, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start a training that ends when the file `UNTIL` exists in `folder`, for a `with` block.
 
-
-def training(keeper: Keeper, folder: Path) -> subprocess.Popen[str]:
-    """Start a training that ends when the file `UNTIL` exists in `folder`; return its process.
-
-    Wait until the server has its job.
+    Yield its process once the server has its job; at the end kill it and its ranks if it still
+    runs.
     """
+    keeper.status()  # the server runs
     words = ["--socket", str(keeper.path), "--alone", "--steps", "100000"]
     words += ["--until", str(folder / UNTIL), "--timeout", str(TIMEOUT_S), "--out", str(folder)]
     outputs: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -217,16 +210,6 @@ def training(keeper: Keeper, folder: Path) -> subprocess.Popen[str]:
         while "no job" in keeper.status() and process.poll() is None:
             assert time.monotonic() < end
             time.sleep(0.1)
-    except BaseException:
-        with ended(process):
-            raise
-    return process
-
-
-@contextmanager
-def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """Yield a process; at the end of the `with` block kill it and its ranks if it still runs."""
-    try:
         yield process
     finally:
         if process.poll() is None:
@@ -325,7 +308,7 @@ def trial(
         The text that the training printed, and the keeper of the server.
     """
     draw = random.Random(seed)
-    with kept(tmp_path, *words) as keeper, ended(training(keeper, tmp_path)) as process:
+    with closing(Keeper(tmp_path / "s", *words)) as keeper, training(keeper, tmp_path) as process:
         ranks = [one.pid for one in psutil.Process(process.pid).children()]
         for kind in kinds:
             if settled:
@@ -362,14 +345,14 @@ def test_the_simulator_is_killed(tmp_path: Path, simulator: str) -> None:
 
 def test_a_rank_is_killed(tmp_path: Path) -> None:
     """Check that the training of a killed rank ends, and that the server serves the next one."""
-    with kept(tmp_path, "--device", "model") as keeper:
-        with ended(training(keeper, tmp_path)) as process:
+    with closing(Keeper(tmp_path / "s", "--device", "model")) as keeper:
+        with training(keeper, tmp_path) as process:
             ranks = [one.pid for one in psutil.Process(process.pid).children()]
             signalled(ranks[2], signal.SIGKILL)
             out, _ = process.communicate(timeout=START_S)
             assert process.returncode != 0, out
         (tmp_path / UNTIL).touch()
-        with ended(training(keeper, tmp_path)) as again:
+        with training(keeper, tmp_path) as again:
             out, _ = again.communicate(timeout=START_S)
             assert again.returncode == 0, out
         assert keeper.starts == 1

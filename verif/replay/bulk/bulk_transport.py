@@ -270,20 +270,16 @@ def _line_alone(
         Text of the fault, and the transactions up to the first wrong response; None if all are
         right.
     """
-    work, line = found.work, found.line
-    use = work.uses[found.use]
-    config, order = use.config, arrival(found, block)
-    chosen = use.selectors
+    work, line, use = found.work, found.line, found.work.uses[found.use]
+    config, order, chosen = use.config, arrival(found, block), use.selectors
     operations: list[Operation] = list(commits(block))
-    wanted: list[Lines] = []
-    for count, worker in enumerate(order, start=1):
+    wanted = [_expected(found, order[:count]) for count in range(1, len(order) + 1)]
+    for worker, want in zip(order, wanted):
         data = work.sent[found.use][worker, line].tobytes()
         operations.append(Write(config.address(worker, line), worker % LDIDS, data))
-        wanted.append(_expected(found, order[:count]))
-        expect = wanted[-1].stack[:, 0]
         operations += [
             Read(config.address(selector, line), line % min(LDIDS, config.workers), one.tobytes())
-            for selector, one in zip(chosen, expect)
+            for selector, one in zip(chosen, want.stack[:, 0])
         ]
     try:
         got = _drive(operations, open_device)

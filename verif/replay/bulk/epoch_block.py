@@ -72,7 +72,7 @@ class EpochBlock:
         rng = np.random.default_rng((seed, work.step, work.number))
         # Small chunks, so that the device sums one chunk while the next is written.
         chunk = work.lines if apart else max(1, work.plan.params.slots // 16)
-        lines = traffic(work, chunk, permuted_workers(work, rng), apart).ops
+        lines, _ = traffic(work, chunk, permuted_workers(work, rng), apart)
         parts = [register_ops(Kind.REG_WRITE, [(_ADDRESS["CTRL"], 1)])]
         names: list[tuple[int, str]] = []
         for use in work.uses:

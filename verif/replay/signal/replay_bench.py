@@ -125,14 +125,13 @@ class ReplaySequence(CxlMemSequence):
             if code != CommitCode.OK:
                 raise AssertionError(f"commit of region {use.region} was refused: {code.name}")
         chunk = max(1, work.plan.params.slots // 4)
-        made = traffic(work, chunk, shuffled_workers(work, chunk, self.rng))
+        made, batch = traffic(work, chunk, shuffled_workers(work, chunk, self.rng))
         sent = np.concatenate([one.reshape(-1, LINE_BYTES) for one in work.sent])
-        writes_before = np.cumsum(made.ops["kind"] == Kind.WRITE).tolist()
+        writes_before = np.cumsum(made["kind"] == Kind.WRITE).tolist()
         writes: list[Transaction] = []
         reads: list[tuple[int, Transaction]] = []
         answered = 0
-        starts = np.flatnonzero(np.diff(made.batch)) + 1
-        for ops in np.split(made.ops, starts):
+        for ops in np.split(made, np.flatnonzero(np.diff(batch)) + 1):
             lines = ops["line"].tolist()
             rows = list(zip(ops["address"].tolist(), ops["ldid"].tolist(), lines))
             if ops["kind"][0] == Kind.WRITE:
