@@ -480,7 +480,7 @@ enum { BUCKET = 1024, DRAWS = 8, MOST_CODE_WORKERS = 255 };
 
 /* Eight draws of 32 bits, numbers 8 * block on: Philox 4x64 of ten rounds (Salmon et al., 2011), as
  * numpy's. */
-ALWAYS void philox(uint64_t block, const uint64_t key[2], uint32_t out[DRAWS])
+ALWAYS void philox(uint64_t block, const uint64_t key[2], uint32_t *out)
 {
     uint64_t c[4] = {block, 0, 0, 0}, k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; round++) {
@@ -496,53 +496,46 @@ ALWAYS void philox(uint64_t block, const uint64_t key[2], uint32_t out[DRAWS])
     memcpy(out, c, sizeof c);
 }
 
+/* Floats without a sign compare as integers do; a NaN is beyond all. */
+ALWAYS float largest_of(const float *x, size_t n)
+{
+    int32_t most = 0;
+    float largest;
+    for (size_t j = 0; j < n; j++) {
+        int32_t bits;
+        memcpy(&bits, x + j, sizeof bits);
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
+    }
+    memcpy(&largest, &most, sizeof largest);
+    return largest;
+}
+
 int nf_maxima(const float *x, size_t x_size, size_t n, float *largest, size_t size)
 {
     TRY(check(x, x_size, n, sizeof *x, sizeof *x));
     TRY(check(largest, size, lines_of(n, BUCKET), sizeof *largest, sizeof *largest));
     TRY(apart(x, x_size, largest, size));
-    for (size_t at = 0; at < n; at += BUCKET) {
-        int32_t most = 0; /* floats without a sign compare as integers do; a NaN is beyond all */
-        for (size_t j = at; j < n && j < at + BUCKET; j++) {
-            int32_t bits;
-            memcpy(&bits, x + j, sizeof bits);
-            bits &= 0x7fffffff;
-            most = bits > most ? bits : most;
-        }
-        memcpy(largest + at / BUCKET, &most, sizeof most);
-    }
+    for (size_t at = 0; at < n; at += BUCKET)
+        largest[at / BUCKET] = largest_of(x + at, n - at < BUCKET ? n - at : BUCKET);
     return OK;
 }
 
 /* The codes of one bucket; 0 if a value is beyond them. Loops without a branch and of few types are
- * vectorized: that takes half the time. */
+ * vectorized. A quotient grows with |x|, so that the largest |x| has the largest one. */
 ALWAYS int codes_of(const float *x, size_t n, double unit, double top, const double *draws,
                     int8_t *codes)
 {
+    const float largest = largest_of(x, n);
     if (!(unit > 0)) { /* a code for 0 alone */
-        size_t zeros = 0;
-        for (size_t j = 0; j < n; j++)
-            zeros += x[j] == 0;
         memset(codes, 0, n);
-        return zeros == n;
+        return largest == 0;
     }
-    double ratio[BUCKET];
-    int64_t most = 0; /* as integers, as in nf_maxima */
-    int32_t wide[BUCKET];
-    for (size_t j = 0; j < n; j++)
-        ratio[j] = x[j] / unit;
-    for (size_t j = 0; j < n; j++) {
-        int64_t bits;
-        memcpy(&bits, ratio + j, sizeof bits);
-        bits &= INT64_MAX;
-        most = bits > most ? bits : most;
-    }
-    double largest;
-    memcpy(&largest, &most, sizeof largest);
-    if (!(largest <= top))
+    if (!(largest / unit <= top))
         return 0;
+    int32_t wide[BUCKET];
     for (size_t j = 0; j < n; j++) {
-        double sum = ratio[j] + draws[j]; /* with `top` exact: a draw is at most 1 - 2^-32 */
+        double sum = x[j] / unit + draws[j]; /* with `top` exact: a draw is at most 1 - 2^-32 */
         int32_t towards_0 = (int32_t)sum;
         wide[j] = towards_0 - (sum < towards_0); /* floor() would not be vectorized */
     }
@@ -565,6 +558,7 @@ int nf_pack_codes(const float *x, size_t x_size, size_t n, const float *u, size_
     TRY(apart(x, x_size, lines, size));
     TRY(apart(u, u_size, lines, size));
     TRY(apart(key, key_size, lines, size));
+    uint32_t words[BUCKET] = {0};
     double draws[BUCKET];
     for (int j = 0; j < BUCKET; j++)
         draws[j] = 0.5;
@@ -572,13 +566,13 @@ int nf_pack_codes(const float *x, size_t x_size, size_t n, const float *u, size_
     for (size_t at = 0; at < n; at += BUCKET) {
         size_t here = n - at < BUCKET ? n - at : BUCKET;
         int8_t codes[BUCKET] = {0};
-        for (size_t j = 0; key && j < here; j += DRAWS) {
-            uint32_t words[DRAWS];
-            philox((at + j) / DRAWS, key, words);
-            for (int k = 0; k < DRAWS; k++)
-                draws[j + k] = words[k] * 0x1p-32;
-        }
-        *fits &= codes_of(x + at, here, u[at / BUCKET], (1 << (bits - 1)) - 1, draws, codes);
+        for (size_t j = 0; key && j < here; j += DRAWS)
+            philox((at + j) / DRAWS, key, words + j);
+        for (size_t j = 0; key && j < BUCKET; j++) /* AVX2 converts signed words alone */
+            draws[j] = ((int32_t)(words[j] ^ 0x80000000) + 0x1p31) * 0x1p-32;
+        const double unit = u[at / BUCKET], top = (1 << (bits - 1)) - 1;
+        *fits &= here == BUCKET ? codes_of(x + at, BUCKET, unit, top, draws, codes)
+                                : codes_of(x + at, here, unit, top, draws, codes);
         uint8_t *out = lines + at / 8 * (size_t)bits;
         size_t bytes = lines_of(here, 8 * LINE / (size_t)bits) * LINE;
         for (size_t j = 0; bits == 4 && j < bytes; j++)
@@ -637,6 +631,23 @@ int nf_add_codes(const uint8_t *lines, size_t size, size_t workers, size_t n,
     return OK;
 }
 
+/* n sums of `width` bytes to unit * sum / present. */
+ALWAYS void means_of(const uint8_t *sums, int width, size_t n, double unit, double present,
+                     float *out)
+{
+    int16_t wide[LINE];
+    if (width == 2)
+        memcpy(wide, sums, LINE);
+    for (size_t j = 0; width == 1 && j < n; j++)
+        wide[j] = (int8_t)sums[j];
+    if (present == 1)
+        for (size_t j = 0; j < n; j++)
+            out[j] = (float)(unit * wide[j]);
+    else
+        for (size_t j = 0; j < n; j++)
+            out[j] = (float)(unit * wide[j] / present);
+}
+
 /* Sums as of nf_add_codes to u * sum / present, rounded once. */
 int nf_unpack_sums(const uint8_t *sums, size_t size, size_t lines, size_t layers, int width,
                    const float *u, size_t u_size, int present, float *out, size_t out_size,
@@ -654,18 +665,18 @@ int nf_unpack_sums(const uint8_t *sums, size_t size, size_t lines, size_t layers
     TRY(check(out, out_size, n, sizeof *out, sizeof *out));
     TRY(apart(sums, size, out, out_size));
     TRY(apart(u, u_size, out, out_size));
+    /* A unit over a power of two is exact, and saves a division an element. */
+    const double whole = present & (present - 1) ? 1 : present, rest = present / whole;
     for (size_t at = 0; at < n; at += of_layer) {
         const uint8_t *from = sums + (at % per / of_layer * lines + at / per) * LINE;
-        const double unit = u[at / BUCKET];
+        const double unit = u[at / BUCKET] / whole;
         const size_t here = n - at < of_layer ? n - at : of_layer;
-        int16_t wide[LINE];
-        if (width == 2)
-            memcpy(wide, from, LINE);
+        if (here < of_layer)
+            means_of(from, width, here, unit, rest, out + at);
+        else if (width == 2)
+            means_of(from, 2, LINE / 2, unit, rest, out + at);
         else
-            for (int j = 0; j < LINE; j++)
-                wide[j] = (int8_t)from[j];
-        for (size_t j = 0; j < here; j++)
-            out[at + j] = (float)(unit * wide[j] / present);
+            means_of(from, 1, LINE, unit, rest, out + at);
     }
     return OK;
 }

@@ -43,6 +43,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.capacity.network_times import NetworkTimes
 from neuron_fabric.codec import Route
+from neuron_fabric.codec.routes import BUCKET
 from neuron_fabric.codec.scale_groups import ScaleGroups, groups_of
 from neuron_fabric.codec.torch_engine import on
 from neuron_fabric.hook import payload
@@ -64,7 +65,7 @@ PATHS = (RING, ORDERED, WHOLE)
 Found = TypeVar("Found")
 Action = Callable[[], None]
 Failed = Callable[[Exception], None]
-Largest = Callable[[], Sequence[torch.Tensor]]
+Largest = Callable[[], torch.Tensor]
 
 
 class InOrder:
@@ -517,8 +518,8 @@ class BucketRouter(HookState):
         The thread of backward starts it, in the order of the buckets, long before they are packed.
 
         Returns:
-            A function that waits, and returns the maxima of each parameter that goes in codes, in
-            the order of ``signals``; None if there is none.
+            A function that waits, and returns the maxima of all parameters that go in codes, in the
+            order of ``signals``; None if there is none.
         """
         own = [self.payload.largest_of(one) for one in signals if one.how.route.codes]
         if not own:
@@ -536,13 +537,13 @@ class BucketRouter(HookState):
             moved = flat.nbytes * (self.workers - 1)
             self.reducer.counters.moved(Route.FP32, moved, moved)
 
-        def wait(_: torch.Tensor = sent) -> Sequence[torch.Tensor]:  # kept until it has gone
+        def wait(_: torch.Tensor = sent) -> torch.Tensor:  # kept until it has gone
             start, seconds = time.perf_counter(), self.reducer.counters.seconds
             work.wait()
             waited = time.perf_counter() - start
             seconds["agree"] += waited
             seconds["pack"] -= waited
-            return every.amax(0).split([one.numel() for one in own])
+            return every.amax(0)
 
         return wait
 
@@ -559,9 +560,17 @@ class BucketRouter(HookState):
             if not one.how.route.codes
         }
         if largest is not None:
-            codes = [(n, one) for n, one in enumerate(signals) if n not in votes]
-            for (n, one), most in zip(codes, largest(), strict=True):
-                votes[n] = self.payload.packed_codes(one, most, self.step, self.rank)
+            codes, most, first = [n for n in range(len(signals)) if n not in votes], largest(), 0
+            units = {
+                route: self.payload.units_of(most, route)
+                for route in {signals[n].how.route for n in codes}
+            }
+            for n in codes:
+                one = signals[n]
+                end = first + -(-one.values.numel() // BUCKET)
+                own = units[one.how.route][first:end]
+                votes[n] = self.payload.packed_codes(one, own, self.step, self.rank)
+                first = end
         return [votes[n] for n in range(len(signals))]
 
     def _decode(self, votes: Sequence[payload.Vote], outcome: Outcome) -> None:

@@ -67,7 +67,7 @@ class Memory:
                 held[name] = held[name] * float(np.float32(factor))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class LocalSignal:
     """Values of one parameter that this worker packs: gradient, or momentum, plus residual.
 

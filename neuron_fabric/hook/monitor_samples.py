@@ -168,12 +168,10 @@ class Agreements:
             for first, (_, _, d, _, index) in zip(firsts, found, strict=False):
                 np.take(d, index, out=signs[first : first + index.size], mode="clip")
             product *= signs
-            same, seen = (
-                np.add.reduceat(one, firsts[:-1], dtype=np.int64)
-                for one in (product > 0, product != 0)
-            )
-            for (region, *_), *both in zip(found, same.tolist(), seen.tolist(), strict=True):
-                self.add(region, *both)
+            votes_seen = np.packbits([product > 0, product != 0], axis=1).view(np.uint64)
+            both = np.add.reduceat(np.bitwise_count(votes_seen), firsts[:-1] // 64, 1, np.int64)
+            for (region, *_), same, seen in zip(found, *both.tolist(), strict=True):
+                self.add(region, same, seen)
 
     def add(self, region: str, same: int, seen: int) -> None:
         """Add the number of compared votes that agree, and of all compared votes."""

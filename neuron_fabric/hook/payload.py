@@ -185,7 +185,7 @@ SEED = 2606
 """Seed of the rounding of integer codes: draws depend on it, step, rank and parameter alone."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Vote(LocalSignal):
     """Packed contribution of this worker for one parameter: votes or integer codes.
 
@@ -223,16 +223,21 @@ def largest_of(one: LocalSignal) -> torch.Tensor:
     return torch.from_numpy(maxima(one.values.numpy()))
 
 
-def packed_codes(one: LocalSignal, largest: torch.Tensor, step: int, rank: int) -> Vote:
+def units_of(largest: torch.Tensor, route: Route) -> F32:
+    """Return the units of codes for the largest abs(x) of each bucket, see `codec.units`."""
+    return units(largest.numpy(), route)
+
+
+def packed_codes(one: LocalSignal, u: F32, step: int, rank: int) -> Vote:
     """Pack the values of a parameter as integer codes, with the units that all ranks share.
 
     Args:
         one: Values of this worker.
-        largest: Largest abs(x) of each bucket over all workers.
+        u: Units of its buckets.
         step: Training step; stochastic rounding uses draws that depend on rank, step and parameter.
         rank: Rank of this worker.
     """
-    u, key = units(largest.numpy(), one.how.route), key_of(one, step, rank)
+    key = key_of(one, step, rank)
     return _vote(one, pack_codes(one.values.numpy(), one.how.route, u, key), u)
 
 
@@ -300,6 +305,8 @@ def parts_of(
 def group_scales(votes: Sequence[Vote], outcome: Outcome) -> list[F32 | None]:
     """Return the common scales of the groups of each vote; None for a vote with one scale."""
     found: list[F32 | None] = []
+    if all(vote.scales is None for vote in votes):
+        return [None] * len(votes)
     part = 1 + max((part for _, part, _ in places(votes)), default=-1)
     first = 0
     for n, vote in enumerate(votes):

@@ -27,7 +27,7 @@ from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import Outcome, Part
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class TensorVote(LocalSignal):
     """Packed contribution of this worker for one parameter, as `payload.Vote`, in tensors.
 
@@ -122,10 +122,13 @@ def largest_of(one: LocalSignal) -> Tensor:
     return torch.where(largest.isfinite().all(), largest, torch.inf)
 
 
-def packed_codes(one: LocalSignal, largest: Tensor, step: int, rank: int) -> TensorVote:
+units_of = torch_engine.units
+"""Function `payload.units_of` of tensors."""
+
+
+def packed_codes(one: LocalSignal, u: Tensor, step: int, rank: int) -> TensorVote:
     """Pack the values of a parameter as integer codes, as `payload.packed_codes`."""
-    x, route = one.values, one.how.route
-    u, key = torch_engine.units(largest, route), key_of(one, step, rank)
+    x, route, key = one.values, one.how.route, key_of(one, step, rank)
     drawn = 0.5 if key is None else torch_engine.draws_of(key, x.numel(), x.device)
     codes, _ = torch_engine.codes_of(x, route, u, drawn)
     entry = _column(number(1, x), u.isfinite().all(), ~x.any())

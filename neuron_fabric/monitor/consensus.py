@@ -223,7 +223,7 @@ def _flat(value: Any) -> Any:
         return value if value and type(value[0]) in _PLAIN else tuple(map(_flat, value))
     if isinstance(value, str):
         return str.__str__(value)
-    return tuple(map(_flat, _values(kind)(value)))
+    return tuple([one if type(one) in _PLAIN else _flat(one) for one in _values(kind)(value)])
 
 
 _PLAIN = frozenset({float, int, bool, str, type(None)})
