@@ -21,6 +21,7 @@ def test_damage_and_mixtures_are_refused_or_harmless(tmp_path: Path) -> None:
     assert min(found.values()) > CASES // 10
 
 
+@pytest.mark.nightly("15 s: two faults of the journal, which the case above looks for")
 def test_it_finds_records_that_are_not_bound_to_their_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -28,6 +29,7 @@ def test_it_finds_records_that_are_not_bound_to_their_journal(
     assert any("is another one" in text for text in journals.run(CASES, SEED, tmp_path))
 
 
+@pytest.mark.nightly("15 s: two faults of the journal, which the case above looks for")
 def test_it_finds_a_capture_that_is_known_by_its_name_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

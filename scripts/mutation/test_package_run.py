@@ -33,6 +33,7 @@ def test_the_list_can_be_run() -> None:
     assert package_mutants.problems(LISTED, [one.id for one in listed_mutants.read()]) == []
 
 
+@pytest.mark.nightly("25 s; each change runs listed mutants by it, which must be caught")
 def test_what_counts_as_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
