@@ -49,7 +49,7 @@ from neuron_fabric.codec.torch_engine import on
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.capture_hook import DdpMean
 from neuron_fabric.hook.error_feedback import LocalSignal, Memory, signal_of, values_of
-from neuron_fabric.hook.hook_state import HookState
+from neuron_fabric.hook.hook_state import HookState, then_once
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
 from neuron_fabric.hook.monitor_samples import Agreements, Measured, sample_of
 from neuron_fabric.hook.steady_signs import Signs
@@ -306,7 +306,7 @@ class BucketRouter(HookState):
                 self.tell_lost(error, where)
                 raise
 
-        return future.then(value)
+        return then_once(future, value)
 
     def tell_lost(self, error: BaseException, where: Where | None = None) -> None:
         """Print one line per job if ``error`` tells a lost rank; ``where`` names the bucket."""

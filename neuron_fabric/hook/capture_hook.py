@@ -34,7 +34,7 @@ from neuron_fabric.capture.selection import FOLDER, Selection, selects
 from neuron_fabric.capture.writer import CaptureFolder, check_shared, check_tensors, worker_writer
 from neuron_fabric.errors import CaptureError, warn
 from neuron_fabric.hook.attach_checks import check_model
-from neuron_fabric.hook.hook_state import HookState
+from neuron_fabric.hook.hook_state import HookState, then_once
 from neuron_fabric.rank_agreement import is_first, other_rank, silent_rank, together
 from neuron_fabric.wrapped import bare_model, clean_name, ddp_model, named_modules, named_parameters
 
@@ -272,7 +272,7 @@ def capture_hook(
         value: torch.Tensor = future.value()
         return value
 
-    return reduced.then(listed)
+    return then_once(reduced, listed)
 
 
 def register(

@@ -17,6 +17,7 @@ from functools import wraps
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
+import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.hook.attach_checks import end, second_hook
@@ -54,6 +55,20 @@ class ForwardHook:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle as a function that accepts any arguments and returns None."""
         return getattr, (nullcontext(), "__exit__")
+
+
+def then_once(
+    future: torch.futures.Future[torch.Tensor],
+    action: Callable[[torch.futures.Future[torch.Tensor]], torch.Tensor],
+) -> torch.futures.Future[torch.Tensor]:
+    """Return ``future.then(action)``, which drops the action before its future is complete.
+
+    An action may run on a thread of gloo, and holds the state of a hook and so the process group.
+    If the training ends meanwhile, that thread drops the last reference, destroys the group, waits
+    for itself, and aborts the process.
+    """
+    held = [action]
+    return future.then(lambda done: held.pop()(done))
 
 
 _STATES: WeakKeyDictionary[Any, HookState] = WeakKeyDictionary()

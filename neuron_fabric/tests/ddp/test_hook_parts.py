@@ -23,6 +23,7 @@ from neuron_fabric.codec.reduction import ordered_sum
 from neuron_fabric.hook import monitor_samples, payload
 from neuron_fabric.hook.bucket_hook import InOrder
 from neuron_fabric.hook.error_feedback import Memory
+from neuron_fabric.hook.hook_state import then_once
 from neuron_fabric.hook.steady_signs import RUN, Signs
 from neuron_fabric.monitor.signals import random_margin
 from neuron_fabric.profile import PhaseRoute
@@ -348,3 +349,29 @@ def test_a_region_that_has_not_voted_keeps_its_mean() -> None:
     one.see([("r", Route.G_BINARY, lines, np.zeros_like(d), 1.0)])  # nobody has won
     assert one.step() == {}
     assert one.running == {"r": pytest.approx(monitor_samples.MOST / monitor_samples.NEW)}
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_an_action_is_dropped_before_its_future_is_complete(once: bool) -> None:
+    """Check that what an action holds is gone before the training can go on; torch's `then` fails.
+
+    Else a thread of gloo may be the last to hold the process group, which it then destroys.
+    """
+    at: list[bool] = []
+
+    class Held:
+        """Stand-in for the state of a hook: notes at its end whether the future is complete."""
+
+        def __del__(self) -> None:
+            at.append(after.done())
+
+    def action(done: torch.futures.Future[torch.Tensor], held: Held) -> torch.Tensor:
+        return done.value()
+
+    first: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    bound = partial(action, held=Held())
+    after = then_once(first, bound) if once else first.then(bound)
+    del bound
+    first.set_result(torch.ones(1))
+    assert after.wait() == 1
+    assert at == ([False] if once else [True])
