@@ -34,7 +34,7 @@ regress: setup
 	@$(NF) regress
 
 nightly:
-	@scripts/setup.sh --torch --cluster --docs --release
+	@scripts/setup.sh --torch --frameworks --cluster --docs --release
 	@$(NF) nightly $(ONLY:%=--only %)
 
 docs:

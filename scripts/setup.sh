@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes .venv with the locked requirements and `nf` in it, and gets Icarus where it may.
 # Quiet unless something fails; a second call finds its stamp and does nothing.
-# With --torch, --cluster, --docs or --release also what requirements-torch.lock and so on names, where
+# With --torch, --frameworks, --cluster, --docs or --release also what requirements-torch.lock and so on names, where
 # this machine can have it; else one line says what is left out.
 # Environment: PYTHON (interpreter to use, default python3), NF_NO_APT=1 (never call apt).
 set -eu
@@ -57,16 +57,18 @@ finish() {
   [ -z "$with_docs" ] || extra docs sphinx "the documentation site is not built"
   [ -z "$with_release" ] || extra release pip-audit "vulnerable pins and wrong classifiers are not found"
   [ -z "$with_torch" ] || extra torch torch "what trains with it is skipped"
+  [ -z "$with_frameworks" ] || extra frameworks transformers "tests of Trainer, Lightning and Accelerate are skipped"
   exit 0
 }
-with_torch='' with_cluster='' with_docs='' with_release=''
+with_torch='' with_cluster='' with_docs='' with_release='' with_frameworks=''
 for word; do
   case "$word" in
     --torch) with_torch=1 ;;
     --cluster) with_cluster=1 ;;
     --docs) with_docs=1 ;;
     --release) with_release=1 ;;
-    *) die "$word: the options are --torch, --cluster, --docs and --release" ;;
+    --frameworks) with_frameworks=1 ;;
+    *) die "$word: the options are --torch, --frameworks, --cluster, --docs and --release" ;;
   esac
 done
 

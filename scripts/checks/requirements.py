@@ -35,6 +35,7 @@ LISTS = {
     "requirements-cluster.txt": "requirements-cluster.lock",
     "requirements-docs.txt": "requirements-docs.lock",
     "requirements-torch.txt": "requirements-torch.lock",
+    "requirements-frameworks.txt": "requirements-frameworks.lock",
     "requirements-release.txt": "requirements-release.lock",
 }
 
