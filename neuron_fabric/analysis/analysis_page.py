@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-
 from neuron_fabric.analysis.capture_analysis import FLOOR
 from neuron_fabric.analysis.tensor_figures import TensorFigures
-from neuron_fabric.monitor.page import STYLE
-from neuron_fabric.printable import one_line
+from neuron_fabric.monitor.page import STYLE, rendered
 
 TEMPLATE = Path(__file__).with_name("analysis.html.j2")
 
@@ -28,15 +25,9 @@ def page(title: str, figures: Sequence[TensorFigures], warnings: Sequence[str]) 
         figures: Figures of `capture_analysis.analyse`.
         warnings: Warnings of `capture_analysis.warnings_of`.
     """
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: value if hasattr(value, "__html__") else one_line(value, 400),
-    )
     steps = sorted({one.step for one in figures})
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return rendered(
+        TEMPLATE,
         title=title,
         css=STYLE.read_text(encoding="utf-8"),
         floor=FLOOR,

@@ -147,6 +147,19 @@ def spread(values: Sequence[float], room: float = 0.05) -> Point:
     return low - gap, high + gap
 
 
+def rendered(template: Path, **values: object) -> str:
+    """Return the text of a template; every value that it prints is one line, and escaped."""
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: value if hasattr(value, "__html__") else one_line(value, 400),
+    )
+    environment.filters |= {"short": short, "reason": reason}
+    return environment.from_string(template.read_text(encoding="utf-8")).render(**values)
+
+
 def page(segments: Sequence[Segment]) -> str:
     """Return the HTML text of the report on the last training in a log."""
     parts = last_run(segments)
@@ -164,15 +177,8 @@ def page(segments: Sequence[Segment]) -> str:
         "profile": verified,
         "signals off": ", ".join([*map(str, run.plan.off), *loss_off(parts[-1])]) or "none",
     }
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: value if hasattr(value, "__html__") else one_line(value, 400),
-    )
-    environment.filters |= {"short": short, "reason": reason}
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return rendered(
+        TEMPLATE,
         title=parts[0].run.profile or "a run",
         style=STYLE.read_text(encoding="utf-8"),
         run=run,

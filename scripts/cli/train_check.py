@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
     add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3; auto: five")
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
-    what = "torch; rtl or model, a server of its own; unix, unix:PATH of `nf serve`"
+    what = "torch; rtl or model, a separate server; unix, unix:PATH of `nf serve`"
     add("--reducer", default="torch", metavar="R", help=what)
     add_sim(add, "simulator of --reducer rtl")
     devices = (train_check_gpu.CUDA, train_check_gpu.CPU)
