@@ -73,9 +73,9 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
         root = spec.root
         if spec.copied:
             root = target / "src"
+            if spec.variant:  # also its files that the design has not
+                shutil.copytree(VARIANTS / spec.variant, root)
             write_copy(sources, root)
-        if spec.variant:
-            shutil.copytree(VARIANTS / spec.variant, root, dirs_exist_ok=True)
         job = simulator(target / "build.log", {})
         job.compile_design(spec, root, sources.files, target, make_jobs or process.cores())
 

@@ -14,6 +14,7 @@ from scripts.build import registry, twins
 from scripts.build.filelist import FileList, read_filelist, read_source
 from scripts.build.simulator import Simulator
 from scripts.common.errors import NfError
+from scripts.common.paths import VARIANTS
 from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit
 
 
@@ -96,13 +97,17 @@ def design_key(edits: Sequence[Edit] = (), dut: Dut = Dut.RTL) -> str:
 
 
 def texts_of(spec: BuildSpec, files: FileList) -> dict[str, str]:
-    """Return the texts of a design by path, after its edits, and with MyHDL twins if it has them.
+    """Return the texts of a design by path: of its variant, edited, with the MyHDL twins it has.
 
     Raises:
         NfError: A source cannot be read, or an edit does not match.
     """
     names = [*files.sources, *files.headers(spec.root), *files.control]
-    texts = {name: read_source(spec.root / name, name) for name in names}
+    switched = VARIANTS / spec.variant if spec.variant else None
+    texts = {}
+    for name in names:
+        root = switched if switched and (switched / name).is_file() else spec.root
+        texts[name] = read_source(root / name, name)
     if spec.dut is Dut.RTL:
         return apply_edits(texts, spec.edits)
     texts = apply_edits({**texts, **twins.sources(spec.root)}, spec.edits)

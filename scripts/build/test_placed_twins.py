@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from models.myhdl import convert
-from scripts.build import registry
+from scripts.build import registry, sources
 from scripts.build.sources import collect, write_copy
 from scripts.common import process
 from scripts.common.errors import NfError
@@ -39,6 +39,18 @@ def test_beside_the_hand_written() -> None:
     plain, both = collect(RTL), collect(replace(RTL, dut=Dut.BOTH))
     assert both.texts[VOTE].endswith(plain.texts[VOTE])
     assert "module myhdl_nf_vote (" in both.texts[VOTE]
+
+
+def test_a_variant_has_its_twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a build of mutants adds the twin to the text with the mutants."""
+    monkeypatch.setattr(sources, "VARIANTS", tmp_path)
+    changed = collect(RTL).texts[VOTE].replace("endmodule", "// mutants\nendmodule")
+    (tmp_path / "mutants" / VOTE).parent.mkdir(parents=True)
+    (tmp_path / "mutants" / VOTE).write_text(changed, encoding="utf-8")
+    for dut, own in ((Dut.RTL, 1), (Dut.BOTH, 1), (Dut.MYHDL, 0)):
+        text = collect(replace(RTL, dut=dut, variant="mutants")).texts[VOTE]
+        assert text.count("// mutants") == own
+        assert text.count("module myhdl_nf_vote (") == (dut is not Dut.RTL)
 
 
 @pytest.mark.parametrize(
