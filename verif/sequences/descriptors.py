@@ -348,29 +348,39 @@ class SelectorSequence(NfSequence):
 
 
 class HighIndexSequence(NfSequence):
-    """Accesses to lines of large regions whose indices differ in one bit, once the highest one."""
+    """Accesses to lines of large regions whose indices differ in one bit, once the highest one.
+
+    The state area of the first region takes the whole memory.
+    """
 
     async def body(self) -> None:
+        self.layout.next_line = 0
+        whole = self.layout.region(Mode.G_BINARY, self.hw.mem_lines_log2 - 1, 1)
+        self.layout.next_line = self.hw.mem_lines // 2
+        await self.differ(self.any_region(), whole)
         shapes = ((Mode.G_TERNARY, 17, 1), (Mode.FP32, 14, 2), (Mode.G_BINARY, 14, 2))
         # Regions of the upper half are certain: their numbers need the last bit.
         count = self.hw.regions
         upper = self.sample(range(count // 2, count), count - count // 2)
         for at, (mode, lines_log2, workers) in enumerate(shapes):
-            config = self.layout.region(mode, lines_log2, workers)
             region = upper[at % len(upper)] if at % 2 == 0 else self.randrange(count)
-            await self.commit(region, config)
-            first = self.randrange(config.lines)
-            bits = [lines_log2 - 1, 12, self.randrange(12)]
-            lines = [first, *(first ^ 1 << bit for bit in bits)]
-            await self.fill_lines(config, lines, 0)
-            views = (0, self.part_selector(config))
-            for line in lines:
-                await self.contribute(config, workers - 1, line)
-                await self.read_lines(config, line, views, limit=1, wait=False)
-            await self.drain()
-            await self.read_registers("COMPLETE_LINES", region=region)
-            # A smaller region: the initialiser of the large one would take the rest of the run.
-            await self.commit(region, replace(config, lines_log2=0))
+            await self.differ(region, self.layout.region(mode, lines_log2, workers))
+
+    async def differ(self, region: int, config: RegionConfig) -> None:
+        """Commit a region; contribute to and read lines whose indices differ in one bit."""
+        await self.commit(region, config)
+        first = self.randrange(config.lines)
+        bits = [config.lines_log2 - 1, 12, self.randrange(12)]
+        lines = [first, *(first ^ 1 << bit for bit in bits)]
+        await self.fill_lines(config, lines, 0)
+        views = (0, self.part_selector(config))
+        for line in lines:
+            await self.contribute(config, config.workers - 1, line)
+            await self.read_lines(config, line, views, limit=1, wait=False)
+        await self.drain()
+        await self.read_registers("COMPLETE_LINES", region=region)
+        # A smaller region: the initialiser of the large one would take the rest of the run.
+        await self.commit(region, replace(config, lines_log2=0))
 
 
 OPPOSITE = ((Mode.G_TERNARY, Mode.G_INT8), (Mode.FP32, Mode.G_INT4))

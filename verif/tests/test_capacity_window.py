@@ -52,8 +52,8 @@ class SlidingWindowSequence(NfSequence):
                     await self.step(share)
                     if self.random() < 0.03:
                         await self.commit(self.randrange(len(self.configs)))
-                    if self.random() < 0.03 and window:
-                        window += self.choice((1, 2))
+                    if self.random() < 0.06 and window:
+                        window = max(1, window + self.choice((-8, -2, 1, 2)))
                         await self.set_registers(CAP_WINDOW=window)
         for window in (256, self.randint(4, 255)):
             await self.leave(window)
