@@ -111,10 +111,25 @@ class _Builder:
         self.control: list[list[Op]] = [[] for _ in self.ranks]
 
     def streams(self) -> tuple[tuple[Stream, ...], ...]:
-        """Return the streams of each rank that have operations."""
+        """Return the streams that have operations, without signals that nobody waits for."""
         named = [("publish", self.publish), ("consume", self.consume), ("control", self.control)]
+        awaited = {
+            (rank, op.number)
+            for ops in (*self.publish, *self.consume)
+            for op in ops
+            if isinstance(op, Wait)
+            for rank in op.ranks
+        }
+
+        def needed(rank: int, op: Op) -> bool:
+            return not isinstance(op, Signal) or (rank, op.number) in awaited
+
         return tuple(
-            tuple(Stream(name, tuple(ops[rank])) for name, ops in named if ops[rank])
+            tuple(
+                Stream(name, tuple(op for op in ops[rank] if needed(rank, op)))
+                for name, ops in named
+                if ops[rank]
+            )
             for rank in self.ranks
         )
 
