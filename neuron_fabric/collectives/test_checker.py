@@ -217,7 +217,7 @@ def test_a_schedule_survives_its_file(tmp_path: Path) -> None:
     """Check that a schedule read from its JSON text equals the original."""
     path = tmp_path / "one.json"
     for one in (DEVICE, PASSIVE, BROADCAST, BARRIER):
-        path.write_text(schedule_file.to_text(one))
+        path.write_text(schedule_file.to_text(one), "utf-8")
         assert schedule_file.read(path) == one
 
 
@@ -243,7 +243,7 @@ def test_a_wrong_file_is_refused_in_one_line(
 ) -> None:
     """Check that an error of a file names the file and the field."""
     path = tmp_path / "one.json"
-    path.write_text(schedule_file.to_text(DEVICE).replace(old, new, 1))
+    path.write_text(schedule_file.to_text(DEVICE).replace(old, new, 1), "utf-8")
     with pytest.raises(ScheduleError, match=message) as error:
         schedule_file.read(path)
     assert str(error.value).startswith(str(path))
