@@ -142,6 +142,7 @@ EDITS: list[tuple[Schedule, int, str, Callable[[list[Op]], Any], str]] = [
     (DEVICE, 0, "control", swap(1), r"\(commit device=0\) races with .*\(close device=0\)"),
     (DEVICE, 0, "control", drop(Commit), "no commit device=0"),
     (DEVICE, 0, "control", drop(Close), "no close device=0"),
+    (DEVICE, 0, "control", append(Commit(2)), "no such device"),
     (DEVICE, 0, "control", append(Commit(0)), "repeats rank 0 control 2"),
     (DEVICE, 1, "publish", append(DEVICE.streams[1][0].ops[1]), "contributes a line twice"),
     # outputs
@@ -167,7 +168,7 @@ UNEVEN = shipped.shipped(Collective.BROADCAST, 2, 1, 8192)
 HEADERS: list[tuple[Schedule, dict[str, Any], str]] = [
     (GATHER, {"ranks": 0}, "ranks is 0; set it to at least 1"),
     (GATHER, {"ranks": 4}, "streams of other ranks"),
-    (GATHER, {"streams": DOUBLE}, "two streams of one name"),
+    (GATHER, {"streams": DOUBLE}, "streams publish,publish,consume; use each of"),
     (GATHER, {"room": 1 << 40}, "more than 67,108,864 lines"),
     (BROADCAST, {"root": None}, "its root is None"),
     (BROADCAST, {"root": 3}, "its root is 3"),
