@@ -17,7 +17,7 @@ off one rule at a time: each must then have an order with a wrong result.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -36,6 +36,7 @@ from neuron_fabric.collectives.schedule import (
     Close,
     Commit,
     Contribute,
+    Copy,
     Op,
     Read,
     Ready,
@@ -90,7 +91,7 @@ class Key(NamedTuple):
     name: str
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A line of plain memory or of a region."""
 
     device: int
@@ -102,7 +103,7 @@ class Message(NamedTuple):
     """Message of a stream to a place."""
 
     kind: type[Op]
-    place: Place
+    place: Location
     stream: Key
     data: bytes = ZERO_LINE
     target: tuple[Buffer, int] | None = None
@@ -152,7 +153,7 @@ class Pool:
         self.needs = needs_of([*calls, *self.others.values()])
         count = max(one.devices for one in [*calls, *self.others.values()])
         self.devices = [device(self.needs, self.hosts, first) for _ in range(count)]
-        self.caches: list[dict[Place, tuple[bytes, Key | None]]] = [{} for _ in self.world]
+        self.caches: list[dict[Location, tuple[bytes, Key | None]]] = [{} for _ in self.world]
         """Data of cached lines, and the stream that wrote a line that is dirty."""
         self.lanes: dict[tuple[int, int], tuple[Message, ...]] = {}
         """Messages in flight by (rank, device), oldest first."""
@@ -168,11 +169,11 @@ class Pool:
         """Calls (number, rank) whose `DONE` was sent."""
         self.stopped: frozenset[int] = frozenset()
         """Ranks that are dead or paused."""
-        self.poisoned: frozenset[Place] = frozenset()
+        self.poisoned: frozenset[Location] = frozenset()
         """Places whose next write carries poison."""
         self.reads = {key: self._places(key) for key in self.ops}
         """Places that each stream reads."""
-        nowhere: frozenset[Place] = frozenset()
+        nowhere: frozenset[Location] = frozenset()
         self.wanted = [
             nowhere.union(*(places for key, places in self.reads.items() if key.rank == rank))
             for rank in self.world
@@ -191,7 +192,7 @@ class Pool:
         """Return what a rank calls as collective ``e``."""
         return self.others.get((e, rank), self.calls[e])
 
-    def _places(self, key: Key) -> frozenset[Place]:
+    def _places(self, key: Key) -> frozenset[Location]:
         """Return the places of plain memory that a stream reads."""
         return frozenset(
             self._plain(key, op.device, op.line + i)
@@ -200,8 +201,8 @@ class Pool:
             for i in range(op.count)
         )
 
-    def _plain(self, key: Key, device: int, line: int) -> Place:
-        return Place(device, _PLAIN, line + key.call % 2 * (self.needs.room // 2))
+    def _plain(self, key: Key, device: int, line: int) -> Location:
+        return Location(device, _PLAIN, line + key.call % 2 * (self.needs.room // 2))
 
     def _use(self, key: Key) -> int:
         """Return how many collectives before this one use its route in the devices."""
@@ -217,10 +218,10 @@ class Pool:
 
     # -- what a host sees -------------------------------------------------------------------------
 
-    def _bell(self, e: int, number: int) -> Place:
-        return Place(number % len(self.devices), (BELLS, e % 2), number)
+    def _bell(self, e: int, number: int) -> Location:
+        return Location(number % len(self.devices), (BELLS, e % 2), number)
 
-    def _info(self, rank: int, place: Place) -> tuple[int, int]:
+    def _info(self, rank: int, place: Location) -> tuple[int, int]:
         host = self.hosts[rank]
         return self.devices[place.device].info(host, place.region, place.line)
 
@@ -244,7 +245,7 @@ class Pool:
         epoch, _ = self._info(rank, self._bell(e, number))
         return epoch == self.first + e or not self.rules.epoch
 
-    def _dirty(self, keys: Sequence[Key]) -> list[Place]:
+    def _dirty(self, keys: Sequence[Key]) -> list[Location]:
         """Return the cached lines of these streams that a signal must write back first."""
         if not self.rules.flush:
             return []
@@ -262,9 +263,9 @@ class Pool:
             case Wait():
                 return self._rung(key.rank, op.ranks, key.call - op.back, op.number)
             case Ready():
-                place = Place(op.device, self._region(key), 0)
+                place = Location(op.device, self._region(key), 0)
                 return self._info(key.rank, place)[0] == self.first + self._use(key)
-            case Write() | Contribute() | Add():
+            case Write() | Copy() | Contribute() | Add():
                 return progress.loads == 0  # its source may be the target of a read
         return True
 
@@ -296,16 +297,23 @@ class Pool:
             ops, at = self.ops[key], self.streams[key].at
             if at < len(ops) and self._can(key, ops[at]):
                 yield ("step", key, 0)
-        over = all(self.streams[key].at == len(self.ops[key]) for key in keys)
-        if over and (self._dirty(keys) or self._may_signal(keys, DONE)):
+        last = e + 1 == len(self.calls)  # nobody waits for its `DONE`
+        if not last and self._ended(keys) and (self._dirty(keys) or self._may_signal(keys, DONE)):
             yield ("done", e, rank)
+
+    def _ended(self, keys: Iterable[Key]) -> bool:
+        """Return whether streams have issued their operations and have the data of all reads."""
+        return all(
+            self.streams[key].at == len(self.ops[key]) and not self.streams[key].loads
+            for key in keys
+        )
 
     def _may_renew(self, number: int, parity: int) -> bool:
         """Return whether the leader can commit the bells of a device for their next collective.
 
         `DONE` is on device 0, whose bells are therefore the last.
         """
-        place = Place(number, (BELLS, parity), 0)
+        place = Location(number, (BELLS, parity), 0)
         epoch = self._info(0, place)[0]
         e = epoch - self.first
         if e + 2 >= len(self.calls) or not self._rung(0, self.world, e, DONE):
@@ -314,10 +322,15 @@ class Pool:
         return all(self._info(0, place._replace(device=d))[0] > epoch for d in rest)
 
     def moves(self) -> Iterator[Action]:
-        """Yield every action, with each message that can be delivered and each move of a cache."""
-        for action in self.progress():
-            if action[0] != "deliver":
-                yield action
+        """Yield every action, with each message that can be delivered and each move of a cache.
+
+        A start of the first two collectives changes nothing that others see, so it comes alone.
+        """
+        progress = list(self.progress())
+        if starts := [one for one in progress if one[0] == "start" and one[1] in (0, 1)]:
+            yield starts[0]
+            return
+        yield from (one for one in progress if one[0] != "deliver")
         for lane, messages in self.lanes.items():
             if lane[0] not in self.stopped:
                 for index in self._free(messages):
@@ -332,7 +345,7 @@ class Pool:
         """Return the messages of a lane that no older one for the same place holds up."""
         if self.rules.ordered:
             return [0]
-        oldest: dict[Place, int] = {}
+        oldest: dict[Location, int] = {}
         for index, message in enumerate(messages):
             oldest.setdefault(message.place, index)
         return list(oldest.values())
@@ -364,16 +377,16 @@ class Pool:
                 if not left:
                     del self.lanes[rank, number]
                 self._deliver(messages[index])
-            case ("evict", int(rank), Place() as place):
+            case ("evict", int(rank), Location() as place):
                 if self.caches[rank][place][1] is None:
                     del self.caches[rank][place]
                 else:
                     self._write_back(rank, [place])
-            case ("fetch", int(rank), Place() as place):
+            case ("fetch", int(rank), Location() as place):
                 line = self.devices[place.device].read(self.hosts[rank], place.line)
                 self.caches[rank][place] = (line.data, None)
             case ("renew", int(number), int(parity)):
-                epoch = self._info(0, Place(number, (BELLS, parity), 0))[0]
+                epoch = self._info(0, Location(number, (BELLS, parity), 0))[0]
                 self.devices[number].commit((BELLS, parity), epoch + 2)
 
     def _acquire(self, key: Key) -> None:
@@ -383,7 +396,7 @@ class Pool:
                 if place in self.reads[key]:
                     del cached[place]
 
-    def _write_back(self, rank: int, places: Sequence[Place]) -> None:
+    def _write_back(self, rank: int, places: Sequence[Location]) -> None:
         for place in places:
             data, by = self.caches[rank][place]
             assert by is not None
@@ -416,16 +429,21 @@ class Pool:
                     if isinstance(op, Read):
                         self._load(key, place, (op.target.buffer, op.target.line + i))
                     else:
-                        self._store(key, place, self._local(key, op.source.buffer, op.source.line + i))
+                        data = self._local(key, op.source.buffer, op.source.line + i)
+                        self._store(key, place, data)
+            case Copy():
+                for i in range(op.count):
+                    data = self._local(key, op.source.buffer, op.source.line + i)
+                    self._keep(key, op.target.buffer, op.target.line + i, data)
             case Contribute():
                 for i in range(op.count):
-                    place = Place(op.device, self._region(key), op.line + i)
+                    place = Location(op.device, self._region(key), op.line + i)
                     data = self._local(key, op.source.buffer, op.source.line + i)
                     self._send(Message(Contribute, place, key, data))
             case Result():
                 view = self.schedule(key.call, key.rank).views.index(op.view)
                 for i in range(op.count):
-                    place = Place(op.device, self._region(key), op.line + i)
+                    place = Location(op.device, self._region(key), op.line + i)
                     target = (op.target.buffer, op.target.line + i)
                     self._send(Message(Result, place, key, target=target, number=view))
             case Signal():
@@ -434,7 +452,7 @@ class Pool:
                 self._acquire(key)
                 self._compare(key, op)
             case Close() | Commit() if self._use(key):
-                place = Place(op.device, self._region(key, 1), 0)
+                place = Location(op.device, self._region(key, 1), 0)
                 epoch = self.first + self._use(key) + 1
                 self._send(Message(type(op), place, key, number=epoch))
             case Add():
@@ -452,19 +470,22 @@ class Pool:
                 )
 
     def _local(self, key: Key, buffer: Buffer, line: int) -> bytes:
-        found = self.buffers.get((key.call, key.rank, buffer, line))
+        found = self.buffers.get(_local_line(key, buffer, line))
         if found is None:
-            raise PoolFault(f"{key}: line {line} of {buffer!r} is used before it is written")
+            raise PoolFault(f"{key}: line {line} of {buffer} is used before it is written")
         return found
 
-    def _load(self, key: Key, place: Place, target: tuple[Buffer, int]) -> None:
+    def _keep(self, key: Key, buffer: Buffer, line: int, data: bytes) -> None:
+        self.buffers[_local_line(key, buffer, line)] = data
+
+    def _load(self, key: Key, place: Location, target: tuple[Buffer, int]) -> None:
         held = self.caches[key.rank].get(place)
         if held is None:
             self._send(Message(Read, place, key, target=target))
         else:
-            self.buffers[key.call, key.rank, *target] = held[0]
+            self._keep(key, *target, held[0])
 
-    def _store(self, key: Key, place: Place, data: bytes) -> None:
+    def _store(self, key: Key, place: Location, data: bytes) -> None:
         if self.rules.caches:
             self.caches[key.rank][place] = (data, key)
         else:
@@ -480,7 +501,7 @@ class Pool:
         for v, view in enumerate(reduced(stack, schedule.route, schedule.views)):
             for i, line in enumerate(view):
                 at = op.target.line + v * schedule.lines + i
-                self.buffers[key.call, key.rank, op.target.buffer, at] = line.tobytes()
+                self._keep(key, op.target.buffer, at, line.tobytes())
 
     def _deliver(self, message: Message) -> None:
         kind, place, key, data, target, number = message
@@ -495,7 +516,7 @@ class Pool:
             if line.poison:
                 raise PoolFault(f"rank {key.rank}: line {place.line} of device {place.device} is poisoned")
             assert target is not None
-            self.buffers[key.call, key.rank, *target] = line.data
+            self._keep(key, *target, line.data)
             if kind is Read and self.rules.caches:
                 self.caches[key.rank].setdefault(place, (line.data, None))
             return
@@ -514,7 +535,7 @@ class Pool:
 
     def over(self) -> bool:
         """Return whether all ranks are done and nothing is in flight."""
-        return len(self.signalled) == len(self.calls) * len(self.world) and not self.lanes
+        return self._ended(self.streams) and not self.lanes
 
     def outputs(self, e: int) -> list[U8]:
         """Return the "out" buffer uint8[n, 64] of each rank after collective ``e``."""
@@ -622,6 +643,11 @@ class Speeds:
         return self._of[what]
 
 
+def _local_line(key: Key, buffer: Buffer, line: int) -> tuple[int, int, Buffer, int]:
+    """Return the name of a line of a local buffer; each parity has a scratch buffer."""
+    return (key.call % 2 if buffer is Buffer.SCRATCH else key.call, key.rank, buffer, line)
+
+
 def header(schedule: Schedule) -> str:
     """Return a call in words: what all ranks must agree on."""
     root = "" if schedule.root is None else f", root {schedule.root}"
@@ -644,42 +670,43 @@ def needs_of(calls: Sequence[Schedule]) -> Needs:
     return Needs(calls[0].ranks, 2 * room or 1, signals, routes)
 
 
-def outcomes(pool: Pool) -> tuple[dict[Hashable, int], int]:
+def final_outputs(pool: Pool) -> Hashable:
+    """Return the outputs of all collectives of a pool at its end as bytes, rank by rank."""
+    pool.settle()
+    return tuple(tuple(one.tobytes() for one in pool.outputs(e)) for e in range(len(pool.calls)))
+
+
+def outcomes(
+    pool: Pool, see: Callable[[Pool], Hashable] = final_outputs
+) -> tuple[dict[Hashable, int], int]:
     """Visit every order of a small pool of `TableDevice`.
 
+    Args:
+        pool: The pool at rest; it stays as it is.
+        see: Returns the outcome of a pool in which nothing can move.
+
     Returns:
-        How many final states have each outcome, and the number of states. An outcome is the outputs
-        of the ranks of each collective, as bytes, or the text of a `PoolFault`.
+        How many final states have each outcome, and the number of states. An outcome is what
+        ``see`` returns, or the text of a `PoolFault`.
     """
     found: dict[Hashable, int] = {}
     seen = {pool.key()}
     todo = [pool]
     while todo:
         now = todo.pop()
-        actions = list(now.moves())
-        if not any(now.progress()):
-            end = _end(now)
-            found[end] = found.get(end, 0) + 1
-            continue
-        for action in actions:
+        end: Hashable = None
+        actions = list(now.moves()) if any(now.progress()) else []
+        for action in actions or [None]:
             after = now.copy()
             try:
-                after.do(action)
+                end = after.do(action) if action else see(now)
             except PoolFault as fault:
-                found[str(fault)] = found.get(str(fault), 0) + 1
+                end = str(fault)
+            if end is not None:
+                found[end] = found.get(end, 0) + 1
                 continue
             key = after.key()
             if key not in seen:
                 seen.add(key)
                 todo.append(after)
     return found, len(seen)
-
-
-def _end(pool: Pool) -> Hashable:
-    try:
-        pool.settle()
-        return tuple(
-            tuple(one.tobytes() for one in pool.outputs(e)) for e in range(len(pool.calls))
-        )
-    except PoolFault as fault:
-        return str(fault)
