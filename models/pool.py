@@ -20,13 +20,14 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from models.line_packing import LINE_BYTES, U8
 from models.memory import ZERO_LINE
-from models.pool_devices import BELLS, Needs, PoolDevice, Region, TableDevice
+from models.pool_devices import BELLS, PLAIN, Needs, PoolDevice, Region, TableDevice
 from models.pool_oracle import reduced
 from neuron_fabric.collectives.schedule import (
     DONE,
@@ -38,6 +39,7 @@ from neuron_fabric.collectives.schedule import (
     Contribute,
     Copy,
     Op,
+    Place,
     Read,
     Ready,
     Result,
@@ -46,8 +48,6 @@ from neuron_fabric.collectives.schedule import (
     Wait,
     Write,
 )
-
-_PLAIN: Region = ("plain", 0)
 
 
 class PoolFault(Exception):
@@ -147,7 +147,7 @@ class Pool:
             others: What a rank calls instead, by (number of the collective, rank).
         """
         self.calls, self.rules, self.first = calls, rules or Rules(), first
-        self.others = others or {}
+        self.inputs, self.others = inputs, others or {}
         self.world = range(calls[0].ranks)
         self.hosts = list(hosts or self.world)
         self.needs = needs_of([*calls, *self.others.values()])
@@ -169,9 +169,16 @@ class Pool:
         """Calls (number, rank) whose `DONE` was sent."""
         self.stopped: frozenset[int] = frozenset()
         """Ranks that are dead or paused."""
+        self.strays = 0
+        """Refused or late accesses of hosts that are no longer in the pool."""
         self.poisoned: frozenset[Location] = frozenset()
         """Places whose next write carries poison."""
-        self.reads = {key: self._places(key) for key in self.ops}
+        self.reads = {
+            key: frozenset(
+                place for op in ops if isinstance(op, Read) for place in self.places_of(key, op)
+            )
+            for key, ops in self.ops.items()
+        }
         """Places that each stream reads."""
         nowhere: frozenset[Location] = frozenset()
         self.wanted = [
@@ -192,17 +199,14 @@ class Pool:
         """Return what a rank calls as collective ``e``."""
         return self.others.get((e, rank), self.calls[e])
 
-    def _places(self, key: Key) -> frozenset[Location]:
-        """Return the places of plain memory that a stream reads."""
-        return frozenset(
-            self._plain(key, op.device, op.line + i)
-            for op in self.ops[key]
-            if isinstance(op, Read)
-            for i in range(op.count)
-        )
-
-    def _plain(self, key: Key, device: int, line: int) -> Location:
-        return Location(device, _PLAIN, line + key.call % 2 * (self.needs.room // 2))
+    def places_of(self, key: Key, op: Op) -> list[Location]:
+        """Return the lines of the devices that an operation of a stream reads or writes."""
+        if not isinstance(op, Read | Write | Contribute | Result):
+            return []
+        region, first = PLAIN, op.line + key.call % 2 * (self.needs.room // 2)
+        if isinstance(op, Contribute | Result):
+            region, first = self._region(key), op.line
+        return [Location(op.device, region, first + i) for i in range(op.count)]
 
     def _use(self, key: Key) -> int:
         """Return how many collectives before this one use its route in the devices."""
@@ -251,7 +255,8 @@ class Pool:
             return []
         return [place for place, (_, by) in self.caches[keys[0].rank].items() if by in keys]
 
-    def _keys(self, e: int, rank: int) -> list[Key]:
+    def keys(self, e: int, rank: int) -> list[Key]:
+        """Return the streams of a call."""
         return [Key(e, rank, one.name) for one in self.schedule(e, rank).streams[rank]]
 
     def _can(self, key: Key, op: Op) -> bool:
@@ -292,16 +297,16 @@ class Pool:
             if e < 2 or not self.rules.done or self._rung(rank, self.world, e - 2, DONE):
                 yield ("start", e, rank)
             return
-        keys = self._keys(e, rank)
+        keys = self.keys(e, rank)
         for key in keys:
             ops, at = self.ops[key], self.streams[key].at
             if at < len(ops) and self._can(key, ops[at]):
                 yield ("step", key, 0)
         last = e + 1 == len(self.calls)  # nobody waits for its `DONE`
-        if not last and self._ended(keys) and (self._dirty(keys) or self._may_signal(keys, DONE)):
+        if not last and self.ended(keys) and (self._dirty(keys) or self._may_signal(keys, DONE)):
             yield ("done", e, rank)
 
-    def _ended(self, keys: Iterable[Key]) -> bool:
+    def ended(self, keys: Iterable[Key]) -> bool:
         """Return whether streams have issued their operations and have the data of all reads."""
         return all(
             self.streams[key].at == len(self.ops[key]) and not self.streams[key].loads
@@ -350,6 +355,16 @@ class Pool:
             oldest.setdefault(message.place, index)
         return list(oldest.values())
 
+    def message(self, action: Action) -> Message | None:
+        """Return the message that an action delivers, or None."""
+        if action[0] != "deliver":
+            return None
+        return self.lanes[action[1]][action[2]]  # type: ignore[index]
+
+    def lanes_of(self, rank: int) -> int:
+        """Return how many messages of a rank are in flight."""
+        return sum(len(messages) for lane, messages in self.lanes.items() if lane[0] == rank)
+
     def do(self, action: Action) -> None:
         """Take an action of `progress` or `moves`.
 
@@ -359,12 +374,12 @@ class Pool:
         match action:
             case ("start", int(e), int(rank)):
                 self.started |= {(e, rank)}
-                for key in self._keys(e, rank):
+                for key in self.keys(e, rank):
                     self._acquire(key)
             case ("step", Key() as key, _):
                 self._step(key)
             case ("done", int(e), int(rank)):
-                keys = self._keys(e, rank)
+                keys = self.keys(e, rank)
                 if dirty := self._dirty(keys):
                     self._write_back(rank, dirty)
                 else:
@@ -377,17 +392,23 @@ class Pool:
                 if not left:
                     del self.lanes[rank, number]
                 self._deliver(messages[index])
-            case ("evict", int(rank), Location() as place):
-                if self.caches[rank][place][1] is None:
-                    del self.caches[rank][place]
-                else:
-                    self._write_back(rank, [place])
-            case ("fetch", int(rank), Location() as place):
-                line = self.devices[place.device].read(self.hosts[rank], place.line)
-                self.caches[rank][place] = (line.data, None)
             case ("renew", int(number), int(parity)):
                 epoch = self._info(0, Location(number, (BELLS, parity), 0))[0]
-                self.devices[number].commit((BELLS, parity), epoch + 2)
+                self.devices[number].commit(self.hosts[0], (BELLS, parity), epoch + 2)
+            case (str(move), int(rank), Location() as place):
+                self._stir(move, rank, place)
+
+    def _stir(self, move: str, rank: int, place: Location) -> None:
+        """Let a cache fetch a line, or evict one: drop it, or write it back if it is dirty."""
+        cached = self.caches[rank]
+        if move == "fetch":
+            line = self.devices[place.device].read(self.hosts[rank], place.line)
+            if not line.poison:
+                cached[place] = (line.data, None)
+        elif cached[place][1] is None:
+            del cached[place]
+        else:
+            self._write_back(rank, [place])
 
     def _acquire(self, key: Key) -> None:
         if self.rules.acquire:
@@ -420,32 +441,36 @@ class Pool:
         if isinstance(op, Signal) and (dirty := self._dirty([key])):
             self._write_back(key.rank, dirty)
             return
-        now = self.streams[key]
-        self.streams[key] = now._replace(at=now.at + 1)
+        self.streams[key] = self.streams[key]._replace(at=self.streams[key].at + 1)
+        self._issue(key, op)
+
+    def _issue(self, key: Key, op: Op) -> None:
+        places = self.places_of(key, op)
         match op:
-            case Read() | Write():
-                for i in range(op.count):
-                    place = self._plain(key, op.device, op.line + i)
-                    if isinstance(op, Read):
-                        self._load(key, place, (op.target.buffer, op.target.line + i))
-                    else:
-                        data = self._local(key, op.source.buffer, op.source.line + i)
-                        self._store(key, place, data)
-            case Copy():
-                for i in range(op.count):
-                    data = self._local(key, op.source.buffer, op.source.line + i)
-                    self._keep(key, op.target.buffer, op.target.line + i, data)
+            case Write():
+                for place, data in zip(places, self._lines(key, op.source, op.count), strict=True):
+                    self._store(key, place, data)
             case Contribute():
-                for i in range(op.count):
-                    place = Location(op.device, self._region(key), op.line + i)
-                    data = self._local(key, op.source.buffer, op.source.line + i)
+                for place, data in zip(places, self._lines(key, op.source, op.count), strict=True):
                     self._send(Message(Contribute, place, key, data))
+            case Read():
+                for i, place in enumerate(places):
+                    self._load(key, place, (op.target.buffer, op.target.line + i))
             case Result():
                 view = self.schedule(key.call, key.rank).views.index(op.view)
-                for i in range(op.count):
-                    place = Location(op.device, self._region(key), op.line + i)
+                for i, place in enumerate(places):
                     target = (op.target.buffer, op.target.line + i)
                     self._send(Message(Result, place, key, target=target, number=view))
+            case Copy():
+                for i, data in enumerate(self._lines(key, op.source, op.count)):
+                    self._keep(key, op.target.buffer, op.target.line + i, data)
+            case Add():
+                self._add(key, op)
+            case _:
+                self._order(key, op)
+
+    def _order(self, key: Key, op: Op) -> None:
+        match op:
             case Signal():
                 self._send(Message(Signal, self._bell(key.call, op.number), key))
             case Wait():
@@ -455,8 +480,6 @@ class Pool:
                 place = Location(op.device, self._region(key, 1), 0)
                 epoch = self.first + self._use(key) + 1
                 self._send(Message(type(op), place, key, number=epoch))
-            case Add():
-                self._add(key, op)
 
     def _compare(self, key: Key, op: Wait) -> None:
         """Check that the ranks of a wait have made the same call as this one."""
@@ -474,6 +497,9 @@ class Pool:
         if found is None:
             raise PoolFault(f"{key}: line {line} of {buffer} is used before it is written")
         return found
+
+    def _lines(self, key: Key, first: Place, count: int) -> list[bytes]:
+        return [self._local(key, first.buffer, first.line + i) for i in range(count)]
 
     def _keep(self, key: Key, buffer: Buffer, line: int, data: bytes) -> None:
         self.buffers[_local_line(key, buffer, line)] = data
@@ -493,11 +519,8 @@ class Pool:
 
     def _add(self, key: Key, op: Add) -> None:
         schedule = self.schedule(key.call, key.rank)
-        rows = [
-            [self._local(key, one.buffer, one.line + i) for i in range(op.count)]
-            for one in op.sources
-        ]
-        stack = np.frombuffer(b"".join(sum(rows, [])), np.uint8).reshape(len(rows), -1, LINE_BYTES)
+        rows = [self._lines(key, one, op.count) for one in op.sources]
+        stack = np.frombuffer(b"".join(chain(*rows)), np.uint8).reshape(len(rows), -1, LINE_BYTES)
         for v, view in enumerate(reduced(stack, schedule.route, schedule.views)):
             for i, line in enumerate(view):
                 at = op.target.line + v * schedule.lines + i
@@ -506,7 +529,8 @@ class Pool:
     def _deliver(self, message: Message) -> None:
         kind, place, key, data, target, number = message
         device, host = self.devices[place.device], self.hosts[key.rank]
-        self._count(key, kind, -1)
+        if kind not in (Read, Result):
+            self._count(key, kind, -1)
         if kind in (Read, Result):
             if kind is Read:
                 line = device.read(host, place.line)
@@ -514,8 +538,11 @@ class Pool:
                 views = self.schedule(key.call, key.rank).views
                 line = device.result(host, place.region, views, number, place.line)
             if line.poison:
-                raise PoolFault(f"rank {key.rank}: line {place.line} of device {place.device} is poisoned")
+                raise PoolFault(
+                    f"rank {key.rank}: line {place.line} of device {place.device} is poisoned"
+                )
             assert target is not None
+            self._count(key, kind, -1)
             self._keep(key, *target, line.data)
             if kind is Read and self.rules.caches:
                 self.caches[key.rank].setdefault(place, (line.data, None))
@@ -527,15 +554,16 @@ class Pool:
             case "Contribute" | "Signal":
                 device.contribute(host, key.rank, place.region, place.line, data, poison)
             case "Close":
-                device.close(place.region)
+                device.close(host, place.region)
             case "Commit":
-                device.commit(place.region, number)
+                device.commit(host, place.region, number)
 
     # -- runs -------------------------------------------------------------------------------------
 
     def over(self) -> bool:
-        """Return whether all ranks are done and nothing is in flight."""
-        return self._ended(self.streams) and not self.lanes
+        """Return whether all ranks that are not stopped have ended, with nothing in flight."""
+        live = (key for key in self.streams if key.rank not in self.stopped)
+        return self.ended(live) and all(rank in self.stopped for rank, _ in self.lanes)
 
     def outputs(self, e: int) -> list[U8]:
         """Return the "out" buffer uint8[n, 64] of each rank after collective ``e``."""
@@ -548,7 +576,7 @@ class Pool:
         return np.frombuffer(data, np.uint8).reshape(-1, LINE_BYTES)
 
     def run(self, seed: int, most: int | None = None) -> bool:
-        """Take actions in an order drawn from ``seed``, at most ``most``; return whether it is over.
+        """Take actions in an order drawn from ``seed``, at most ``most``; return whether all ended.
 
         Ranks, links and caches have drawn speeds that differ by up to 1,000, so that one
         overtakes another by far.
@@ -566,21 +594,21 @@ class Pool:
             weights = [draw.of(action) for action in actions]
             action = rnd.choices(actions, weights)[0]
             if action[0] == "deliver":
-                lane = action[1]
-                index = rnd.choice(self._free(self.lanes[lane]))  # type: ignore[index]
-                if rnd.random() < self.rules.repeat:
-                    self._count(self.lanes[lane][index].stream, self.lanes[lane][index].kind, 1)  # type: ignore[index]
-                    self._deliver(self.lanes[lane][index])  # type: ignore[index]
-                action = ("deliver", lane, index)
+                free = self._free(self.lanes[action[1]])  # type: ignore[index]
+                action = ("deliver", action[1], rnd.choice(free))
+                message = self.message(action)
+                if message and rnd.random() < self.rules.repeat:
+                    self._count(message.stream, message.kind, 1)
+                    self._deliver(message)
             self.do(action)
             if self.rules.caches and rnd.random() < draw.caches:
-                self._stir(rnd)
+                self._stir_any(rnd)
             most = None if most is None else most - 1
         return self.settle()
 
     def settle(self) -> bool:
         """Return whether all ranks are done. Raise PoolFault for a loss, or if nothing can move."""
-        if lost := sum(device.losses() for device in self.devices):
+        if lost := sum(device.losses() for device in self.devices) - self.strays:
             raise PoolFault(f"{lost} accesses were refused or late")
         if not self.over() and not any(self.progress()):
             raise PoolFault(f"deadline: {self.waiting()}")
@@ -596,16 +624,16 @@ class Pool:
         ]
         return "; ".join(stuck) or "nothing was started"
 
-    def _stir(self, rnd: random.Random) -> None:
+    def _stir_any(self, rnd: random.Random) -> None:
         """Let one cache fetch, write back or drop a line."""
         rank = rnd.choice(self.world)
         if rank in self.stopped:
             return
         held = sorted(self.caches[rank])
         if held and rnd.random() < 0.5:
-            self.do(("evict", rank, rnd.choice(held)))
+            self._stir("evict", rank, rnd.choice(held))
         elif missing := sorted(self.wanted[rank].difference(held)):
-            self.do(("fetch", rank, rnd.choice(missing)))
+            self._stir("fetch", rank, rnd.choice(missing))
 
     def copy(self) -> Self:
         """Return an independent copy."""
