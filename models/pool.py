@@ -6,8 +6,8 @@ It is written from the specification of the pool, and finds what a schedule forg
 - The cache of a host is not coherent with any other. A line that is written stays in it until a
   signal flushes it, or is written back at any moment before. A line that will be read can be
   fetched at any moment, and stays until a wait drops it.
-- A message to a device is in flight until it is delivered. Messages of one host for one line keep
-  their order; all others pass each other.
+- A message to a device is in flight until it is delivered. A host holds a message for a line until
+  its older ones for that line, or for a contribution to it, are complete; all others pass.
 - Streams take turns in any order.
 
 `Pool.run` draws one order from a seed. `outcomes` visits every order of a small pool. `Rules` turns
@@ -17,6 +17,7 @@ off one rule at a time: each must then have an order with a wrong result.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -67,7 +68,6 @@ class Rules:
         epoch: A signal leaves after its bells have the epoch of its collective.
         calls: A wait compares the calls of the ranks.
         ordered: Messages of a host to one device keep their order; not a rule of CXL.
-        caches: Hosts have caches that are not coherent.
         repeat: Share of messages that are delivered twice.
     """
 
@@ -79,7 +79,6 @@ class Rules:
     epoch: bool = True
     calls: bool = True
     ordered: bool = False
-    caches: bool = True
     repeat: float = 0.0
 
 
@@ -340,11 +339,10 @@ class Pool:
             if lane[0] not in self.stopped:
                 for index in self._free(messages):
                     yield ("deliver", lane, index)
-        if self.rules.caches:
-            for rank in self.world:
-                yield from (("evict", rank, place) for place in self.caches[rank])
-                wanted = self.wanted[rank].difference(self.caches[rank])
-                yield from (("fetch", rank, place) for place in sorted(wanted))
+        for rank in self.world:
+            yield from (("evict", rank, place) for place in self.caches[rank])
+            wanted = self.wanted[rank].difference(self.caches[rank])
+            yield from (("fetch", rank, place) for place in sorted(wanted))
 
     def _free(self, messages: tuple[Message, ...]) -> list[int]:
         """Return the messages of a lane that no older one for the same place holds up."""
@@ -449,7 +447,7 @@ class Pool:
         match op:
             case Write():
                 for place, data in zip(places, self._lines(key, op.source, op.count), strict=True):
-                    self._store(key, place, data)
+                    self.caches[key.rank][place] = (data, key)
             case Contribute():
                 for place, data in zip(places, self._lines(key, op.source, op.count), strict=True):
                     self._send(Message(Contribute, place, key, data))
@@ -511,12 +509,6 @@ class Pool:
         else:
             self._keep(key, *target, held[0])
 
-    def _store(self, key: Key, place: Location, data: bytes) -> None:
-        if self.rules.caches:
-            self.caches[key.rank][place] = (data, key)
-        else:
-            self._send(Message(Write, place, key, data))
-
     def _add(self, key: Key, op: Add) -> None:
         schedule = self.schedule(key.call, key.rank)
         rows = [self._lines(key, one, op.count) for one in op.sources]
@@ -544,7 +536,7 @@ class Pool:
             assert target is not None
             self._count(key, kind, -1)
             self._keep(key, *target, line.data)
-            if kind is Read and self.rules.caches:
+            if kind is Read:
                 self.caches[key.rank].setdefault(place, (line.data, None))
             return
         poison = place in self.poisoned and kind is not Signal
@@ -586,13 +578,16 @@ class Pool:
                 contribution.
         """
         rnd = random.Random(seed)
-        draw = Speeds(rnd)
+        stirs = rnd.choice((0.0, 0.1, 0.5))
+        speeds: dict[Hashable, float] = {}
         while most is None or most > 0:
             actions = list(self.progress())
             if not actions:
                 break
-            weights = [draw.of(action) for action in actions]
-            action = rnd.choices(actions, weights)[0]
+            for action in actions:
+                if action[:2] not in speeds:
+                    speeds[action[:2]] = 10.0 ** rnd.uniform(-3, 0)
+            action = rnd.choices(actions, [speeds[one[:2]] for one in actions])[0]
             if action[0] == "deliver":
                 free = self._free(self.lanes[action[1]])  # type: ignore[index]
                 action = ("deliver", action[1], rnd.choice(free))
@@ -601,7 +596,7 @@ class Pool:
                     self._count(message.stream, message.kind, 1)
                     self._deliver(message)
             self.do(action)
-            if self.rules.caches and rnd.random() < draw.caches:
+            if rnd.random() < stirs:
                 self._stir_any(rnd)
             most = None if most is None else most - 1
         return self.settle()
@@ -653,24 +648,6 @@ class Pool:
         return (streams, lanes, caches, local, devices, self.started, self.signalled)
 
 
-class Speeds:
-    """Drawn weights of ranks, links and caches."""
-
-    def __init__(self, rnd: random.Random) -> None:
-        """Draw the weights."""
-        self._rnd = rnd
-        self._of: dict[Hashable, float] = {}
-        self.caches = rnd.choice((0.0, 0.1, 0.5))
-
-    def of(self, action: Action) -> float:
-        """Return the weight of an action of `Pool.progress`."""
-        kind, first, second = action
-        what = (kind, first if kind in ("step", "deliver") else second)
-        if what not in self._of:
-            self._of[what] = 10.0 ** self._rnd.uniform(-3, 0)
-        return self._of[what]
-
-
 def _local_line(key: Key, buffer: Buffer, line: int) -> tuple[int, int, Buffer, int]:
     """Return the name of a line of a local buffer; each parity has a scratch buffer."""
     return (key.call % 2 if buffer is Buffer.SCRATCH else key.call, key.rank, buffer, line)
@@ -706,7 +683,7 @@ def final_outputs(pool: Pool) -> Hashable:
 
 def outcomes(
     pool: Pool, see: Callable[[Pool], Hashable] = final_outputs
-) -> tuple[dict[Hashable, int], int]:
+) -> tuple[Counter[Hashable], int]:
     """Visit every order of a small pool of `TableDevice`.
 
     Args:
@@ -717,24 +694,29 @@ def outcomes(
         How many final states have each outcome, and the number of states. An outcome is what
         ``see`` returns, or the text of a `PoolFault`.
     """
-    found: dict[Hashable, int] = {}
+    found: Counter[Hashable] = Counter()
     seen = {pool.key()}
     todo = [pool]
     while todo:
         now = todo.pop()
-        end: Hashable = None
-        actions = list(now.moves()) if any(now.progress()) else []
-        for action in actions or [None]:
+        if not any(now.progress()):
+            found[_outcome(see, now)] += 1
+            continue
+        for action in now.moves():
             after = now.copy()
             try:
-                end = after.do(action) if action else see(now)
+                after.do(action)
             except PoolFault as fault:
-                end = str(fault)
-            if end is not None:
-                found[end] = found.get(end, 0) + 1
+                found[str(fault)] += 1
                 continue
-            key = after.key()
-            if key not in seen:
+            if (key := after.key()) not in seen:
                 seen.add(key)
                 todo.append(after)
     return found, len(seen)
+
+
+def _outcome(see: Callable[[Pool], Hashable], pool: Pool) -> Hashable:
+    try:
+        return see(pool)
+    except PoolFault as fault:
+        return str(fault)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -67,44 +67,6 @@ class Needs:
         """Return the lines of each region, bells first."""
         sizes: dict[str, int] = {BELLS: self.signals} | self.routes
         return {(name, parity): lines for name, lines in sizes.items() for parity in (0, 1)}
-
-
-class PoolDevice(Protocol):
-    """Device of a pool as its hosts see it. A host is an LD-ID, a worker a rank."""
-
-    def write(self, host: int, line: int, data: bytes, poison: bool = False) -> None:
-        """Write a line of plain memory."""
-
-    def read(self, host: int, line: int) -> Line:
-        """Return a line of plain memory."""
-
-    def contribute(
-        self, host: int, worker: int, region: Region, line: int, data: bytes, poison: bool = False
-    ) -> None:
-        """Contribute a worker's line to a region."""
-
-    def info(self, host: int, region: Region, line: int) -> tuple[int, int]:
-        """Return the epoch of a region, and the bitmap of the workers of a line."""
-
-    def result(
-        self, host: int, region: Region, views: Sequence[str], number: int, line: int
-    ) -> Line:
-        """Return a line of view ``number`` of ``views``; poison if it is not complete."""
-
-    def close(self, host: int, region: Region) -> None:
-        """Close a region."""
-
-    def commit(self, host: int, region: Region, epoch: int) -> None:
-        """Commit a region again, with another epoch."""
-
-    def losses(self) -> int:
-        """Return how many contributions and accesses were late or refused."""
-
-    def copy(self) -> Self:
-        """Return an independent copy."""
-
-    def key(self) -> Hashable:
-        """Return the whole state as a value that can be compared."""
 
 
 class TableDevice:
@@ -216,7 +178,7 @@ class ModelDevice:
                 f"{self.model.params.regions}; use at most {routes} routes in a pool"
             )
         self.hosts = list(hosts)
-        mask = sum(1 << host for host in hosts)
+        mask = mask_of(hosts)
         bound = list(hosts) == list(range(needs.ranks))
         self.configs: dict[Region, RegionConfig] = {}
         self._numbers: dict[Region, int] = {}
@@ -321,6 +283,15 @@ class ModelDevice:
         answer = self.model.step(M2SReq(ReqOp.MEM_RD, 0, addr, host))
         assert isinstance(answer, S2MDRS)
         return Line(answer.data, answer.poison)
+
+
+PoolDevice = TableDevice | ModelDevice
+"""Device of a pool as its hosts see it. A host is an LD-ID, a worker a rank."""
+
+
+def mask_of(hosts: Sequence[int]) -> int:
+    """Return the LD_MASK that admits these LD-IDs."""
+    return sum(1 << host for host in hosts)
 
 
 def _mode_name(region: Region) -> str:

@@ -262,7 +262,7 @@ def test_the_oracle_refuses_other_shapes_and_views() -> None:
 
 def test_a_device_with_eight_regions_takes_two_routes() -> None:
     routes = dict.fromkeys(list(Route)[:3], 4)
-    with pytest.raises(LineError, match="3 routes need 9 regions .* at most 2 routes"):
+    with pytest.raises(LineError, match=r"3 routes need 9 regions .* at most 2 routes"):
         ModelDevice(Needs(2, 4, 1, routes), [0, 1])
 
 
