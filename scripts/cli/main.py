@@ -62,6 +62,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "collectives of hosts": {
         "collectives check": "check schedules: races, outputs, load; or try mutants of them",
+        "collectives litmus": "visit every order of small programs; count forbidden outcomes",
+        "collectives faults": "break hosts of modelled pools; judge outputs, reports and zombies",
         "collectives show": "draw a schedule as lanes over time, or print it as JSON",
     },
     "check the project": {
@@ -99,6 +101,8 @@ SECTIONS: dict[str, dict[str, str]] = {
 MODULES = {
     "analyse": "neuron_fabric.analysis.analyse_command",
     "collectives check": "scripts.collectives.check_schedules",
+    "collectives faults": "scripts.collectives.inject_faults",
+    "collectives litmus": "scripts.collectives.litmus_tests",
     "collectives show": "scripts.collectives.show_schedule",
     "train profile": "neuron_fabric.profile.profile_command",
     "train monitor": "neuron_fabric.monitor.monitor_command",
@@ -110,7 +114,7 @@ MODULES = {
 }
 VERBS = {name: verb for section in SECTIONS.values() for name, verb in section.items()}
 GROUPS = {
-    "collectives": "check and draw collectives over a pool of devices",
+    "collectives": "check, draw and break collectives over a pool of devices",
     "train": "run an experiment with low-bit trainings",
     "measure": "measure speed, traffic, timing, area or capacity",
 }
