@@ -152,7 +152,7 @@ class NfBaseTest(uvm_test):
             raise CheckFailed(errors, self._label())
         try:
             body.result()
-        except CxlError as error:
+        except (CxlError, AssertionError) as error:
             if not self.expects_failure:
                 raise
             NfBaseTest.found = [str(error)]
@@ -275,20 +275,23 @@ class NfBaseTest(uvm_test):
         leave(model, figures)
 
 
-async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "streaming") -> None:
+async def run_negative(
+    test: type[NfBaseTest], expected: str, profile: str = "streaming", **settings: Any
+) -> None:
     """Run a test that has a fault built in, and check that a checker reports it.
 
     Args:
         test: Test class.
         expected: Text that one of the findings must contain.
         profile: Traffic profile.
+        settings: Values for `test.settings`.
 
     Raises:
         AssertionError: No checker reported the fault, or only others did.
     """
     text = ""
     try:
-        await run_uvm(test, profile, expects_failure=True)
+        await run_uvm(test, profile, expects_failure=True, **settings)
     except AssertionError as found:
         text = str(found)
     # A stop at the first finding leaves requests open: other checkers then complain as well.

@@ -35,7 +35,7 @@ class PoolPoints(Points):
         self.flying: list[dict[_Key, str]] = [{} for _ in devices]
 
     def sent(self, device: int, message: M2SMessage) -> None:
-        """Count a request that the switch sends, while requests of other hosts are at the device."""
+        """Count a request that the switch sends, and the requests of other hosts at the device."""
         writes = isinstance(message, M2SRwD)
         kind = kind_of(self.devices[device].decode(message), writes)
         flying = self.flying[device]
@@ -60,7 +60,7 @@ class PoolPoints(Points):
         self.hit("pool look", of, "before" if ahead < 0 else "after" if ahead else "same")
         if of == "bells" and not ahead:
             seen = "all" if workers == ranks else "some" if workers else "none"
-            self.hit("pool signals", seen, str(ranks))
+            self.hit("pool signals", seen, str(ranks) if ranks < 4 else "4..")
 
     def running(self, collectives: int) -> None:
         """Count how many collectives a rank runs at once, when it starts one."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks of a pool: each runs the streams of the collectives as sequences through its host port.
 
-Writes and contributions are posted: a signal, and the end of a stream, wait for their completions.
+Writes and contributions are posted: signals, reads and the end of a stream wait for completions.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from itertools import count
 from string import ascii_lowercase
 from string import digits as DIGITS
 
-import cocotb
 import numpy as np
-from cocotb.triggers import Timer, gather
+from cocotb.task import Task
+from cocotb.triggers import TaskManager, Timer, gather
 from pyuvm import uvm_sequence
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
@@ -85,21 +85,28 @@ class Rank:
             inputs: "in" buffer of this rank for each collective.
             ended: Called with rank, number of the collective, and "out" buffer.
         """
-        led = [device for device in self.pool.devices if device.leader == self.number]
-        tasks = [cocotb.start_soon(self._keep(device)) for device in led]
+        try:
+            async with TaskManager() as tasks:
+                for device in self.pool.devices:
+                    if device.leader == self.number:
+                        tasks.start_soon(self._keep(device))
+                await self._start(tasks, inputs, ended)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def _start(
+        self, tasks: TaskManager, inputs: Sequence[U8], ended: Callable[[int, int, U8], None]
+    ) -> None:
+        """Start all collectives, each when the bells are committed for it."""
         uses: Counter[Route | None] = Counter()
+        started: list[Task[None]] = []
         for number, schedule in enumerate(self.pool.schedules):
             for device in self.pool.devices:
                 await self.committed(device.bells, number)
-            self.pool.switch.points.running(1 + sum(not task.done() for task in tasks[len(led) :]))
+            self.pool.switch.points.running(1 + sum(not task.done() for task in started))
             one = Running(self, number, uses[schedule.route], schedule, inputs[number])
-            tasks.append(cocotb.start_soon(one.run(ended)))
+            started.append(tasks.start_soon(one.run(ended)))
             uses[schedule.route] += schedule.adder is Adder.DEVICE
-        try:
-            await gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
 
     async def _keep(self, device: Device) -> None:
         """Commit the bells of a device, each when all ranks are done with the use before."""
@@ -205,8 +212,9 @@ class Rank:
 async def data_of(request: Request) -> bytes:
     """Return the data of the response to a read."""
     response = await request.wait()
-    assert isinstance(response, S2MDRS), f"{request.message} answered by {response}"
-    assert not response.poison, f"{request.message} answered with poison"
+    good = isinstance(response, S2MDRS) and not response.poison
+    assert good, f"a rank got {response} for {request.message}"
+    assert isinstance(response, S2MDRS)
     return response.data
 
 
@@ -315,7 +323,10 @@ class StreamSequence(uvm_sequence):
             self.posted.append(one)
 
     async def load(self, device: int, target: Place, count: int, address: int) -> None:
-        """Read the lines from an address on to a buffer."""
+        """Read the lines from an address on to a buffer, after all that this stream has posted: no
+        wait of a schedule is for the rank itself.
+        """
+        await self.settle()
         places = [address + LINE_BYTES * at for at in range(count)]
         reads = [await self.rank.read(device, one) for one in places]
         for line, one in zip(self.local(target, count), reads, strict=True):

@@ -7,7 +7,7 @@ import random
 
 import cocotb
 
-from verif.fabric.collectives_run import run_collectives, run_zombie
+from verif.fabric.drawn_collectives import run_collectives, run_zombie
 from verif.fabric.faulty_switch import FAULTS, FaultySwitch
 from verif.fabric.litmus import run_litmus, run_twins
 from verif.fabric.pool_bench import PoolTest

@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 
 import cocotb
-from cocotb.task import Task
 from cocotb.triggers import Timer, gather
 
+from models.line_packing import U8
 from models.pool_oracle import drawn_inputs
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives.schedule import Adder, Collective, Schedule
@@ -25,6 +25,8 @@ VARIABLE = "NF_COLLECTIVES"
 """JSON object: "names" of collectives, and number of "hosts"; by default all, and drawn."""
 SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
 MOST_LINES = 14
+FEW = 4
+"""Ranks whose rows of tiles of one line have no more signals than bells have lines."""
 SOME = 6
 """Collectives before and after the pool shrinks."""
 
@@ -33,7 +35,7 @@ def drawn(test: PoolTest, names: Sequence[Collective], ranks: int) -> list[Sched
     """Draw schedules in random order: each collective that moves data once, and each that adds once
     for each route and adder; fewer with a scale below 1. Half of the sums have all views.
     """
-    rng, devices = test.env.rng, len(test.envs)
+    rng, devices, tile = test.env.rng, len(test.envs), test.cfg.hw.slots // 4
     kinds: list[tuple[Collective, Adder | None, Route | None]] = []
     for name in names:
         pairs = [(adder, route) for adder in Adder for route in Route] if name in SUMS else [None]
@@ -49,7 +51,7 @@ def drawn(test: PoolTest, names: Sequence[Collective], ranks: int) -> list[Sched
                 devices,
                 lines,
                 granule=rng.choice((1, 2, 4)),
-                tile=rng.choice((1, test.cfg.hw.slots // 4)),
+                tile=rng.choice((1, tile)) if ranks <= FEW else tile,
                 adder=adder,
                 route=route,
                 root=rng.randrange(ranks) if rooted or name is Collective.REDUCE else None,
@@ -67,11 +69,17 @@ class Ranks:
         inputs = [drawn_inputs(one, seed + k) for k, one in enumerate(pool.schedules)]
         self.board = PoolScoreboard(pool.schedules, inputs)
         self.tasks = [
-            cocotb.start_soon(
-                Rank(pool, number).run([data[number] for data in inputs], self.board.ended)
-            )
+            cocotb.start_soon(self._end(Rank(pool, number), [data[number] for data in inputs]))
             for number in range(len(pool.hosts))
         ]
+
+    async def _end(self, rank: Rank, inputs: list[U8]) -> str:
+        """Run a rank; return why it gave up, or "" if it did not."""
+        try:
+            await rank.run(inputs, self.board.ended)
+        except (CollectiveTimeout, CollectiveAborted) as error:
+            return str(error)
+        return ""
 
     async def ended(self) -> None:
         """Wait until all ranks have ended all collectives; their outputs must be right.
@@ -80,12 +88,9 @@ class Ranks:
             AssertionError: An output is missing or wrong, or the switch saw a message of nobody.
         """
         pauses = cocotb.start_soon(self._pauses())
-        try:
-            await gather(*self.tasks)
-        finally:
-            for task in (pauses, *self.tasks):
-                task.cancel()
-        errors = [*self.board.finish(), *self.pool.switch.errors()]
+        gave_up = [why for why in await gather(*self.tasks) if why]
+        pauses.cancel()
+        errors = [*gave_up, *self.board.finish(), *self.pool.switch.errors()]
         assert not errors, "; ".join(errors)
 
     async def _pauses(self) -> None:
@@ -112,6 +117,8 @@ async def run_collectives(test: PoolTest) -> None:
     await pool.open()
     ranks = Ranks(pool, test.cfg.seed)
     await ranks.ended()
+    lost = await _lost(test)
+    assert not lost, f"the devices have refused or dropped {lost} requests of the ranks"
     for schedule, digest in zip(pool.schedules, ranks.board.digests(), strict=True):
         test.logger.info("digest: %s %s %s", schedule.collective, schedule.route, digest)
 
@@ -135,7 +142,7 @@ async def run_zombie(test: PoolTest) -> None:
         await test.env.clocks(1)
     zombie.pause()
     begin = clock_now()
-    ends = [await _end(task) for rank, task in enumerate(ranks.tasks) if rank != zombie.number]
+    ends = [await task for rank, task in enumerate(ranks.tasks) if rank != zombie.number]
     took = clock_now() - begin
     assert any(ends), "the other ranks ended without the paused host"
     assert took < 2 * pool.patience, f"the other ranks took {took} clocks to give up"
@@ -147,25 +154,17 @@ async def run_zombie(test: PoolTest) -> None:
     pool.schedules = plans[1]
     ranks = Ranks(pool, test.cfg.seed + SOME)
     await test.env.clocks(rng.randint(0, 300))
-    sent, before = zombie.sent, await _refused(test)
+    sent, before = zombie.sent, await _lost(test)
     zombie.resume()
     await ranks.ended()
     while zombie.waiting:
         await test.env.clocks(10)
-    sent, refused = zombie.sent - sent, await _refused(test) - before
+    sent, refused = zombie.sent - sent, await _lost(test) - before
     test.figure("requests of the zombie", sent)
     assert refused == sent, f"{refused} of the {sent} requests of the zombie were refused"
 
 
-async def _end(task: Task[None]) -> str:
-    """Wait for a rank; return why it gave up, or "" if it did not."""
-    try:
-        await task
-    except (CollectiveTimeout, CollectiveAborted) as error:
-        return str(error)
-    return ""
-
-
-async def _refused(test: PoolTest) -> int:
-    """Return how many requests the devices have refused."""
-    return sum([await env.registers.read("REFUSED") for env in test.envs])
+async def _lost(test: PoolTest) -> int:
+    """Return how many requests the devices have refused, or dropped as too late."""
+    names = ("REFUSED", "LATE")
+    return sum([await env.registers.read(name) for env in test.envs for name in names])
