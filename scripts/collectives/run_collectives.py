@@ -42,10 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the collectives; return 0 if every output was right."""
-    names = list(Collective) if args.what == "all" else [args.what]
-    if args.what not in ("all", *Collective):
-        hint = did_you_mean(args.what, list(Collective))
-        raise NfError(f"no collective {args.what!r}{hint}; use all, {', '.join(Collective)}.")
+    known = [one.value for one in Collective]
+    if args.what not in ("all", *known):
+        hint = did_you_mean(args.what, known)
+        raise NfError(f"no collective {args.what!r}{hint}; there are: all, {', '.join(known)}.")
+    names = known if args.what == "all" else [args.what]
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)

@@ -19,12 +19,14 @@ from verif.env.config import CLOCK_NS
 from verif.env.env import clock_now
 from verif.fabric.pool_bench import Pool, PoolTest
 from verif.fabric.pool_scoreboard import PoolScoreboard
-from verif.fabric.rank_streams import CollectiveAborted, CollectiveTimeout, Rank
+from verif.fabric.rank_streams import Rank
 
 VARIABLE = "NF_COLLECTIVES"
 """JSON object: "names" of collectives, and number of "hosts"; by default all, and drawn."""
 SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
 MOST_LINES = 14
+LEAST = 6
+"""Collectives of a run, so that several uses of bells follow."""
 FEW = 4
 """Ranks whose rows of tiles of one line have no more signals than bells have lines."""
 SOME = 6
@@ -40,6 +42,7 @@ def drawn(test: PoolTest, names: Sequence[Collective], ranks: int) -> list[Sched
     for name in names:
         pairs = [(adder, route) for adder in Adder for route in Route] if name in SUMS else [None]
         kinds += [(name, *(pair or (None, None))) for pair in pairs]
+    kinds *= -(-LEAST // len(kinds))
     made = []
     for name, adder, route in rng.sample(kinds, min(len(kinds), test.cfg.count(len(kinds)))):
         lines = 0 if name is Collective.BARRIER else rng.randint(1, MOST_LINES)
@@ -77,8 +80,8 @@ class Ranks:
         """Run a rank; return why it gave up, or "" if it did not."""
         try:
             await rank.run(inputs, self.board.ended)
-        except (CollectiveTimeout, CollectiveAborted) as error:
-            return str(error)
+        except AssertionError as error:
+            return str(error) or "a rank failed"
         return ""
 
     async def ended(self) -> None:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import cocotb
-from cocotb.triggers import Event, Timer
+from cocotb.triggers import Event, SimTimeoutError, Timer, with_timeout
 
 from cocotbext.cxl.monitor import ObservedResponse
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ROOM = 32
 """Requests of a host that may be in flight at once."""
+RESPONSE_CLOCKS = 20_000
+"""Clocks after which a response is lost; pauses of a host are shorter."""
 
 
 class Lane(Generic[T]):
@@ -72,9 +75,14 @@ class Request:
     response: S2MMessage | None = None
 
     async def wait(self) -> S2MMessage:
-        """Wait for the response and return it."""
-        await self.done.wait()
-        assert self.response is not None
+        """Wait for the response and return it.
+
+        Raises:
+            AssertionError: It has not arrived in `RESPONSE_CLOCKS`.
+        """
+        with suppress(SimTimeoutError):
+            await with_timeout(self.done.wait(), RESPONSE_CLOCKS * CLOCK_NS, "ns")
+        assert self.response is not None, f"a rank got no response to {self.message}"
         return self.response
 
 
