@@ -150,7 +150,7 @@ class Rank:
         address = pair.configs[use % 2].address(INFO_SELECTOR, line)
         begin = clock_now()
         for looks in count(1):
-            info = LineInfo.unpack(await data_of(await self.read(pair.device, address)))
+            info = await self._info(pair.device, address)
             ahead = pair.use(info) - use
             of = "route" if pair.regions[0] else "bells"
             self.pool.switch.points.looked(of, ahead, info.m, len(self.pool.hosts))
@@ -167,12 +167,18 @@ class Rank:
                 )
             await Timer(self.pool.rng.randint(*GAP) * CLOCK_NS, "ns")
 
+    async def _info(self, device: int, address: int) -> LineInfo:
+        data = await data_of(await self.read(device, address))
+        try:
+            return LineInfo.unpack(data)
+        except ValueError as error:
+            raise AssertionError(f"rank {self.number} got no INFO line: {error}") from None
+
     async def _aborted(self, device: int) -> bool:
         """Return whether a rank has given up; one of both bells stays as it was then."""
         bells = self.pool.devices[device].bells
         for config in bells.configs:
-            look = await self.read(device, config.address(INFO_SELECTOR, ABORT))
-            if LineInfo.unpack(await data_of(look)).m:
+            if (await self._info(device, config.address(INFO_SELECTOR, ABORT))).m:
                 return True
         return False
 
