@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from neuron_fabric.codec import Route
-from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile
 from neuron_fabric.profile.draft_profile import draft, with_routes
 from neuron_fabric.profile.profile_types import Phases, Warmup
@@ -28,7 +28,7 @@ and FP32 finds out of it. At 10 or 20 times it stays at chance: there is nothing
 INT4, INT8 = "G_INT4", "G_INT8"
 """Variants of `train_on_device` alone; no check of `nf train check` has them."""
 _ROUTES = {TERNARY: Route.G_TERNARY, INT4: Route.G_INT4, INT8: Route.G_INT8}
-_OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.SCHEDULE]}
+_OFF: Mapping[str, Any] = {"off": [str(one) for one in Reason if one != Reason.SCHEDULE]}
 
 
 def profile_of(

@@ -30,7 +30,7 @@ from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import say
 from neuron_fabric.monitor import log
 from neuron_fabric.monitor.recordings import readings
-from neuron_fabric.monitor.signals import Reading, Signal
+from neuron_fabric.monitor.signals import Reading, Reason
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.profile_file import write_profile
 from neuron_fabric.profile.profile_types import (
@@ -60,7 +60,7 @@ STEPS = 50
 MOST = 2.0
 """Greatest accepted loss impact, in standard deviations."""
 IMPACT_SEEDS = 3
-OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
+OFF = [str(one) for one in Reason if one != Reason.SCHEDULE]
 """Signals that are switched off, so that no region moves during the measurement."""
 
 

@@ -10,16 +10,17 @@ only order is that of `Signal` and `Wait`.
 
 Collectives of a pool are numbered e = 0, 1, 2 ... in one order for all ranks. The pool has each
 place of plain memory twice; collective e works on the places of parity e % 2, so that a rank can
-begin e + 1 while another one still reads what e has written. Two rules hold without operations:
+begin e + 1 while another one still reads data of e. Each parity has a scratch buffer too. Two rules
+hold without operations:
 
 - A rank signals `DONE` of e when all its streams have ended.
 - A rank starts the streams of e when it has seen `DONE` of e - 2 of all ranks.
 
 A device that reduces has two regions for a route; use u of the route works on region u % 2. Both
 are committed when the pool is opened. During use u the leader of the device waits for `DONE` of the
-collective before, closes the region of use u - 1 and commits it for use u + 1. A contribution
-carries no epoch, so a rank sees with `Ready` that the region is committed for its use before it
-contributes.
+collective before, closes the region of use u - 1 and commits it for use u + 1. Use 0 follows no
+use, so executors skip `Close` and `Commit` there. A contribution carries no epoch, so a rank sees
+with `Ready` that the region is committed for its use before it contributes.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Buffer(StrEnum):
 
 
 class Adder(StrEnum):
-    """Who adds: the ranks with `Add`, in rank order, or the device."""
+    """Reducer of a collective: the ranks with `Add`, in rank order, or the device."""
 
     PASSIVE = "passive"
     DEVICE = "device"
@@ -102,6 +103,15 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Copy:
+    """Copy ``count`` lines from one local buffer to another."""
+
+    count: int
+    source: Place
+    target: Place
+
+
+@dataclass(frozen=True)
 class Contribute:
     """Contribute ``count`` lines of a local buffer to the region of the route on a device."""
 
@@ -124,7 +134,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Signal:
-    """Release: all earlier writes and contributions of this stream are complete before it."""
+    """Release: all earlier writes and contributions of this stream are complete before it.
+
+    A rank gives a number once. The numbers of a stream ascend, so a stream needs one counter.
+    """
 
     number: int
 
@@ -170,7 +183,7 @@ class Add:
     """Reduce ``count`` lines of each of ``sources``, which are in rank order, by the route.
 
     FP32 is summed in that order in binary32, as the device does. Votes are counted, and integer
-    codes summed; view v of the result is ``Schedule.lines * v`` lines behind ``target``.
+    codes summed; view v of the result is ``Schedule.lines * v`` lines after ``target``.
     """
 
     count: int
@@ -178,7 +191,7 @@ class Add:
     sources: tuple[Place, ...]
 
 
-Op = Write | Read | Contribute | Result | Signal | Wait | Ready | Close | Commit | Add
+Op = Write | Read | Copy | Contribute | Result | Signal | Wait | Ready | Close | Commit | Add
 
 
 @dataclass(frozen=True)
@@ -203,7 +216,8 @@ class Schedule:
         adder: Who adds; None if nothing is added.
         route: Format of what is added; None if nothing is added.
         views: Results, in the order in which they are in "out": ("sum",) of FP32;
-            ("vote", "plane0", ...) of votes; ("sum",) layers "sum0", ... of integer codes.
+            ("vote", "plane0", ...) of votes; ("sum0", "sum1", ...), the result lines in their
+            order, of integer codes.
         root: Rank of the root; None if the collective has none.
         room: Lines of plain memory that it uses on each device, for one parity.
         scratch: Lines of the scratch buffer of each rank.

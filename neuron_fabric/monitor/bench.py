@@ -27,7 +27,7 @@ from neuron_fabric.monitor.controller import Controller
 from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import Segment
 from neuron_fabric.monitor.recordings import decided, noise_of, readings, with_loss
-from neuron_fabric.monitor.signals import ReducerCounters, Signal, StepReport, random_margin
+from neuron_fabric.monitor.signals import Reason, ReducerCounters, StepReport, random_margin
 from neuron_fabric.monitor.states import Decision, Mode, Status
 from neuron_fabric.profile.profile_types import (
     FULL,
@@ -340,7 +340,7 @@ def profile(low_bit: bool = True) -> Profile:
 def trained(
     seed: int,
     fault: str = "",
-    off: Sequence[Signal] = (),
+    off: Sequence[Reason] = (),
     *,
     low_bit: bool = True,
     steps: int = STEPS,
@@ -381,7 +381,7 @@ def trained(
             one.step_end(trace.report(step, one.routes(), one.samples()))
         one.routes()
     except MonitorError:
-        ended = Decision(step - 1, "", one.decisions[-1].target, "ended", Signal.REDUCER, 1.0, 0.0)
+        ended = Decision(step - 1, "", one.decisions[-1].target, "ended", Reason.REDUCER, 1.0, 0.0)
         return [*one.decisions, ended]
     one.close()
     return one.decisions
@@ -396,7 +396,7 @@ def found(decisions: Sequence[Decision], at: int = AT) -> Found | None:
 def bench_lines(
     seed: int,
     healthy: int,
-    off: Sequence[Signal] = (),
+    off: Sequence[Reason] = (),
     fault: str | None = None,
     seeds: int = 3,
 ) -> tuple[list[str], bool]:
@@ -538,7 +538,7 @@ rises by 1 % a step with the noise of the training."""
 
 
 def recorded_lines(
-    runs: Mapping[str, Segment], off: Sequence[Signal] = ()
+    runs: Mapping[str, Segment], off: Sequence[Reason] = ()
 ) -> tuple[list[str], bool]:
     """Test the default thresholds on recorded trainings; return lines of text and the verdict.
 
@@ -560,7 +560,7 @@ def recorded_lines(
     return out, few
 
 
-def _faults(segment: Segment, off: Sequence[Signal]) -> str:
+def _faults(segment: Segment, off: Sequence[Reason]) -> str:
     last = len(segment.steps) - SPACE
     first = min(segment.run.plan.warmup + SPACE, last)
     if first < SPACE // 2:

@@ -29,7 +29,7 @@ from neuron_fabric.monitor.consensus import (
 )
 from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import FORMAT, VERSION, Log, Run, Step, plain
-from neuron_fabric.monitor.signals import Reading, Signal, StepReport
+from neuron_fabric.monitor.signals import Reading, Reason, StepReport
 from neuron_fabric.monitor.states import Decision, JobState
 from neuron_fabric.profile.profile_types import Phase, PhaseRoute, Profile
 from neuron_fabric.typed import typed
@@ -146,7 +146,7 @@ class Controller:
         before, (self._state, decided) = self._state, states.advance(self.plan, self._state, got)
         self.decisions += decided
         self._write(report, got, numbers, before, decided)
-        if got.mismatch and Signal.REDUCER not in self.plan.off:
+        if got.mismatch and Reason.REDUCER not in self.plan.off:
             what = f"step {report.step}: lines of the reducer differ from the shadow check"
             raise self._ended(MonitorError("monitor", what, "the reducer is not to be trusted"))
 

@@ -13,7 +13,7 @@ from neuron_fabric.capacity.profile_costs import Cost
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError
 from neuron_fabric.errors import ProfileError
-from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.monitor.thresholds import Thresholds, thresholds_of
 from neuron_fabric.profile.profile_types import Phase, Profile, Region, steady_route
 from neuron_fabric.typed import typed
@@ -56,7 +56,7 @@ class Plan:
     warmup: int
     limits: Thresholds = field(default_factory=Thresholds)
     unverified: bool = False
-    off: tuple[Signal, ...] = ()
+    off: tuple[Reason, ...] = ()
 
     @property
     def eligible(self) -> tuple[int, ...]:
@@ -97,9 +97,9 @@ def plan_of(
     values = _with_drop(dict(profile.monitor), profile.rule.drop)
     named = typed(tuple[str, ...], values.pop("off", ()), "monitor.off")
     try:
-        off = tuple(Signal(one) for one in named)
+        off = tuple(Reason(one) for one in named)
     except ValueError as error:
-        names = ", ".join(Signal)
+        names = ", ".join(Reason)
         raise DataError(f"monitor.off: {error}: one of {names}") from None
     regions = tuple(
         RegionPlan(

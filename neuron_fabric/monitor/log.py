@@ -35,7 +35,7 @@ from neuron_fabric.errors import MonitorError, say
 from neuron_fabric.monitor import states
 from neuron_fabric.monitor.consensus import MOST_RANKS, Codec
 from neuron_fabric.monitor.job_plan import Plan
-from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.monitor.states import Decision, JobState
 from neuron_fabric.typed import typed
 
@@ -413,7 +413,7 @@ def loss_off(segment: Segment) -> list[str]:
     """Return a text that names the loss signals if no loss was observed, as a list; else []."""
     if any(one.loss is not None for one in segment.steps):
         return []
-    names = f"{Signal.LOSS_SPIKE}, {Signal.LOSS_SLOPE} and {Signal.LOSS_DRIFT}"
+    names = f"{Reason.LOSS_SPIKE}, {Reason.LOSS_SLOPE} and {Reason.LOSS_DRIFT}"
     return [f"{names} (no loss was observed)"]
 
 
@@ -434,9 +434,9 @@ def decision_line(one: Decision) -> str:
 
 def reason(one: Decision) -> str:
     """Return the reason of a decision as text: the signal, its value and the limit."""
-    if one.signal == Signal.SCHEDULE:
+    if one.signal == Reason.SCHEDULE:
         return f"{one.value:g} steps, {one.limit:g} were to pass" if one.limit else "its turn"
-    if one.signal == Signal.NORM:
+    if one.signal == Reason.NORM:
         return f"norm {_ratio(one.value)} of FP32's, limit {_ratio(one.limit)}"
     whose = f" of worker {one.worker}" if one.worker >= 0 else ""
     return f"{one.signal} {one.value:.4g}{whose}, limit {one.limit:.4g}"

@@ -18,7 +18,7 @@ from neuron_fabric.monitor.bench import FAULTS, bench_lines, recorded_lines
 from neuron_fabric.monitor.job_plan import Plan, plan_of
 from neuron_fabric.monitor.log import Segment, replay
 from neuron_fabric.monitor.recordings import RECORDED, name_of, record, recordings, signal_lines
-from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.monitor.thresholds import thresholds_of
 from neuron_fabric.output import check_output, write_text
 from neuron_fabric.profile.profile_file import read_profile
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     many: dict[str, Any] = {"action": "append", "default": []}
     setting = "replay: set a threshold, as in [monitor] of a profile"
     add("--set", type=_setting, metavar="NAME=VALUE", help=setting, **many)
-    signals = [str(signal) for signal in Signal if signal != Signal.SCHEDULE]
+    signals = [str(signal) for signal in Reason if signal != Reason.SCHEDULE]
     add("--without", choices=signals, metavar="SIGNAL", help="ignore a signal", **many)
     add("--fault", choices=list(FAULTS), metavar="NAME", help="bench: inject this fault only")
     seed, some = whole(0, 10**18 - 1), whole(1, 1000)
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         MonitorError: A run, a log or an argument is wrong.
     """
-    off = tuple(Signal(one) for one in args.without)
+    off = tuple(Reason(one) for one in args.without)
     if args.what == BENCH and not args.of:
         if args.recorded is not None:
             lines, good = recorded_lines(recordings(args.recorded), off)
@@ -133,7 +133,7 @@ def _replay(
     segments: Sequence[Segment],
     profile: Path | None,
     settings: dict[str, float],
-    off: Sequence[Signal],
+    off: Sequence[Reason],
 ) -> int:
     changed = bool(profile or settings or off)
     differs = False
@@ -163,7 +163,7 @@ def _replay(
 
 
 def _changed(
-    plan: Plan, profile: Path | None, settings: dict[str, float], off: Sequence[Signal]
+    plan: Plan, profile: Path | None, settings: dict[str, float], off: Sequence[Reason]
 ) -> Plan:
     """Return the recorded plan with changes for a replay.
 

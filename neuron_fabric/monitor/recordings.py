@@ -23,7 +23,7 @@ from neuron_fabric.errors import MonitorError
 from neuron_fabric.monitor import log
 from neuron_fabric.monitor.consensus import COUNT_BIT, JOB_FIELDS, Codec, unpacked
 from neuron_fabric.monitor.log import Segment, plain, replay
-from neuron_fabric.monitor.signals import Reading, Signal
+from neuron_fabric.monitor.signals import Reading, Reason
 from neuron_fabric.monitor.states import Decision
 from neuron_fabric.monitor.thresholds import Thresholds
 from neuron_fabric.output import write_bytes
@@ -83,7 +83,7 @@ def recordings(folder: Path) -> dict[str, Segment]:
     return {path.name.removesuffix(SUFFIX): log.read(path)[0][0] for path in paths}
 
 
-def decided(segment: Segment, off: Sequence[Signal] = ()) -> list[Decision]:
+def decided(segment: Segment, off: Sequence[Reason] = ()) -> list[Decision]:
     """Return the decisions that the default thresholds make over a recording.
 
     All signals except ``off`` are used.
@@ -130,9 +130,9 @@ def noise_of(segment: Segment) -> float:
     return statistics.pstdev(steps) / math.sqrt(2) if len(steps) > 1 else 0.0
 
 
-def signal_values(segment: Segment) -> dict[tuple[str, Signal], list[float]]:
+def signal_values(segment: Segment) -> dict[tuple[str, Reason], list[float]]:
     """Return the values of each measured signal over a run, by (region, signal)."""
-    found: dict[tuple[str, Signal], list[float]] = {}
+    found: dict[tuple[str, Reason], list[float]] = {}
     every = readings(segment)
     for number, region in enumerate(segment.run.plan.regions):
         reference: float | None = None
@@ -142,11 +142,11 @@ def signal_values(segment: Segment) -> dict[tuple[str, Signal], list[float]]:
             if one.norm is not None and reference is not None:
                 ratio = 2.0 ** min(max(one.norm - reference, -99.0), 99.0)
             for signal, value in (
-                (Signal.COSINE, one.cosine),
-                (Signal.NORM, ratio),
-                (Signal.MARGIN, one.margin),
-                (Signal.SATURATION, one.saturation),
-                (Signal.AGREEMENT, one.agreement),
+                (Reason.COSINE, one.cosine),
+                (Reason.NORM, ratio),
+                (Reason.MARGIN, one.margin),
+                (Reason.SATURATION, one.saturation),
+                (Reason.AGREEMENT, one.agreement),
             ):
                 if value is not None:
                     found.setdefault((region.name, signal), []).append(value)
@@ -160,11 +160,11 @@ def signal_lines(name: str, segment: Segment) -> list[str]:
     """
     run, limits = segment.run, segment.run.plan.limits
     ends = {
-        Signal.COSINE: f">= {limits.drop:g}",
-        Signal.NORM: f"{1 / limits.norm_in:g} to {limits.norm_in:g}",
-        Signal.MARGIN: f">= {limits.margin_in:g}",
-        Signal.SATURATION: f"<= {limits.saturation_in:g}",
-        Signal.AGREEMENT: f">= {-limits.against_in:g}",
+        Reason.COSINE: f">= {limits.drop:g}",
+        Reason.NORM: f"{1 / limits.norm_in:g} to {limits.norm_in:g}",
+        Reason.MARGIN: f">= {limits.margin_in:g}",
+        Reason.SATURATION: f"<= {limits.saturation_in:g}",
+        Reason.AGREEMENT: f">= {-limits.against_in:g}",
     }
     low = ", ".join(run.plan.regions[n].name for n in run.plan.eligible) or "none"
     out = [f"{name}: {len(segment.steps)} steps, {run.world} workers; low-bit: {low}"]
@@ -174,7 +174,7 @@ def signal_lines(name: str, segment: Segment) -> list[str]:
             if not (values := found.get((region.name, signal), [])):
                 continue
             whose = ""
-            if signal == Signal.AGREEMENT:
+            if signal == Reason.AGREEMENT:
                 workers = Counter(one.regions[number].worker for one in every)
                 del workers[-1]  # no votes were compared
                 [(worker, times)] = workers.most_common(1)

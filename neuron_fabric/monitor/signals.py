@@ -22,8 +22,8 @@ _MAD = 1.4826  # MAD times this is the standard deviation of normal noise
 _FLAT = 1e-3  # share of the median: least noise that is assumed of a constant loss
 
 
-class Signal(StrEnum):
-    """Signal of the monitor, which is the reason of a decision."""
+class Reason(StrEnum):
+    """Reason of a decision: the signal of the monitor that was bad."""
 
     LOSS_SPIKE = "loss_spike"
     LOSS_SLOPE = "loss_slope"
@@ -239,7 +239,7 @@ class Bad:
     ``worker`` is -1 if there is no outlier.
     """
 
-    signal: Signal
+    signal: Reason
     value: float
     limit: float
     worker: int = -1
@@ -329,18 +329,18 @@ class Loss:
         before, now = _mean(self.recent[-2 * window : -window]), _mean(self.recent[-window:])
         return before - now > limits.warmup_falls * abs(before)
 
-    def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
+    def bad(self, limits: Thresholds, off: frozenset[Reason]) -> Bad | None:
         """Return why the loss is bad, or None: spike first, then slope, then drift.
 
         Signals in ``off`` are ignored.
         """
         last = self.recent[-1] if self.recent else 0.0
-        if self.spike.bad and Signal.LOSS_SPIKE not in off:
-            return Bad(Signal.LOSS_SPIKE, last, self.limit or 0.0)
-        if self.slope.bad and Signal.LOSS_SLOPE not in off:
-            return Bad(Signal.LOSS_SLOPE, self.rise, limits.slope_in)
-        if self.drift.bad and Signal.LOSS_DRIFT not in off:
-            return Bad(Signal.LOSS_DRIFT, last, self.best or 0.0)
+        if self.spike.bad and Reason.LOSS_SPIKE not in off:
+            return Bad(Reason.LOSS_SPIKE, last, self.limit or 0.0)
+        if self.slope.bad and Reason.LOSS_SLOPE not in off:
+            return Bad(Reason.LOSS_SLOPE, self.rise, limits.slope_in)
+        if self.drift.bad and Reason.LOSS_DRIFT not in off:
+            return Bad(Reason.LOSS_DRIFT, last, self.best or 0.0)
         return None
 
 
@@ -396,8 +396,8 @@ class Cosine:
     def why(self, limits: Thresholds) -> Bad:
         """Return the value that was too small, last sample or EMA, with its limit."""
         if self.last < on_grid(limits.floor):
-            return Bad(Signal.COSINE, self.last, limits.floor)
-        return Bad(Signal.COSINE, self.ema or 0.0, limits.drop)
+            return Bad(Reason.COSINE, self.last, limits.floor)
+        return Bad(Reason.COSINE, self.ema or 0.0, limits.drop)
 
 
 @dataclass(frozen=True)
@@ -461,24 +461,24 @@ class RegionSignals:
             self.agreement.read(limits, got.agreement, got.worker),
         )
 
-    def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
+    def bad(self, limits: Thresholds, off: frozenset[Reason]) -> Bad | None:
         """Return why the region is bad, or None.
 
         The first of cosine, norm, agreement, margin, saturation counts; signals in ``off`` are
         ignored.
         """
         ratio, margin, full, one = self.norm, self.margin, self.saturation, self.agreement
-        if self.cosine.gate.bad and Signal.COSINE not in off:
+        if self.cosine.gate.bad and Reason.COSINE not in off:
             return self.cosine.why(limits)
-        if ratio.gate.bad and Signal.NORM not in off:
+        if ratio.gate.bad and Reason.NORM not in off:
             limit = math.copysign(math.log2(limits.norm_in), ratio.ratio)
-            return Bad(Signal.NORM, ratio.ratio, limit)
-        if one.gate.bad and Signal.AGREEMENT not in off:
-            return Bad(Signal.AGREEMENT, one.value, -limits.against_in, one.worker)
-        if margin.gate.bad and Signal.MARGIN not in off:
-            return Bad(Signal.MARGIN, margin.value, margin.limit)
-        if full.gate.bad and Signal.SATURATION not in off:
-            return Bad(Signal.SATURATION, full.value, full.limit)
+            return Bad(Reason.NORM, ratio.ratio, limit)
+        if one.gate.bad and Reason.AGREEMENT not in off:
+            return Bad(Reason.AGREEMENT, one.value, -limits.against_in, one.worker)
+        if margin.gate.bad and Reason.MARGIN not in off:
+            return Bad(Reason.MARGIN, margin.value, margin.limit)
+        if full.gate.bad and Reason.SATURATION not in off:
+            return Bad(Reason.SATURATION, full.value, full.limit)
         return None
 
 
@@ -550,18 +550,18 @@ class JobSignals:
         """Return the signals once all of them have been acted on: only the recent losses stay."""
         return JobSignals(self.loss.admitted())
 
-    def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
+    def bad(self, limits: Thresholds, off: frozenset[Reason]) -> Bad | None:
         """Return why the job is bad, or None: the first of reducer, non-finite values, loss.
 
         Signals in ``off`` are ignored.
         """
-        if Signal.REDUCER not in off:
+        if Reason.REDUCER not in off:
             if self.lost:
-                return Bad(Signal.REDUCER, 1.0, 1.0)
+                return Bad(Reason.REDUCER, 1.0, 1.0)
             if self.faults.bad(limits):
-                return Bad(Signal.REDUCER, len(self.faults.steps), limits.nonfinite_count)
-        if self.nonfinite.bad(limits) and Signal.NONFINITE not in off:
-            return Bad(Signal.NONFINITE, len(self.nonfinite.steps), limits.nonfinite_count)
+                return Bad(Reason.REDUCER, len(self.faults.steps), limits.nonfinite_count)
+        if self.nonfinite.bad(limits) and Reason.NONFINITE not in off:
+            return Bad(Reason.NONFINITE, len(self.nonfinite.steps), limits.nonfinite_count)
         return self.loss.bad(limits, off)
 
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from neuron_fabric.capacity.cost_model import admits
 from neuron_fabric.monitor.job_plan import Plan
-from neuron_fabric.monitor.signals import Bad, Gate, JobSignals, Reading, RegionSignals, Signal
+from neuron_fabric.monitor.signals import Bad, Gate, JobSignals, Reading, Reason, RegionSignals
 from neuron_fabric.monitor.thresholds import Thresholds, on_grid
 from neuron_fabric.profile.profile_types import Phase
 
@@ -214,13 +214,13 @@ def _job_bad(plan: Plan, state: JobState) -> Bad | None:
     elements: then the fault is not local, and demotions one by one would take too long.
     """
     off = frozenset(plan.off)
-    if (why := state.signals.bad(plan.limits, off)) or Signal.NORM in off:
+    if (why := state.signals.bad(plan.limits, off)) or Reason.NORM in off:
         return why
     low = [n for n in plan.eligible if phase_of(plan, state, n) != Phase.WARMUP]
     bad = [n for n in low if state.regions[n].signals.norm.gate.bad]
     if len(bad) > 1 and 2 * _elements(plan, bad) > _elements(plan, low):
         largest = max(bad, key=lambda n: plan.regions[n].elements)
-        return state.regions[largest].signals.bad(plan.limits, frozenset(Signal) - {Signal.NORM})
+        return state.regions[largest].signals.bad(plan.limits, frozenset(Reason) - {Reason.NORM})
     return None
 
 
@@ -284,22 +284,22 @@ class _Move:
                 continue  # `_one_back` probes them one by one
             if cosine.ema is None:  # no sample: trust the profile
                 self._decide(number, Status.LOW, _TURN)
-            elif cosine.ema >= on_grid(limits.good) or Signal.COSINE in plan.off:
-                self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.ema, limits.good))
+            elif cosine.ema >= on_grid(limits.good) or Reason.COSINE in plan.off:
+                self._decide(number, Status.LOW, Bad(Reason.COSINE, cosine.ema, limits.good))
             else:
-                self._demote(number, Bad(Signal.COSINE, cosine.ema, limits.good))
+                self._demote(number, Bad(Reason.COSINE, cosine.ema, limits.good))
         self._judge_capacity(got)
         self._state = replace(self._state, signals=self._state.signals.settled())
-        self._job(self._by_regions(), Bad(Signal.SCHEDULE, self._step + 1, plan.warmup))
+        self._job(self._by_regions(), Bad(Reason.SCHEDULE, self._step + 1, plan.warmup))
 
     def recover(self) -> None:
         """Leave FALLBACK for RECOVERY after the cool-down, once the loss is back in its band."""
         loss, limits = self._state.signals.loss, self._limits
-        seen = bool(loss.recent) and Signal.LOSS_SPIKE not in self._plan.off
+        seen = bool(loss.recent) and Reason.LOSS_SPIKE not in self._plan.off
         if self._step < self._state.until or (seen and loss.band < limits.band_count):
             return
         self._state = replace(self._state, signals=self._state.signals.settled())
-        self._job(Mode.RECOVERY, Bad(Signal.SCHEDULE, loss.band, limits.band_count))
+        self._job(Mode.RECOVERY, Bad(Reason.SCHEDULE, loss.band, limits.band_count))
 
     def regions_in_and_out(self, got: Reading) -> None:
         """Demote bad regions, judge capacity, then return at most one region to low-bit."""
@@ -317,7 +317,7 @@ class _Move:
         mode = self._by_regions()
         if mode != self._state.mode:
             last = self._decisions[-1] if self._decisions else None
-            self._job(mode, Bad(Signal(last.signal), last.value, last.limit) if last else _TURN)
+            self._job(mode, Bad(Reason(last.signal), last.value, last.limit) if last else _TURN)
 
     def _by_regions(self) -> Mode:
         eligible = [self._regions[number] for number in self._plan.eligible]
@@ -340,11 +340,11 @@ class _Move:
             cosine = regions[number].signals.cosine
             if (
                 regions[number].signals.agreement.gate.run
-                and Signal.AGREEMENT not in self._plan.off
+                and Reason.AGREEMENT not in self._plan.off
             ):
                 return  # a worker votes against the others, which the cosine may hide
-            if cosine.good >= limits.probe_good or Signal.COSINE in self._plan.off:
-                self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.last, limits.good))
+            if cosine.good >= limits.probe_good or Reason.COSINE in self._plan.off:
+                self._decide(number, Status.LOW, Bad(Reason.COSINE, cosine.last, limits.good))
             return
         waiting = [
             n
@@ -363,7 +363,7 @@ class _Move:
         when the network has changed.
         """
         limits, state, off = self._limits, self._state, self._plan.off
-        if state.signals.device and Signal.REDUCER not in off:
+        if state.signals.device and Reason.REDUCER not in off:
             self._state = replace(state, signals=replace(state.signals, device=False))
             for number in self._plan.eligible:
                 region = self._regions[number]
@@ -371,17 +371,17 @@ class _Move:
                     times = region.rejections + 1
                     last = limits.capacity_cooldown << min(times - 1, 16)
                     until = self._step + min(last, limits.capacity_cooldown * 32)
-                    why = Bad(Signal.REDUCER, state.signals.severe, limits.severe)
+                    why = Bad(Reason.REDUCER, state.signals.severe, limits.severe)
                     self._reject(number, until, why)
                     self._set(number, rejections=times)
         for number in self._plan.eligible:
             if 0 < self._regions[number].rejected <= self._step:
-                self._reject(number, 0, Bad(Signal.REDUCER, 0.0, limits.severe))
+                self._reject(number, 0, Bad(Reason.REDUCER, 0.0, limits.severe))
         if self._step % limits.capacity_every == 0 or state.moved >= limits.link_count:
             self._judge_capacity(got)
 
     def _judge_capacity(self, got: Reading) -> None:
-        if got.link_latency is None or got.link_mib is None or Signal.CAPACITY in self._plan.off:
+        if got.link_latency is None or got.link_mib is None or Reason.CAPACITY in self._plan.off:
             return
         ends = self._limits.capacity_admit, self._limits.capacity_drop
         seconds = got.link_latency + got.link_mib
@@ -393,7 +393,7 @@ class _Move:
             ratio = cost.ratio(got.link_latency, got.link_mib, got.host_mib or 0.0)
             before = not region.rejected and self._state.mode != Mode.FP32_WARMUP
             if admits(before, ratio, *ends) == bool(region.rejected):
-                why = Bad(Signal.CAPACITY, ratio, ends[before])
+                why = Bad(Reason.CAPACITY, ratio, ends[before])
                 self._reject(number, 0 if region.rejected else BY_MODEL, why)
 
     def _reject(self, number: int, until: int, why: Bad) -> None:
@@ -434,5 +434,5 @@ class _Move:
         self._decisions.append(Decision(self._step, region, *names, value, limit, why.worker))
 
 
-_TURN = Bad(Signal.SCHEDULE, 0.0, 0.0)
-_LOW_ONLY = frozenset({Signal.NORM, Signal.MARGIN, Signal.SATURATION})
+_TURN = Bad(Reason.SCHEDULE, 0.0, 0.0)
+_LOW_ONLY = frozenset({Reason.NORM, Reason.MARGIN, Reason.SATURATION})

@@ -33,7 +33,7 @@ from neuron_fabric.monitor.consensus import (
 )
 from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.monitor.log import replay
-from neuron_fabric.monitor.signals import Signal, random_margin, region_reading
+from neuron_fabric.monitor.signals import Reason, random_margin, region_reading
 from neuron_fabric.monitor.thresholds import Thresholds, on_grid
 from neuron_fabric.profile.draft_profile import DROP
 from neuron_fabric.profile.profile_types import FULL, Floor, PhaseRoute, Rule
@@ -423,7 +423,7 @@ def test_a_worker_against_the_others_keeps_a_region_out() -> None:
         return {"agreements": {"body": -0.2} if voted and step > 20 else {}}
 
     found = {}
-    for off in ((), (Signal.AGREEMENT,)):
+    for off in ((), (Reason.AGREEMENT,)):
         plan = replace(PLAN, off=off)
         made = Controller(PROFILE, LocalGroup(2).rank(0), world=2, plan=plan)
         made._all_reduce = lambda values, op: lambda: values

@@ -40,7 +40,7 @@ from neuron_fabric.monitor.recordings import (
     signal_values,
     with_loss,
 )
-from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.monitor.states import Decision, Mode, Status
 from neuron_fabric.profile import write_profile
 from neuron_fabric.profile.profile_types import Rule
@@ -54,7 +54,7 @@ Capture = pytest.CaptureFixture[str]
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Record 330 steps with an inverted vote that only samples can detect; return the folder."""
     folder = tmp_path_factory.mktemp("run")
-    bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=330, folder=folder)
+    bench.trained(3, "flipped_vote", [Reason.AGREEMENT], steps=330, folder=folder)
     return folder
 
 
@@ -424,7 +424,7 @@ def test_a_recording_decides_as_the_training_did(folder: Path, tmp_path: Path) -
     found = bench.trained(1, "flipped_vote", steps=400, folder=tmp_path)
     segment = named(folder, "flipped")
     # Times are not kept, so the network's are not: no region is rejected for them.
-    wanted = [one for one in found if one.signal != Signal.CAPACITY]
+    wanted = [one for one in found if one.signal != Reason.CAPACITY]
     assert [(one.step, one.region, one.target) for one in decided(segment)] == [
         (one.step, one.region, one.target) for one in wanted
     ]
@@ -442,7 +442,7 @@ def test_what_is_said_of_false_alarms(folder: Path) -> None:
     lines, good = bench.recorded_lines({"a": healthy, "b": flipped})
     assert not good  # the region and the job
     assert any(re.match(r"  false alarm: b step 2\d\d conv agreement -0.0", one) for one in lines)
-    lines, good = bench.recorded_lines({"b": flipped}, [Signal.AGREEMENT, Signal.COSINE])
+    lines, good = bench.recorded_lines({"b": flipped}, [Reason.AGREEMENT, Reason.COSINE])
     assert not [one for one in lines if "agreement -" in one]
 
 
@@ -456,7 +456,7 @@ def test_faults_of_the_loss(folder: Path) -> None:
         wanted = before.loss * (6 if at >= 150 else 1)
         assert after.loss == pytest.approx(wanted, rel=1e-5)
     [alarm] = bench.alarms(decided(spiked))
-    assert (alarm.step, alarm.signal) == (152, Signal.LOSS_SPIKE)
+    assert (alarm.step, alarm.signal) == (152, Reason.LOSS_SPIKE)
     lines, _ = bench.recorded_lines({"a": segment})
     found = re.search(r"loss_spike   2   2  divergence +(\d+) +(\d+)  at the", lines[-1])
     assert found is not None
@@ -466,14 +466,14 @@ def test_faults_of_the_loss(folder: Path) -> None:
 def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     segment = named(folder, "flipped")
     rows = signal_values(segment)
-    assert min(rows["conv", Signal.AGREEMENT]) < -0.05 < 0.05
-    assert all(0.25 < one < 4 for one in rows["head", Signal.NORM])
+    assert min(rows["conv", Reason.AGREEMENT]) < -0.05 < 0.05
+    assert all(0.25 < one < 4 for one in rows["head", Reason.NORM])
     first = next(one.regions[0] for one in readings(segment) if one.regions[0].reference)
     assert first.norm is not None
     assert first.reference is not None
     ratio = 2 ** (first.norm - first.reference)
-    assert rows["head", Signal.NORM][0] == pytest.approx(ratio)
-    assert ("head", Signal.MARGIN) not in rows  # votes alone come back
+    assert rows["head", Reason.NORM][0] == pytest.approx(ratio)
+    assert ("head", Reason.MARGIN) not in rows  # votes alone come back
     path = next(folder.glob(f"*flipped{SUFFIX}"))
     assert command("signals", str(path)) == 0
     out = capsys.readouterr().out
@@ -519,7 +519,7 @@ LINES: list[str] = []
 def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Record a log of a short run with a fault, whose lines the tests change; return its folder."""
     folder = tmp_path_factory.mktemp("run")
-    bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=60, folder=folder)
+    bench.trained(3, "flipped_vote", [Reason.AGREEMENT], steps=60, folder=folder)
     LINES[:] = (folder / monitor_log.NAME).read_text(encoding="utf-8").splitlines()
     return folder
 

@@ -20,9 +20,9 @@ from neuron_fabric.monitor.signals import (
     JobSignals,
     Loss,
     Reading,
+    Reason,
     RegionReading,
     RegionSignals,
-    Signal,
     random_margin,
     region_reading,
 )
@@ -30,7 +30,7 @@ from neuron_fabric.monitor.thresholds import SHARE_BITS, Thresholds, thresholds_
 
 LIMITS = Thresholds()
 NOISE = [0.002 * (37 * n % 101 - 50) for n in range(101)]
-NONE: frozenset[Signal] = frozenset()
+NONE: frozenset[Reason] = frozenset()
 
 
 def losses(*values: float, loss: Loss | None = None) -> Loss:
@@ -56,8 +56,8 @@ def test_a_spike_is_three_in_a_row() -> None:
     assert losses(*[between] * 5, loss=high).spike.bad
     assert not losses(2.0, 2.0, 2.0, loss=high).spike.bad
     near: Any = pytest.approx(limit, abs=0.03)
-    assert high.bad(LIMITS, NONE) == Bad(Signal.LOSS_SPIKE, 9.0, near)
-    assert high.bad(LIMITS, frozenset({Signal.LOSS_SPIKE})) is None
+    assert high.bad(LIMITS, NONE) == Bad(Reason.LOSS_SPIKE, 9.0, near)
+    assert high.bad(LIMITS, frozenset({Reason.LOSS_SPIKE})) is None
 
 
 def test_a_short_history_tells_nothing() -> None:
@@ -94,8 +94,8 @@ def test_a_line_that_rises() -> None:
     assert not losses(*rising(0.2, window + count - 2)).slope.bad
     bad = losses(*rising(0.2, window + count - 1))
     near: Any = pytest.approx(0.2, abs=0.03)
-    assert bad.bad(LIMITS, NONE) == Bad(Signal.LOSS_SLOPE, near, LIMITS.slope_in)
-    assert bad.bad(LIMITS, frozenset({Signal.LOSS_SLOPE})) is None
+    assert bad.bad(LIMITS, NONE) == Bad(Reason.LOSS_SLOPE, near, LIMITS.slope_in)
+    assert bad.bad(LIMITS, frozenset({Reason.LOSS_SLOPE})) is None
     assert not losses(*rising(0.08, 200)).slope.bad
     assert not losses(*rising(0.2, window + count - 1, noise=12.0)).slope.bad  # nothing but noise
     top = rising(0.2, window + count - 1)[-1]
@@ -168,7 +168,7 @@ def test_a_level_is_bad_at_its_count_and_good_beyond_the_outer_limit(values: Val
     assert why is not None
     assert (why.signal, why.value) == (name, beyond)
     assert why.worker == (3 if name == "agreement" else -1)
-    assert bad.bad(LIMITS, frozenset({Signal(name)})) is None
+    assert bad.bad(LIMITS, frozenset({Reason(name)})) is None
     assert after(*[between] * 9, one=bad).bad(LIMITS, NONE) is not None
     assert after(*[good] * count, one=bad).bad(LIMITS, NONE) is None
 
@@ -238,7 +238,7 @@ def test_gradients_that_shrink_are_no_fault() -> None:
         norms = {"a": (square, square if due else None)}
         one.step_end(StepReport(step, cosines=cosines, norms=norms))
     one.routes()
-    assert not [each for each in one.decisions if each.signal == Signal.NORM]
+    assert not [each for each in one.decisions if each.signal == Reason.NORM]
     # None for nothing: 13 steps of 0.8 make a norm of a quarter, and two come in their time.
     assert sum(step > 20 for step in samples) <= 99 // 13 + 2
 
@@ -256,7 +256,7 @@ def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
             cosines = dict.fromkeys(due, (0.6, 1.0, 1.0))
             one.step_end(StepReport(step, cosines=cosines, norms=norms))
         one.routes()
-        first = next(each for each in one.decisions if each.signal == Signal.NORM)
+        first = next(each for each in one.decisions if each.signal == Reason.NORM)
         target = "DEMOTED" if where else "FALLBACK"
         assert (first.step, first.region, first.target) == (28, where, target)
 

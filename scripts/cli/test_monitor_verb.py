@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric.monitor import bench
-from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.signals import Reason
 from scripts.cli.conftest import Nf
 from scripts.common.paths import ROOT
 from scripts.report.test_browser import Page
 
 TRAININGS = ROOT / "captures" / "trainings"
 ALONE = {
-    "flipped_of_8": Signal.AGREEMENT,
-    "scale_x16": Signal.NORM,
-    "loss_spike": Signal.LOSS_SPIKE,
-    "nonfinite": Signal.NONFINITE,
-    "lost": Signal.REDUCER,
-    "fast_link": Signal.CAPACITY,
+    "flipped_of_8": Reason.AGREEMENT,
+    "scale_x16": Reason.NORM,
+    "loss_spike": Reason.LOSS_SPIKE,
+    "nonfinite": Reason.NONFINITE,
+    "lost": Reason.REDUCER,
+    "fast_link": Reason.CAPACITY,
 }
 """Faults that one signal alone finds."""
 
@@ -33,9 +33,9 @@ def test_one_worker_of_eight() -> None:
     """
     found = bench.found(bench.trained(1, "flipped_of_8", steps=300))
     assert found is not None
-    assert (found.decision.signal, found.decision.worker) == (Signal.AGREEMENT, 0)
+    assert (found.decision.signal, found.decision.worker) == (Reason.AGREEMENT, 0)
     assert found.after <= bench.FAULTS["flipped_of_8"].within
-    assert bench.found(bench.trained(1, "flipped_of_8", [Signal.AGREEMENT])) is None
+    assert bench.found(bench.trained(1, "flipped_of_8", [Reason.AGREEMENT])) is None
 
 
 def test_a_loss_that_creeps_up() -> None:
@@ -43,9 +43,9 @@ def test_a_loss_that_creeps_up() -> None:
 
     No other signal sees it, and no test of the losses could detect it before `soonest`.
     """
-    off: list[Signal] = []
+    off: list[Reason] = []
     after = []
-    for signal in (Signal.LOSS_SLOPE, Signal.LOSS_DRIFT):
+    for signal in (Reason.LOSS_SLOPE, Reason.LOSS_DRIFT):
         found = bench.found(bench.trained(1, "divergence", off))
         assert found is not None
         assert found.decision.signal == signal
@@ -86,7 +86,7 @@ def test_the_bench() -> None:
 
 
 def test_the_page_in_a_browser(tmp_path: Path, chromium: Page, nf: Nf) -> None:
-    bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=330, folder=tmp_path)
+    bench.trained(3, "flipped_vote", [Reason.AGREEMENT], steps=330, folder=tmp_path)
     out = tmp_path / "page.html"
     nf("train", "monitor", str(tmp_path), "--html", str(out))
     chromium.open(out)

@@ -18,7 +18,7 @@ from neuron_fabric.capacity.profile_costs import Cost
 from neuron_fabric.data import parse_toml, read_text
 from neuron_fabric.monitor import states
 from neuron_fabric.monitor.job_plan import Plan, RegionPlan
-from neuron_fabric.monitor.signals import Reading, RegionReading, Signal
+from neuron_fabric.monitor.signals import Reading, Reason, RegionReading
 from neuron_fabric.monitor.thresholds import Thresholds
 from neuron_fabric.typed import typed
 from scripts.build import slang
@@ -122,21 +122,21 @@ _PLAN = Plan(
 _SEED, _WALKS, _PHASES, _STEPS = 7, 20, 8, 40  # the seed meets many causes
 _GOOD = RegionReading(cosine=0.6, norm=0.0, margin=0.2, saturation=0.05, agreement=0.5)
 _ILL = {  # readings of a region, by the signal that is bad
-    Signal.COSINE: {"cosine": 0.2},
-    Signal.NORM: {"norm": 5.0},
-    Signal.MARGIN: {"margin": 0.001},
-    Signal.SATURATION: {"saturation": 0.9},
-    Signal.AGREEMENT: {"agreement": -0.2, "worker": 0},
+    Reason.COSINE: {"cosine": 0.2},
+    Reason.NORM: {"norm": 5.0},
+    Reason.MARGIN: {"margin": 0.001},
+    Reason.SATURATION: {"saturation": 0.9},
+    Reason.AGREEMENT: {"agreement": -0.2, "worker": 0},
 }
 
 _JOB_ILL = (
-    *(Signal.LOSS_SPIKE, Signal.LOSS_SLOPE, Signal.LOSS_DRIFT),
-    *(Signal.NONFINITE, Signal.REDUCER, Signal.CAPACITY),
+    *(Reason.LOSS_SPIKE, Reason.LOSS_SLOPE, Reason.LOSS_DRIFT),
+    *(Reason.NONFINITE, Reason.REDUCER, Reason.CAPACITY),
 )
 
 
 def _reading(
-    draw: random.Random, step: int, sampled: Sequence[int], ill: Signal | None, regions: int
+    draw: random.Random, step: int, sampled: Sequence[int], ill: Reason | None, regions: int
 ) -> Reading:
     """Return a reading in which one signal is bad at random: of the job, or of some regions."""
     bad = draw.random() < 0.6
@@ -148,19 +148,19 @@ def _reading(
         cosine, reference = (one.cosine, 0.0) if live else (None, None)
         found.append(replace(one, cosine=cosine, reference=reference))
     rise = {
-        Signal.LOSS_SPIKE: 9.0 * bad,
-        Signal.LOSS_SLOPE: step % _STEPS / 50,
-        Signal.LOSS_DRIFT: 0.35 * (step % _STEPS > 20),
+        Reason.LOSS_SPIKE: 9.0 * bad,
+        Reason.LOSS_SLOPE: step % _STEPS / 50,
+        Reason.LOSS_DRIFT: 0.35 * (step % _STEPS > 20),
     }
     return Reading(
         step,
         tuple(found),
         loss=2 + draw.gauss(0, 0.02) + rise.get(ill, 0.0),  # type: ignore[arg-type]
-        nonfinite=float(ill is Signal.NONFINITE and bad),
-        fallback=ill is Signal.REDUCER and draw.random() < 0.1,
-        faults=float(ill is Signal.REDUCER and bad),
+        nonfinite=float(ill is Reason.NONFINITE and bad),
+        fallback=ill is Reason.REDUCER and draw.random() < 0.1,
+        faults=float(ill is Reason.REDUCER and bad),
         link_latency=1e-4,
-        link_mib=1e-6 if ill is Signal.CAPACITY else 1e-2,
+        link_mib=1e-6 if ill is Reason.CAPACITY else 1e-2,
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from models.modes import Mode
-from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.monitor.states import Mode as Job
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
@@ -200,7 +200,7 @@ def test_transitions_of_a_job() -> None:
 def test_every_signal_causes_a_transition() -> None:
     job, region = state_machines.observed()
     causes = {signal for one in (job, region) for why in one.values() for signal in why}
-    assert causes == set(Signal)
+    assert causes == set(Reason)
 
 
 # ---- runs ------------------------------------------------------------------------------------

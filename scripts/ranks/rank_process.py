@@ -24,13 +24,13 @@ import torch.distributed as dist
 from torch import nn
 
 from neuron_fabric.codec import Route
-from neuron_fabric.monitor.signals import Signal
+from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.profile import PhaseRoute, Profile, sketch
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.profile_types import LEAST_WARMUP, Kind
 from scripts.ranks.launch import RESULT
 
-OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
+OFF = [str(one) for one in Reason if one != Reason.SCHEDULE]
 """Signals to switch off where the monitor is to decide nothing."""
 
 
