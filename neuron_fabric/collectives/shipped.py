@@ -51,8 +51,8 @@ CHUNK = 64
 MAX_DEVICE_RANKS = 64
 """Greatest number of workers of a region."""
 _SUM8_RANKS = 16
-_SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
-_ROOTED = (Collective.BROADCAST, Collective.GATHER, Collective.REDUCE, Collective.SCATTER)
+SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
+ROOTED = (Collective.BROADCAST, Collective.GATHER, Collective.REDUCE, Collective.SCATTER)
 
 
 def views_of(route: Route, ranks: int) -> tuple[str, ...]:
@@ -111,10 +111,25 @@ class _Builder:
         self.control: list[list[Op]] = [[] for _ in self.ranks]
 
     def streams(self) -> tuple[tuple[Stream, ...], ...]:
-        """Return the streams of each rank that have operations."""
+        """Return the streams that have operations, without signals that nobody waits for."""
         named = [("publish", self.publish), ("consume", self.consume), ("control", self.control)]
+        awaited = {
+            (rank, op.number)
+            for ops in (*self.publish, *self.consume)
+            for op in ops
+            if isinstance(op, Wait)
+            for rank in op.ranks
+        }
+
+        def needed(rank: int, op: Op) -> bool:
+            return not isinstance(op, Signal) or (rank, op.number) in awaited
+
         return tuple(
-            tuple(Stream(name, tuple(ops[rank])) for name, ops in named if ops[rank])
+            tuple(
+                Stream(name, tuple(op for op in ops[rank] if needed(rank, op)))
+                for name, ops in named
+                if ops[rank]
+            )
             for rank in self.ranks
         )
 
@@ -346,12 +361,15 @@ def _aggregate(build: _Builder, schedule: Schedule) -> None:
     tiles = _Tiles(build, schedule)
     every = tuple(build.ranks)
     for rank in every:
+        others = tuple(other for other in every if other != rank)
         for number in range(tiles.rows + 2):
             tiles.contribute(rank, number)
-            if 1 <= number <= tiles.rows:
-                build.publish[rank].append(Wait(every, number))
+            if 1 <= number <= tiles.rows and others:
+                build.publish[rank].append(Wait(others, number))
             tiles.results(rank, number - 1, 1)
             tiles.results(rank, number - 2, 2)
+        while isinstance(build.publish[rank][-1], Wait):
+            build.publish[rank].pop()  # no result follows
     for device in range(build.devices):
         stream = build.control[device % len(every)]
         stream.extend([Wait(every, DONE, back=1)] if not stream else [])
@@ -391,12 +409,12 @@ def shipped(
     Raises:
         ValueError: An argument is out of range or does not fit the collective.
     """
-    sums = collective in _SUMS
+    sums = collective in SUMS
     if sums and (adder is None or route is None):
         raise ValueError(f"{collective} adds; give adder and route")
     if not sums and (adder or route or views):
         raise ValueError(f"{collective} does not add; leave out adder, route and views")
-    rooted = collective in _ROOTED
+    rooted = collective in ROOTED
     if root is not None and not (rooted and 0 <= root < ranks):
         raise ValueError(f"{collective} of {ranks} ranks has no root {root}")
     low = [("ranks", ranks), ("devices", devices), ("granule", granule), ("tile", tile)]
@@ -424,8 +442,9 @@ def shipped(
         streams=(),
     )
     if collective is Collective.BARRIER:
-        for stream in build.publish:
-            stream.extend([Signal(1), Wait(tuple(build.ranks), 1)])
+        for rank in build.ranks:
+            others = tuple(other for other in build.ranks if other != rank)
+            build.publish[rank] = [Signal(1), *([Wait(others, 1)] if others else [])]
     elif adder is Adder.DEVICE:
         _aggregate(build, plan)
     elif sums:
