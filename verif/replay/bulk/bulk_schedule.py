@@ -147,6 +147,8 @@ class _Stream:
     def __init__(self, number: int, rank: int, ops: Sequence[Op], devices: int) -> None:
         self.number, self.rank, self.ops, self.at = number, rank, ops, 0
         self.needs: list[Counts] = [np.zeros(0, np.int64)] * devices
+        self.written: list[dict[tuple[type[Op], int], int]] = [{} for _ in range(devices)]
+        """Operations of the stream up to its last write of a line, by kind of write and line."""
 
 
 def run_schedule(pool: BulkPool, inputs: Sequence[U8]) -> PoolRun:
@@ -209,6 +211,7 @@ class _Execution:
         self.works = [_Work(queues) for _ in devices]
         for stream in self.streams:
             stream.needs = [np.zeros(queues, np.int64) for _ in devices]
+            stream.written = [{} for _ in devices]
         nothing = [np.zeros(queues, np.int64) for _ in devices]
         self.given = dict.fromkeys(self.given, nothing)
         for own in self.coming:
@@ -266,11 +269,18 @@ class _Execution:
     def _write(self, stream: _Stream, op: Write | Contribute, first: int) -> None:
         lines = self._lines(stream.rank, op.source, op.count)
         ldid, needs = self.pool.ldid(stream.rank), stream.needs[op.device]
-        self.works[op.device].write(stream.number, first, lines, ldid, needs)
+        work = self.works[op.device]
+        work.write(stream.number, first, lines, ldid, needs)
+        ends = {(type(op), op.line + n): work.count[stream.number] for n in range(op.count)}
+        stream.written[op.device].update(ends)
 
     def _read(self, stream: _Stream, op: Read | Result, first: int) -> None:
+        """Append reads; a rank does not signal to itself, so they need its writes of the lines."""
         work, to = self.works[op.device], op.target
-        ldid, needs = self.pool.ldid(stream.rank), stream.needs[op.device]
+        ldid, needs = self.pool.ldid(stream.rank), stream.needs[op.device].copy()
+        kind, written = Contribute if isinstance(op, Result) else Write, stream.written[op.device]
+        own = max(written.get((kind, op.line + n), 0) for n in range(op.count))
+        needs[stream.number] = max(needs[stream.number], own)
         line = work.read(stream.number, first, op.count, ldid, needs, light=True)
         work.reads.append((line, self._lines(stream.rank, to, op.count)))
         self.coming[stream.rank][to.buffer][to.line : to.line + op.count] = True
