@@ -76,11 +76,13 @@ class Load:
         ops: Number of operations of all ranks.
         written: Lines written and contributed to each device, int64[devices].
         read: Lines read from each device, int64[devices].
+        uneven: Greater of both maxima over the means; None below `EVEN_FROM`.
     """
 
     ops: int
     written: Lines
     read: Lines
+    uneven: float | None
 
 
 @dataclass
@@ -126,8 +128,7 @@ def check(schedule: Schedule) -> Load:
     run.check_races()
     run.check_run_ahead()
     run.check_outputs()
-    run.check_load()
-    return Load(run.ops, *run.load)
+    return Load(run.ops, run.load[0], run.load[1], run.check_load())
 
 
 class _Run:
@@ -558,21 +559,20 @@ class _Run:
         which, line = divmod(abs(value) - 1, self.symbols)
         return f"line {line} of rank {which}" if value > 0 else f"view {which} of sum {line}"
 
-    def check_load(self) -> None:
+    def check_load(self) -> float | None:
         """Check that the devices have even loads, from `EVEN_FROM` granules a device on."""
         one = self.schedule
         unit = one.tile * one.ranks if one.adder is Adder.DEVICE else one.granule
         if self.load[0].mean() < EVEN_FROM * unit:
-            return
-        for lines, what in zip(self.load, ("written", "read"), strict=True):
-            mean = lines.mean()
-            if lines.max() > MAX_LOAD * mean:
-                device = int(lines.argmax())
+            return None
+        uneven = self.load.max(axis=1) / self.load.mean(axis=1)
+        for lines, ratio, what in zip(self.load, uneven, ("written", "read"), strict=True):
+            if ratio > MAX_LOAD:
                 self.fail(
-                    f"device {device} has {lines.max():,} lines {what}, {lines.max() / mean:.2f} x "
-                    "the mean",
+                    f"device {lines.argmax()} has {ratio:.2f} x the mean of lines {what}",
                     f"spread lines evenly, to {MAX_LOAD} x",
                 )
+        return float(uneven.max())
 
 
 def _pairs(table: Lines, alone_from: int) -> Iterator[tuple[Lines, Lines, Lines]]:

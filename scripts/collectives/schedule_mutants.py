@@ -39,36 +39,53 @@ class ScheduleMutant:
     Attributes:
         name: Schedule, place and fault.
         schedule: The schedule with the fault.
-        refusal: Line of the checker, or "" if it found no fault.
     """
 
     name: str
     schedule: Schedule
-    refusal: str
+
+    @property
+    def refusal(self) -> str:
+        """Check the schedule; return the error, or "" if the checker finds no fault."""
+        try:
+            check(self.schedule)
+        except ScheduleError as error:
+            return str(error)
+        return ""
 
 
 def drawn_mutants(count: int, seed: int) -> Iterator[ScheduleMutant]:
-    """Yield ``count`` mutants of shipped schedules of drawn shapes, and the checker's verdicts."""
+    """Yield ``count`` mutants of shipped schedules of drawn shapes."""
     draw = random.Random(seed)
     for _ in range(count):
         original = _drawn_schedule(draw)
         rank = draw.randrange(original.ranks)
         number = draw.randrange(len(original.streams[rank]))
-        stream = original.streams[rank][number]
-        at = draw.randrange(len(stream.ops))
-        fault, ops = draw.choice(list(faults(stream.ops, at, original)))
-        streams = [list(one) for one in original.streams]
-        streams[rank][number] = replace(stream, ops=ops)
-        mutant = replace(original, streams=tuple(tuple(one) for one in streams))
-        try:
-            check(mutant)
-            refusal = ""
-        except ScheduleError as error:
-            refusal = str(error)
-        shape = [original.collective, original.adder, original.route]
-        where = " ".join(str(word) for word in shape if word)
-        where += f", {original.ranks} ranks, {original.devices} devices, {original.lines} lines"
-        yield ScheduleMutant(f"{where}: rank {rank} {stream.name} {at}: {fault}", mutant, refusal)
+        at = draw.randrange(len(original.streams[rank][number].ops))
+        yield draw.choice(list(_mutants_at(original, rank, number, at)))
+
+
+def every_mutant(original: Schedule) -> Iterator[ScheduleMutant]:
+    """Yield all mutants of a schedule."""
+    for rank, streams in enumerate(original.streams):
+        for number, stream in enumerate(streams):
+            for at in range(len(stream.ops)):
+                yield from _mutants_at(original, rank, number, at)
+
+
+def _mutants_at(original: Schedule, rank: int, number: int, at: int) -> Iterator[ScheduleMutant]:
+    """Yield the mutants of one operation of a stream."""
+    stream = original.streams[rank][number]
+    words = [original.collective, original.adder, original.route]
+    shape = " ".join(str(word) for word in words if word)
+    shape += f", {original.ranks} ranks, {original.devices} devices, {original.lines} lines"
+    for fault, ops in faults(stream.ops, at, original):
+        streams = list(original.streams)
+        streams[rank] = tuple(
+            replace(one, ops=ops) if one is stream else one for one in streams[rank]
+        )
+        name = f"{shape}: rank {rank} {stream.name} {at}: {fault}"
+        yield ScheduleMutant(name, replace(original, streams=tuple(streams)))
 
 
 def _drawn_schedule(draw: random.Random) -> Schedule:
