@@ -416,7 +416,9 @@ class Pool:
                     if isinstance(op, Read):
                         self._load(key, place, (op.target.buffer, op.target.line + i))
                     else:
-                        self._store(key, place, self._local(key, op.source.buffer, op.source.line + i))
+                        self._store(
+                            key, place, self._local(key, op.source.buffer, op.source.line + i)
+                        )
             case Contribute():
                 for i in range(op.count):
                     place = Place(op.device, self._region(key), op.line + i)
@@ -493,7 +495,9 @@ class Pool:
                 views = self.schedule(key.call, key.rank).views
                 line = device.result(host, place.region, views, number, place.line)
             if line.poison:
-                raise PoolFault(f"rank {key.rank}: line {place.line} of device {place.device} is poisoned")
+                raise PoolFault(
+                    f"rank {key.rank}: line {place.line} of device {place.device} is poisoned"
+                )
             assert target is not None
             self.buffers[key.call, key.rank, *target] = line.data
             if kind is Read and self.rules.caches:

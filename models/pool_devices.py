@@ -170,7 +170,11 @@ class TableDevice:
     def copy(self) -> Self:
         """Return an independent copy."""
         new = copy(self)
-        new.memory, new.epochs, new.closed = self.memory.copy(), self.epochs.copy(), self.closed.copy()
+        new.memory, new.epochs, new.closed = (
+            self.memory.copy(),
+            self.epochs.copy(),
+            self.closed.copy(),
+        )
         new.lines = {at: seen.copy() for at, seen in self.lines.items()}
         return new
 
