@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("what", nargs="?", default="all", metavar="NAME", help="all, or a collective")
     add("--hosts", type=up_to(16, first=2), default=4, metavar="W", help="number of hosts (4)")
     add("--devices", type=up_to(8), default=2, metavar="D", help="number of devices (2)")
+    add("--lines", type=up_to(100), metavar="N", help="lines of each; prints digests (drawn)")
     add("--seeds", type=up_to(10_000), default=1, metavar="N", help="seeds 1 to N (1)")
     add_simulators(parser)
 
@@ -51,12 +52,13 @@ def run(args: argparse.Namespace) -> int:
     if missing:
         say(missing)
     plan = testplan.read()
-    job = json.dumps({"names": names, "hosts": args.hosts})
+    job = json.dumps({"names": names, "hosts": args.hosts, "lines": args.lines})
+    given = f" --lines {args.lines}" if args.lines else ""
     specs = []
     for sim in sims:
         build = testplan.build_spec(plan, BUILD, sim)
         parameters = tuple(sorted({**dict(build.parameters), "DEVICES": args.devices}.items()))
-        again = f".venv/bin/nf collectives run {args.what} --hosts {args.hosts}"
+        again = f".venv/bin/nf collectives run {args.what} --hosts {args.hosts}{given}"
         again += f" --devices {args.devices} --seeds {args.seeds} --sim {sim}"
         specs += [
             RunSpec(

@@ -33,7 +33,7 @@ def test_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [spec.seed for spec in found] == [1, 2]
     assert {dict(spec.build.parameters)["DEVICES"] for spec in found} == {1}
     [env] = {spec.env for spec in found}
-    assert dict(env) == {VARIABLE: '{"names": ["all_gather"], "hosts": 3}'}
+    assert dict(env) == {VARIABLE: '{"names": ["all_gather"], "hosts": 3, "lines": null}'}
 
 
 def test_unknown_name() -> None:

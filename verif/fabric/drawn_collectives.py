@@ -22,20 +22,28 @@ from verif.fabric.pool_scoreboard import PoolScoreboard
 from verif.fabric.rank_streams import Rank
 
 VARIABLE = "NF_COLLECTIVES"
-"""JSON object: "names" of collectives, and number of "hosts"; by default all, and drawn."""
+"""JSON object: "names" of collectives, numbers of "hosts" and "lines"; without it all, and drawn."""
 SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
 MOST_LINES = 14
 LEAST = 6
 """Collectives of a run, so that several uses of bells follow."""
-FEW = 4
-"""Ranks whose rows of tiles of one line have no more signals than bells have lines."""
+FEW = 64
+"""Lines that bells can signal one by one."""
 SOME = 6
 """Collectives before and after the pool shrinks."""
 
 
-def drawn(test: PoolTest, names: Sequence[Collective], ranks: int) -> list[Schedule]:
+def drawn(
+    test: PoolTest, names: Sequence[Collective], ranks: int, lines: int | None = None
+) -> list[Schedule]:
     """Draw schedules in random order: each collective that moves data once, and each that adds once
     for each route and adder; fewer with a scale below 1. Half of the sums have all views.
+
+    Args:
+        test: Test, whose seed the draws are from.
+        names: The collectives.
+        ranks: Number of ranks.
+        lines: Lines of each; None draws them.
     """
     rng, devices, tile = test.env.rng, len(test.envs), test.cfg.hw.slots // 4
     kinds: list[tuple[Collective, Adder | None, Route | None]] = []
@@ -45,20 +53,20 @@ def drawn(test: PoolTest, names: Sequence[Collective], ranks: int) -> list[Sched
     kinds *= -(-LEAST // len(kinds))
     made = []
     for name, adder, route in rng.sample(kinds, min(len(kinds), test.cfg.count(len(kinds)))):
-        lines = 0 if name is Collective.BARRIER else rng.randint(1, MOST_LINES)
+        count = 0 if name is Collective.BARRIER else lines or rng.randint(1, MOST_LINES)
         rooted = name in (Collective.BROADCAST, Collective.GATHER, Collective.SCATTER)
         made.append(
             shipped(
                 name,
                 ranks,
                 devices,
-                lines,
+                count,
                 granule=rng.choice((1, 2, 4)),
-                tile=rng.choice((1, tile)) if ranks <= FEW else tile,
+                tile=rng.choice((1, tile)) if ranks * count <= FEW else tile,
                 adder=adder,
                 route=route,
                 root=rng.randrange(ranks) if rooted or name is Collective.REDUCE else None,
-                views=views_of(route, ranks) if route and rng.random() < 0.5 else None,
+                views=views_of(route, ranks) if route and rng.randrange(2) and not lines else None,
             )
         )
     return made
@@ -67,9 +75,10 @@ def drawn(test: PoolTest, names: Sequence[Collective], ranks: int) -> list[Sched
 class Ranks:
     """All ranks of a pool with their inputs, and the scoreboard."""
 
-    def __init__(self, pool: Pool, seed: int) -> None:
+    def __init__(self, pool: Pool, seed: int, step: int = 1) -> None:
+        """Start the ranks; collective k has the inputs of ``seed`` + ``step`` * k."""
         self.pool = pool
-        inputs = [drawn_inputs(one, seed + k) for k, one in enumerate(pool.schedules)]
+        inputs = [drawn_inputs(one, seed + step * k) for k, one in enumerate(pool.schedules)]
         self.board = PoolScoreboard(pool.schedules, inputs)
         self.tasks = [
             cocotb.start_soon(self._end(Rank(pool, number), [data[number] for data in inputs]))
@@ -116,14 +125,18 @@ async def run_collectives(test: PoolTest) -> None:
     given = as_object(parse_json(os.environ.get(VARIABLE) or "{}"))
     names = [Collective(one) for one in given.get("names", Collective)]
     count = given.get("hosts") or test.env.rng.randint(2, 4)
-    pool = Pool(test, count, drawn(test, names, count))
+    lines = given.get("lines")
+    pool = Pool(test, count, drawn(test, names, count, lines))
     await pool.open()
-    ranks = Ranks(pool, test.cfg.seed)
+    ranks = Ranks(pool, test.cfg.seed, step=0 if lines else 1)
     await ranks.ended()
     lost = await _lost(test)
     assert not lost, f"the devices have refused or dropped {lost} requests of the ranks"
     for schedule, digest in zip(pool.schedules, ranks.board.digests(), strict=True):
-        test.logger.info("digest: %s %s %s", schedule.collective, schedule.route, digest)
+        what = " ".join(filter(None, (schedule.collective, schedule.adder, schedule.route)))
+        if lines:
+            test.figure(f"digest of {what}", digest)
+        test.logger.info("%s, %d lines: digest %s", what, schedule.lines, digest)
 
 
 async def run_zombie(test: PoolTest) -> None:

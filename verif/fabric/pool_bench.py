@@ -19,7 +19,7 @@ from models.info_status_lines import WORD, LineInfo
 from models.modes import Mode
 from models.regions import RegionConfig
 from neuron_fabric.codec import Route
-from neuron_fabric.collectives.schedule import Adder, Buffer, Schedule
+from neuron_fabric.collectives.schedule import Adder, Buffer, Schedule, Signal
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.env.env import NfEnv
@@ -29,6 +29,8 @@ from verif.sequences.control_lines import ControlSequence
 
 PLAIN = 2
 SIGNALS_LOG2 = 7
+ABORT = (1 << SIGNALS_LOG2) - 1
+"""Line of the bells by which a rank tells all others to give up."""
 LATER = 1 << 20
 """Distance of the epochs of a pool from those before it shrank."""
 ORDERS = 200_000
@@ -194,6 +196,9 @@ class Pool:
         self.room = max([1, *(one.room for one in schedules)])
         self.routes: dict[Route, int] = {}
         for one in schedules:
+            ops = [op for rank in one.streams for stream in rank for op in stream.ops]
+            signals = max([0, *(op.number for op in ops if isinstance(op, Signal))])
+            assert signals < ABORT, f"{one.collective}: signal {signals}, bells have {ABORT}"
             if one.adder is Adder.DEVICE and one.route is not None:
                 lines = one.size(0, Buffer.IN) + one.tile  # the last tile of a device may be whole
                 self.routes[one.route] = max(self.routes.get(one.route, 1), lines)

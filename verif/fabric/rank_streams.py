@@ -51,11 +51,9 @@ from neuron_fabric.collectives.schedule import (
 )
 from verif.env.config import CLOCK_NS
 from verif.env.env import clock_now
-from verif.fabric.pool_bench import SIGNALS_LOG2, Device, Pair, Pool
+from verif.fabric.pool_bench import ABORT, Device, Pair, Pool
 from verif.fabric.switch import Request
 
-ABORT = (1 << SIGNALS_LOG2) - 1
-"""Line of the bells by which a rank tells all others to give up."""
 LOOKS = 16
 """Looks at a line, after which a rank looks for `ABORT`."""
 GAP = (10, 80)
