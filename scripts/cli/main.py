@@ -63,7 +63,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "collectives of hosts": {
         "collectives check": "check schedules: races, outputs, load; or try mutants of them",
         "collectives show": "draw a schedule as lanes over time, or print it as JSON",
-        "collectives run": "run collectives on the RTL: hosts, a switch, devices; compare bit for bit",
+        "collectives run": "run collectives on the RTL and compare all outputs bit for bit",
     },
     "check the project": {
         "check": "check format, types, imports, names, generated files, documents and the testplan",

@@ -22,7 +22,7 @@ from verif.fabric.pool_scoreboard import PoolScoreboard
 from verif.fabric.rank_streams import Rank
 
 VARIABLE = "NF_COLLECTIVES"
-"""JSON object: "names" of collectives, numbers of "hosts" and "lines"; without it all, and drawn."""
+"""JSON object: "names" of collectives, and numbers of "hosts" and "lines"; else drawn."""
 SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
 MOST_LINES = 14
 LEAST = 6
