@@ -128,6 +128,7 @@ def check(schedule: Schedule) -> Load:
     run.check_races()
     run.check_run_ahead()
     run.check_outputs()
+    run.check_barrier()
     return Load(run.ops, run.load[0], run.load[1], run.check_load())
 
 
@@ -229,6 +230,8 @@ class _Run:
         left = [
             sum(one.rank == rank for one in self.threads) for rank in range(self.schedule.ranks)
         ]
+        for rank in np.flatnonzero(np.array(left) == 0).tolist():
+            self._publish_end(rank)
         waiting: dict[tuple[int, int], list[_Thread]] = defaultdict(list)
         ready = deque(self.threads)
         steps: dict[type[Op], Callable[[_Thread, Any], None]] = {
@@ -303,11 +306,13 @@ class _Run:
         if (thread.rank, op.number) in self.signals:
             self.fail(f"{self._now(thread)} is given twice by its rank", "number one of them anew")
         thread.last_signal = op.number
-        self.signals[thread.rank, op.number] = self._clock(thread)
+        clock = self._clock(thread)
+        clock[thread.number] += 1  # the signal itself, for barriers
+        self.signals[thread.rank, op.number] = clock
 
     def _publish_end(self, rank: int) -> None:
         clocks = [self._clock(one) for one in self.threads if one.rank == rank]
-        self.signals[rank, DONE] = np.maximum.reduce(clocks)
+        self.signals[rank, DONE] = np.maximum.reduce([self.clocks[0], *clocks])
 
     def _fail_stuck(self, waiting: dict[tuple[int, int], list[_Thread]]) -> NoReturn:
         """Report a signal that nobody gives, or else the streams of a cycle."""
@@ -558,6 +563,19 @@ class _Run:
             return "a sum that lacks a rank or mixes lines"
         which, line = divmod(abs(value) - 1, self.symbols)
         return f"line {line} of rank {which}" if value > 0 else f"view {which} of sum {line}"
+
+    def check_barrier(self) -> None:
+        """Check that each rank leaves a barrier after all ranks have entered it."""
+        ranks = range(self.schedule.ranks)
+        if self.schedule.collective is not Collective.BARRIER:
+            return
+        for rank in ranks:
+            entered = {one.rank for one in self.threads if self.signals[rank, DONE][one.number]}
+            if missing := {*ranks} - entered - {rank}:
+                self.fail(
+                    f"rank {rank} may leave before rank {min(missing)} enters",
+                    "wait for a signal of that rank",
+                )
 
     def check_load(self) -> float | None:
         """Check that the devices have even loads, from `EVEN_FROM` granules a device on."""

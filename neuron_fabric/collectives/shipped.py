@@ -124,14 +124,11 @@ class _Builder:
         def needed(rank: int, op: Op) -> bool:
             return not isinstance(op, Signal) or (rank, op.number) in awaited
 
-        return tuple(
-            tuple(
-                Stream(name, tuple(op for op in ops[rank] if needed(rank, op)))
-                for name, ops in named
-                if ops[rank]
-            )
+        streams = [
+            [Stream(name, tuple(op for op in ops[rank] if needed(rank, op))) for name, ops in named]
             for rank in self.ranks
-        )
+        ]
+        return tuple(tuple(one for one in several if one.ops) for several in streams)
 
     def piece(
         self, writer: int, readers: Iterable[int], source: Place, target: Place, lines: int
@@ -169,12 +166,8 @@ class _Builder:
                 source = Place(piece.source.buffer, piece.source.line + offset)
                 stream.append(Write(device, line, count, source))
 
-    def read(
-        self, stream: list[Op], piece: _Piece, chunk: range, turn: int, signal: int, to: Place
-    ) -> None:
-        """Append a wait for the writer's signal and the reads of a chunk, first line at ``to``."""
-        if chunk.start < piece.lines:
-            stream.append(Wait((piece.writer,), signal))
+    def read(self, stream: list[Op], piece: _Piece, chunk: range, turn: int, to: Place) -> None:
+        """Append the reads of a chunk of a piece, whose first line goes to ``to``."""
         for device, line, count, offset in self.extents(piece, chunk, turn):
             target = Place(to.buffer, to.line + offset - chunk.start)
             stream.append(Read(device, line, count, target))
@@ -195,10 +188,16 @@ class _Builder:
     def read_chunk(
         self, rank: int, pieces: Iterable[_Piece], chunk: range, step: int, signal: int
     ) -> None:
-        """Append the reads of a chunk of ``pieces`` into their targets."""
+        """Append waits for a chunk of ``pieces`` and its reads into their targets."""
+        stream, waited = self.consume[rank], -1
         for piece in pieces:
+            if chunk.start >= piece.lines:
+                continue
+            if piece.writer != waited:  # views of one rank have one signal
+                waited = piece.writer
+                stream.append(Wait((waited,), signal))
             to = Place(piece.target.buffer, piece.target.line + chunk.start)
-            self.read(self.consume[rank], piece, chunk, rank + step, signal, to)
+            self.read(stream, piece, chunk, rank + step, to)
 
 
 def _move(build: _Builder, collective: Collective, lines: int, root: int) -> None:
@@ -285,7 +284,8 @@ def _add_chunk(
     size = build.scratch // len(build.ranks)
     for piece in parts:
         to = Place(Buffer.SCRATCH, piece.writer * size)
-        build.read(build.consume[rank], piece, chunk, rank + step, step, to)
+        build.consume[rank].append(Wait((piece.writer,), step))
+        build.read(build.consume[rank], piece, chunk, rank + step, to)
     sources = [Place(Buffer.SCRATCH, other * size) for other in build.ranks]
     sources[rank] = Place(Buffer.IN, shard.first + chunk.start)
     count = min(chunk.stop, shard.lines) - chunk.start
@@ -362,14 +362,17 @@ def _aggregate(build: _Builder, schedule: Schedule) -> None:
     every = tuple(build.ranks)
     for rank in every:
         others = tuple(other for other in every if other != rank)
+        stream = build.publish[rank]
         for number in range(tiles.rows + 2):
             tiles.contribute(rank, number)
-            if 1 <= number <= tiles.rows and others:
-                build.publish[rank].append(Wait(others, number))
-            tiles.results(rank, number - 1, 1)
             tiles.results(rank, number - 2, 2)
-        while isinstance(build.publish[rank][-1], Wait):
-            build.publish[rank].pop()  # no result follows
+            if isinstance(stream[-1], Wait):
+                stream.pop()  # the next wait includes it
+            if 1 <= number <= tiles.rows and others:
+                stream.append(Wait(others, number))
+            tiles.results(rank, number - 1, 1)
+        if isinstance(stream[-1], Wait):
+            stream.pop()  # no operation follows
     for device in range(build.devices):
         stream = build.control[device % len(every)]
         stream.extend([Wait(every, DONE, back=1)] if not stream else [])

@@ -113,7 +113,8 @@ def test_shipped_schedules_are_right(
 GATHER, BROADCAST = small(Collective.ALL_GATHER), small(Collective.BROADCAST)
 DEVICE, PASSIVE = (small(Collective.ALL_REDUCE, adder) for adder in (Adder.DEVICE, Adder.PASSIVE))
 PAIR = shipped.shipped(Collective.BROADCAST, 2, 1, 1)
-CYCLE = edited(small(Collective.BARRIER, lines=0), 0, "publish", swap(0))
+BARRIER = small(Collective.BARRIER, lines=0)
+CYCLE = edited(BARRIER, 0, "publish", swap(0))
 ADD = PASSIVE.streams[0][1].ops[first(PASSIVE.streams[0][1].ops, Add)]
 REDUCE = small(Collective.REDUCE, Adder.DEVICE)
 EDITS: list[tuple[Schedule, int, str, Callable[[list[Op]], Any], str]] = [
@@ -149,6 +150,8 @@ EDITS: list[tuple[Schedule, int, str, Callable[[list[Op]], Any], str]] = [
     (GATHER, 0, "consume", append(Copy(9, IN, OUT)), "was written by rank 0"),
     (GATHER, 0, "consume", drop(Copy), "0 of out of rank 0 is not written, not line 0 of rank 0"),
     (GATHER, 0, "consume", change(Copy, target=IN), "writes the input"),
+    (BARRIER, 2, "publish", drop(Wait), "rank 2 may leave before rank 0 enters"),
+    (BARRIER, 2, "publish", change(Wait, ranks=(0,)), "rank 2 may leave before rank 1 enters"),
     # operations
     (PASSIVE, 0, "publish", append(Ready(0)), "no device adds"),
     (DEVICE, 0, "publish", append(ADD), "the ranks do not add"),
@@ -213,7 +216,7 @@ def test_load_is_reported_from_64_granules_a_device_on() -> None:
 def test_a_schedule_survives_its_file(tmp_path: Path) -> None:
     """Check that a schedule read from its JSON text equals the original."""
     path = tmp_path / "one.json"
-    for one in (DEVICE, PASSIVE, BROADCAST, small(Collective.BARRIER, lines=0)):
+    for one in (DEVICE, PASSIVE, BROADCAST, BARRIER):
         path.write_text(schedule_file.to_text(one))
         assert schedule_file.read(path) == one
 

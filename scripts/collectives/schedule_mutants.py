@@ -89,8 +89,9 @@ def _mutants_at(original: Schedule, rank: int, number: int, at: int) -> Iterator
 
 
 def _drawn_schedule(draw: random.Random) -> Schedule:
-    collective = draw.choice([one for one in Collective if one is not Collective.BARRIER])
+    collective = draw.choice(list(Collective))
     ranks, devices, lines = draw.choice([2, 3, 4]), draw.choice([1, 2, 3]), draw.choice([1, 9, 300])
+    lines *= collective is not Collective.BARRIER
     sums = collective in SUMS
     return shipped(
         collective,
