@@ -63,6 +63,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "collectives of hosts": {
         "collectives check": "check schedules: races, outputs, load; or try mutants of them",
         "collectives show": "draw a schedule as lanes over time, or print it as JSON",
+        "collectives run": "run collectives on the RTL: hosts, a switch, devices; compare bit for bit",
     },
     "check the project": {
         "check": "check format, types, imports, names, generated files, documents and the testplan",
@@ -100,6 +101,7 @@ MODULES = {
     "analyse": "neuron_fabric.analysis.analyse_command",
     "collectives check": "scripts.collectives.check_schedules",
     "collectives show": "scripts.collectives.show_schedule",
+    "collectives run": "scripts.collectives.run_collectives",
     "train profile": "neuron_fabric.profile.profile_command",
     "train monitor": "neuron_fabric.monitor.monitor_command",
     "train check": "scripts.cli.train_check",
@@ -110,7 +112,7 @@ MODULES = {
 }
 VERBS = {name: verb for section in SECTIONS.values() for name, verb in section.items()}
 GROUPS = {
-    "collectives": "check and draw collectives over a pool of devices",
+    "collectives": "check, draw and run collectives over a pool of devices",
     "train": "run an experiment with low-bit trainings",
     "measure": "measure speed, traffic, timing, area or capacity",
 }
