@@ -134,7 +134,9 @@ def run(args: argparse.Namespace) -> int:
     substrate = read_substrate(args.substrate) if args.substrate else shipped()
     known = substrate.coefficients
     say(f"{substrate.name} ({substrate.measured})")
-    say(f"{'route':10}{'':16}{'W':>4}{'D':>3}{'lines':>7}{'latency':>9}{'model':>10}{'RTL':>10}{'off':>8}")
+    say(
+        f"{'route':10}{'':16}{'W':>4}{'D':>3}{'lines':>7}{'latency':>9}{'model':>10}{'RTL':>10}{'off':>8}"
+    )
     found = []
     with benches(args.sim) as bench:
         every = drawn(args.buckets, args.seed, args.memory_latency, known)

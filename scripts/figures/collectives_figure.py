@@ -27,10 +27,9 @@ from neuron_fabric.collectives.schedule import (
     Schedule,
     Write,
 )
-from neuron_fabric.collectives.shipped import shipped
 from neuron_fabric.errors import telling
 from scripts.benchmarks.goals import SpeedGoal
-from scripts.collectives.bulk_run import run_checked
+from scripts.collectives.bulk_run import CollectiveKind, kinds_of, run_checked
 from scripts.common.arguments import up_to
 from scripts.common.errors import OptionError
 from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up
@@ -49,8 +48,6 @@ FOLLOWED_RANKS, FOLLOWED_DEVICES = 8, (1, 2)
 _A_CLOCK = 1.05
 """Clocks of an operation on a device whose slots hit: 2.1 for a contribution and a read."""
 _SLOTS_A_FLIT = 4
-_SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
-_ROUTES = (Route.FP32, Route.G_BINARY, Route.G_TERNARY, Route.G_INT4, Route.G_INT8)
 _IN_PARTS = (
     Collective.ALL_GATHER,
     Collective.GATHER,
@@ -59,37 +56,24 @@ _IN_PARTS = (
 )
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Collective with the adder and route of its sum; None for those that do not add."""
-
-    collective: Collective
-    adder: Adder | None = None
-    route: Route | None = None
-
-    @property
-    def name(self) -> str:
-        """Name in tables, for example "all_reduce device G_BINARY"."""
-        return " ".join(str(one) for one in (self.collective, self.adder, self.route) if one)
-
-
-KINDS = (
-    *(Kind(one) for one in Collective if one not in _SUMS),
-    *(Kind(one, Adder.DEVICE, route) for one in _SUMS for route in _ROUTES),
-    # Passive sums of votes move the lines of FP32, and those of codes the lines of G_INT8.
-    *(Kind(one, Adder.PASSIVE, route) for one in _SUMS for route in (Route.FP32, Route.G_INT8)),
+KINDS = tuple(
+    kind
+    for collective in Collective
+    for kind in kinds_of(collective)
+    # Passive sums of votes move the lines of FP32, and those of G_INT4 the lines of G_INT8.
+    if kind.adder is not Adder.PASSIVE or kind.route in (Route.FP32, Route.G_INT8)
 )
-VOTES = Kind(Collective.ALL_REDUCE, Adder.DEVICE, Route.G_BINARY)
-SUM = Kind(Collective.ALL_REDUCE, Adder.DEVICE, Route.FP32)
-PASSIVE = Kind(Collective.ALL_REDUCE, Adder.PASSIVE, Route.FP32)
-BARRIER = Kind(Collective.BARRIER)
+VOTES = CollectiveKind(Collective.ALL_REDUCE, Adder.DEVICE, Route.G_BINARY)
+SUM = CollectiveKind(Collective.ALL_REDUCE, Adder.DEVICE, Route.FP32)
+PASSIVE = CollectiveKind(Collective.ALL_REDUCE, Adder.PASSIVE, Route.FP32)
+BARRIER = CollectiveKind(Collective.BARRIER)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Kind of collective, ranks, devices, and memory latency in clocks."""
+class PoolPlace:
+    """CollectiveKind of collective, ranks, devices, and memory latency in clocks."""
 
-    kind: Kind
+    kind: CollectiveKind
     ranks: int
     devices: int
     latency: int
@@ -97,17 +81,15 @@ class Place:
     @property
     def schedule(self) -> Schedule:
         """Shipped schedule of a vector of `LINES` lines a device; parts are rounded up."""
-        kind, whole = self.kind, LINES * self.devices
-        parts = self.ranks if kind.collective in _IN_PARTS else 1
-        lines = 0 if kind == BARRIER else -(-whole // parts)
-        tile = DeviceParams().slots // 4
-        own = {"adder": kind.adder, "route": kind.route} if kind.adder else {}
-        return shipped(kind.collective, self.ranks, self.devices, lines, tile=tile, **own)  # type: ignore[arg-type]
+        parts = self.ranks if self.kind.collective in _IN_PARTS else 1
+        lines, tile = -(-LINES * self.devices // parts), DeviceParams().slots // 4
+        return self.kind.schedule(self.ranks, self.devices, lines, tile)
 
     @property
     def lines(self) -> int:
         """Lines of the whole vector, which is the size of nccl-tests; 1 for a barrier."""
-        return max(1, self.schedule.lines * (self.ranks if self.kind.collective in _IN_PARTS else 1))
+        parts = self.ranks if self.kind.collective in _IN_PARTS else 1
+        return max(1, self.schedule.lines * parts)
 
     @property
     def bytes_a_line(self) -> int:
@@ -134,7 +116,7 @@ def bound(plan: Schedule) -> float:
     return _A_CLOCK * total / plan.devices
 
 
-def by_host_links(place: Place) -> float | None:
+def by_host_links(place: PoolPlace) -> float | None:
     """Return GB/s of the same collective over the links of the hosts, computed; None for a barrier.
 
     A link carries the measured lines a clock of a device's link. Rings for FP32; votes and codes
@@ -155,10 +137,10 @@ def by_host_links(place: Place) -> float | None:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedCollective:
     """A run at a place, with its derived figures."""
 
-    place: Place
+    place: PoolPlace
     run: PoolRun
 
     @property
@@ -225,8 +207,8 @@ def run(args: argparse.Namespace) -> Measured:
     for latency, kind in product(args.latency, kinds):
         with telling(f"nf measure figures: {kind.name}, memory latency {latency}"):
             for ranks, devices in product(args.ranks, args.devices):
-                place = Place(kind, ranks, devices, latency)
-                found[place] = Timed(place, _run(model, place))
+                place = PoolPlace(kind, ranks, devices, latency)
+                found[place] = TimedCollective(place, _run(model, place))
     tables = [
         Table(
             f"Memory latency {latency}: clocks a line, shares and rates",
@@ -235,10 +217,12 @@ def run(args: argparse.Namespace) -> Measured:
         )
         for latency in args.latency
     ]
-    goals = [[one.name, one.value, one.goal, "met" if one.good else "MISSED"] for one in _goals(found)]
+    goals = [
+        (one.name, one.value, one.goal, "met" if one.good else "MISSED") for one in _goals(found)
+    ]
     if goals:
-        title = "Goals of the specification, 8 ranks"
-        tables.insert(0, Table.of(title, ("figure", "value", "goal", ""), map(tuple, goals)))
+        title = f"Goals, {FOLLOWED_RANKS} ranks"
+        tables.insert(0, Table.of(title, ("figure", "value", "goal", ""), goals))
     known = shipped_substrate().coefficients
     return Measured(
         set_up=set_up(
@@ -265,22 +249,22 @@ def run(args: argparse.Namespace) -> Measured:
     )
 
 
-def _run(model: BulkModel, place: Place) -> PoolRun:
+def _run(model: BulkModel, place: PoolPlace) -> PoolRun:
     with tempfile.TemporaryDirectory(prefix="nf-figures-") as folder:
         memory = MemoryTiming(place.latency)
         return run_checked(place.schedule, 1, model, Path(folder), memory)
 
 
-def _break_even(kind: Kind) -> str:
+def _break_even(kind: CollectiveKind) -> str:
     """Return the devices a rank at which the bound of a pool equals the hosts' links, 8 ranks."""
-    place, known = Place(kind, 8, 1, 48), shipped_substrate().coefficients
+    place, known = PoolPlace(kind, 8, 1, 48), shipped_substrate().coefficients
     rate = place.lines * place.bytes_a_line / (bound(place.schedule) * known.flit_s) / 1e9
     return f"{(by_host_links(place) or 0.0) / rate / place.ranks:.1f}"
 
 
-def _goals(found: Mapping[Place, Timed]) -> Iterator[SpeedGoal]:
+def _goals(found: Mapping[PoolPlace, TimedCollective]) -> Iterator[SpeedGoal]:
     """Yield the goals whose figures were measured."""
-    least: dict[tuple[Kind, int], float] = {(SUM, 48): 28.0, (SUM, 300): 44.0}
+    least: dict[tuple[CollectiveKind, int], float] = {(SUM, 48): 28.0, (SUM, 300): 44.0}
     for place, one in found.items():
         if place.ranks != FOLLOWED_RANKS:
             continue
@@ -291,13 +275,13 @@ def _goals(found: Mapping[Place, Timed]) -> Iterator[SpeedGoal]:
                 yield SpeedGoal(place.key(), one.each, 2.4 * place.ranks / place.devices)
             if place.devices == 1 and (place.kind, place.latency) in least:
                 yield SpeedGoal(place.key(), one.each, least[place.kind, place.latency])
-            alone = found.get(Place(place.kind, place.ranks, 1, place.latency))
+            alone = found.get(PoolPlace(place.kind, place.ranks, 1, place.latency))
             if alone is not None and place.devices == 2:
                 name = f"{place.kind.name} at {place.latency}: 1 device / 2 devices"
                 yield SpeedGoal(name, alone.each / one.each, 1.9, least=True)
 
 
-def _plots(found: Mapping[Place, Timed], latencies: Sequence[int]) -> Iterator[Plot]:
+def _plots(found: Mapping[PoolPlace, TimedCollective], latencies: Sequence[int]) -> Iterator[Plot]:
     """Yield plots of all_reduce over devices and over ranks, with the bounds."""
     for latency, over in product(latencies, ("devices", "ranks")):
         lines = []

@@ -271,8 +271,8 @@ class _Execution:
         ldid, needs = self.pool.ldid(stream.rank), stream.needs[op.device]
         work = self.works[op.device]
         work.write(stream.number, first, lines, ldid, needs)
-        ends = {(type(op), op.line + n): work.count[stream.number] for n in range(op.count)}
-        stream.written[op.device].update(ends)
+        for n in range(op.count):
+            stream.written[op.device][type(op), op.line + n] = int(work.count[stream.number])
 
     def _read(self, stream: _Stream, op: Read | Result, first: int) -> None:
         """Append reads; a rank does not signal to itself, so they need its writes of the lines."""
