@@ -7,6 +7,7 @@ route, in all traffic profiles. The outputs of all ranks are compared with the o
 examples:
   nf collectives run all_gather              4 hosts, 2 devices, on Verilator and Icarus
   nf collectives run all --hosts 3 --sim verilator --seeds 20
+  nf collectives run all --bulk              clocks of every collective
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli.options import add_simulators
 from scripts.cli.run import execute
-from scripts.common.arguments import up_to
+from scripts.collectives.bulk_run import run_bulk
+from scripts.common.arguments import add_flags, up_to
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.records import RunSpec
 from scripts.plan import testplan
@@ -37,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--hosts", type=up_to(16, first=2), default=4, metavar="W", help="number of hosts (4)")
     add("--devices", type=up_to(8), default=2, metavar="D", help="number of devices (2)")
     add("--lines", type=up_to(100), metavar="N", help="lines of each; prints digests (drawn)")
+    add_flags(parser, bulk="let a C++ host drive the flits: faster, and prints clocks and digests")
     add("--seeds", type=up_to(10_000), default=1, metavar="N", help="seeds 1 to N (1)")
     add_simulators(parser)
 
@@ -51,6 +54,9 @@ def run(args: argparse.Namespace) -> int:
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
+    if args.bulk:
+        kinds = [Collective(name) for name in names]
+        return run_bulk(kinds, args.hosts, args.devices, args.seeds, sims[0])
     plan = testplan.read()
     job = json.dumps({"names": names, "hosts": args.hosts, "lines": args.lines})
     given = f" --lines {args.lines}" if args.lines else ""
