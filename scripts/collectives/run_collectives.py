@@ -54,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
+    if args.bulk and args.lines:
+        raise NfError("--bulk has a fixed number of lines: leave out --lines.")
     if args.bulk:
         kinds = [Collective(name) for name in names]
         return run_bulk(kinds, args.hosts, args.devices, args.seeds, sims[0])

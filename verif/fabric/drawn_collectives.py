@@ -50,7 +50,7 @@ def drawn(
     for name in names:
         pairs = [(adder, route) for adder in Adder for route in Route] if name in SUMS else [None]
         kinds += [(name, *(pair or (None, None))) for pair in pairs]
-    kinds *= -(-LEAST // len(kinds))
+    kinds *= 1 if lines else -(-LEAST // len(kinds))
     made = []
     for name, adder, route in rng.sample(kinds, min(len(kinds), test.cfg.count(len(kinds)))):
         count = 0 if name is Collective.BARRIER else lines or rng.randint(1, MOST_LINES)
