@@ -288,10 +288,11 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
         direct = options.engine == TORCH and counts_on_device(model)
         return (TensorReducer if direct else TorchReducer)(options.timeout_s)
     rule = profile.rule
+    again = rule.assign is not None and rule.assign.every
     low = {
         region.name: {
             *(how.route for how in region.phases.values()),
-            *(rule.candidates(region.kind) if rule.assign and region.low_bit else ()),
+            *(rule.candidates(region.kind) if again and region.low_bit else ()),
         }
         - {Route.FP32}
         for region in profile.regions

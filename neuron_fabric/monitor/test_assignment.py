@@ -135,9 +135,12 @@ def test_the_cheapest_routes_exceed_the_budget(
 
 def test_a_region_below_its_floor_returns_to_fp32() -> None:
     """Check that the monitor demotes a region whose assigned route fails, and the others stay."""
-    seen = list(trained(40, bad="a"))
-    assert {one["a"] for one in seen[12:]} == {"FP32"}
-    assert "FP32" not in {one["b"] for one in seen[12:]}
+    one = Controller(PROFILE, LocalGroup(1).rank(0), plan=PLAN)
+    list(trained(90, one))
+    assert one.state.regions[3].route == "G_INT4"
+    last = list(trained(110, one, 90, bad="d"))[-1]
+    assert last["d"] == "FP32" != last["b"]
+    assert one.state.regions[3].status == states.Status.DEMOTED
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["resumed", "twin: without its routes"])

@@ -208,6 +208,11 @@ def shown(profile: Profile) -> list[str]:
         lines.append(taken)
     warmup = profile.phases.warmup.steps
     lines.append(f"warm-up in FP32: {f'{warmup:.0%} of' if warmup < 1 else f'{warmup:.0f}'} steps")
+    if (ask := profile.rule.assign) is not None:
+        when = f"again every {ask.every} steps" if ask.every else "once"
+        lines.append(
+            f"routes are assigned {when}, within {ask.budget:g} of the error of {ask.reference}"
+        )
     rows = [_COLUMNS, *map(_row, profile.regions)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

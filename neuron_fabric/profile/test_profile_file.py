@@ -305,7 +305,7 @@ PROFILE = st.builds(
         SHARE,
         SHARE,
         protect=st.lists(st.sampled_from(Kind), unique=True).map(tuple),
-        assign=st.none() | st.builds(Assign, st.just(Route.G_BINARY), SHARE.map(lambda x: x + 1)),
+        assign=st.none() | st.builds(Assign, st.just(Route.G_BINARY), st.sampled_from([0.25, 2.0])),
     ),
     monitor=st.dictionaries(TEXT, SHARE | st.integers(0, 99) | st.booleans() | TEXT),
 )
