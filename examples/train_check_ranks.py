@@ -33,7 +33,7 @@ from neuron_fabric.data import read_object
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path, write_samples
-from scripts.cli.train_check_goals import AUTO, FP32, GUIDED
+from scripts.cli.train_check_goals import ADAPTIVE, AUTO, FP32, GUIDED
 
 TAIL = 0.8  # of the steps: the rest is the steady state
 
@@ -161,7 +161,8 @@ class Check:
 
     def train(self, variant: str, seed: int, guided: Profile | None, reducer: str) -> None:
         """Run one training, and append its line to results.jsonl (rank 0)."""
-        profile = AUTO if variant == AUTO else self._profile(variant, seed, guided)
+        drafted = variant in (AUTO, ADAPTIVE)
+        profile = variant if drafted else self._profile(variant, seed, guided)
         words_of = variant.replace(",", "").split()
         log = self.folder / "-".join([*words_of, str(seed), reducer.partition(":")[0]])
         words: dict[str, Any] = {"reducer": reducer, "env": {}, "monitor": log}

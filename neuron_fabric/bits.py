@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bit allocation: the route of each layer, chosen from measured errors and modelled costs.
 
-The method is L-GreCo's (arXiv 2210.17357); formats and figures are this project's. Every function
-is deterministic, so ranks with the same reduced errors choose the same routes. A route that the
-reducer lacks is left out of the options of a layer.
+The method is L-GreCo's (arXiv 2210.17357); formats and figures are this project's. The rule of a
+profile calls it with the errors of a calibration, the monitor with those of a training (spec:
+runtime section 6). Every function is deterministic, so ranks with the same reduced errors choose
+the same routes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,10 +26,7 @@ HYSTERESIS = 0.02
 
 @dataclass(frozen=True)
 class Option:
-    """One route for a layer: the squared error of its decoded gradient, and its cost.
-
-    The cost is in bytes or seconds, the same for all options.
-    """
+    """One route for a layer: the error of its decoded gradient, and its cost in bits."""
 
     error: float
     cost: float
@@ -39,7 +37,6 @@ class Layer:
     """A layer with its options by name of route."""
 
     name: str
-    elements: int
     options: Mapping[str, Option]
 
 
@@ -48,7 +45,7 @@ Assignment = dict[str, str]
 
 
 def error_of(layers: Sequence[Layer], chosen: Mapping[str, str]) -> float:
-    """Return the sum of the squared errors of an assignment, which gives the route by layer."""
+    """Return the sum of the errors of an assignment, which gives the route by layer."""
     return sum(layer.options[chosen[layer.name]].error for layer in layers)
 
 
@@ -57,8 +54,8 @@ def cost_of(layers: Sequence[Layer], chosen: Mapping[str, str]) -> float:
     return sum(layer.options[chosen[layer.name]].cost for layer in layers)
 
 
-def lgreco(layers: Sequence[Layer], reference: Mapping[str, str], alpha: float = 1.0) -> Assignment:
-    """Return the cheapest assignment whose error is at most ``alpha`` times that of ``reference``.
+def lgreco(layers: Sequence[Layer], allowed: float) -> Assignment:
+    """Return the cheapest assignment whose error is at most ``allowed``.
 
     The dynamic program of L-GreCo (arXiv 2210.17357, algorithm 1): ``least[e]`` is the least cost
     of the layers so far with a total error of exactly ``e`` steps, of which `ERROR_BUCKETS` make
@@ -66,14 +63,12 @@ def lgreco(layers: Sequence[Layer], reference: Mapping[str, str], alpha: float =
     within the bound. The routes are read back from the argmin of each layer, from the last one on.
 
     Args:
-        layers: layers with their options.
-        reference: assignment that sets the bound; returned if no cheaper one is found.
-        alpha: factor on the error of ``reference``.
+        layers: layers with their options, one of which has an error of 0 (FP32).
+        allowed: bound of the sum of the errors.
 
     Returns:
         Route by the name of the layer.
     """
-    allowed = alpha * error_of(layers, reference)
     least = np.full(ERROR_BUCKETS + 1, np.inf)
     least[0] = 0.0
     taken: list[tuple[list[str], NDArray[np.int16]]] = []
@@ -89,8 +84,6 @@ def lgreco(layers: Sequence[Layer], reference: Mapping[str, str], alpha: float =
         taken.append((names, best.astype(np.int16)))
         least = np.take_along_axis(table, best[None], axis=0)[0]
     place = int(least.argmin())
-    if not least[place] < cost_of(layers, reference):
-        return dict(reference)
     chosen: Assignment = {}
     for layer, rounded, (names, best) in zip(
         reversed(layers), reversed(steps), reversed(taken), strict=True
@@ -129,7 +122,7 @@ def settle(
         layers: layers with the options of today.
         now: current assignment.
         wanted: new assignment.
-        allowed: bound of the squared error.
+        allowed: bound of the sum of the errors.
 
     Returns:
         A copy of ``wanted`` if its cost is at least the share `HYSTERESIS` lower, if ``now``
@@ -149,18 +142,19 @@ def settle(
 # of the square).
 
 
-def route_errors(x: F32, key: Key) -> dict[str, float]:
-    """Return the squared error of each route on the tensor of one worker.
+def route_errors(x: F32, key: Key, routes: Iterable[Route]) -> dict[str, float]:
+    """Return the squared error of routes on the tensor of one worker.
 
     Args:
-        x: the gradient, float32[n].
+        x: the gradient, float32[n], finite.
         key: key of the draws for stochastic rounding of integer codes.
+        routes: the routes.
 
     Returns:
         Squared norm of (decoded - x) by the name of the route; 0 for FP32.
     """
     errors = {}
-    for route in Route:
+    for route in routes:
         difference = _decoded(x, key, route) - x.astype(np.float64)
         errors[route.value] = float(difference @ difference)
     return errors

@@ -25,7 +25,14 @@ from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import say
 from neuron_fabric.launcher import run_workers
 from neuron_fabric.output import check_output
-from neuron_fabric.profile.profile_command import PROTECT, kinds_of, routes_of
+from neuron_fabric.profile.profile_command import (
+    ASSIGN,
+    PROTECT,
+    assign_of,
+    kinds_of,
+    routes_of,
+    with_rule,
+)
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
 
@@ -55,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     routes = "routes for the rule to choose from (G_BINARY,G_TERNARY); all are measured"
     add("--routes", type=routes_of, metavar="R,R", help=routes)
     add("--protect", type=kinds_of, default=Rule().protect, metavar="K,K", help=PROTECT)
+    add("--assign", type=assign_of, metavar="ROUTE=X", help=ASSIGN)
     substrate = "substrate file of the device: leave out routes that it does not support"
     add("--substrate", type=Path, metavar="FILE", help=substrate)
     add("--impact", action="store_true", help="also measure the loss impact of each region")
@@ -125,6 +133,7 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
     check_output(args.out, "--out")
     check_output(samples_path(args.out), "--out")
     routes, measured = of_device(args.substrate, args.routes)
+    with_rule(Rule(), routes=routes, assign=args.assign)
     same = {one.name: getattr(args, one.name) for one in fields(Asked) if one.name in args}
     bar = Bar(args.within, args.better)
     asked = Asked(**same | {"bar": bar, "routes": routes, "measured": measured})

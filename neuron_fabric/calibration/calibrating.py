@@ -34,6 +34,7 @@ from neuron_fabric.monitor.signals import Reading, Reason
 from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.profile_file import write_profile
 from neuron_fabric.profile.profile_types import (
+    Assign,
     Calibration,
     Kind,
     Phase,
@@ -163,8 +164,8 @@ def mean_loss(steps: Sequence[Reading], warm: int) -> float:
 class Asked:
     """Settings of a calibration, from the command line.
 
-    ``shrink``, ``routes`` and ``protect`` are those of `Rule`; ``measured`` names the routes that
-    the first training measures, None for all.
+    ``shrink``, ``routes``, ``protect`` and ``assign`` are those of `Rule`; ``measured`` names the
+    routes that the first training measures, None for all.
     """
 
     out: Path
@@ -180,6 +181,7 @@ class Asked:
     shrink: Literal["fit", "one"] = "fit"
     routes: tuple[Route, ...] = Rule().routes
     protect: tuple[Kind, ...] = Rule().protect
+    assign: Assign | None = None
     measured: tuple[str, ...] | None = None
     seeds: int = SEEDS
 
@@ -295,7 +297,9 @@ def profile_by_rule(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
     profile = replace(
         draft(asked.out.stem, about.parameters, about.valid_for),
         phases=Phases(Warmup(share), Steady(ends)),
-        rule=Rule(shrink=asked.shrink, routes=asked.routes, protect=asked.protect),
+        rule=Rule(
+            shrink=asked.shrink, routes=asked.routes, protect=asked.protect, assign=asked.assign
+        ),
         calibration=Calibration(asked.seed, total, len(steps), about.every),
     )
     return apply_rule(profile, samples), samples

@@ -163,7 +163,8 @@ def calibrated(tmp_path: Path, script: Script, **words: Any) -> tuple[int, Profi
 
 def rule_again(path: Path, **given: Any) -> int:
     """Run `nf train profile rule` on a profile, writing to the same file; return the exit code."""
-    words = {"floor": [], "shrink": None, "routes": None, "protect": None} | given
+    unset = dict.fromkeys(("shrink", "routes", "protect", "assign"))
+    words = {"floor": [], **unset, **given}
     return profile_verb(argparse.Namespace(what="rule", profile=path, out=path, **words))
 
 

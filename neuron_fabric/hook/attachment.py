@@ -55,7 +55,7 @@ from neuron_fabric.hook.training_session import TrainingSession, all_reducer
 from neuron_fabric.monitor import Controller
 from neuron_fabric.monitor.job_plan import WARMUP, check_monitor, plan_of
 from neuron_fabric.profile import Profile, fingerprint, read_profile
-from neuron_fabric.profile.draft_profile import AUTO, auto_profile
+from neuron_fabric.profile.draft_profile import ADAPTIVE, AUTO, auto_profile
 from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import Phase, steady_route, warmup_of
 from neuron_fabric.rank_agreement import other_rank, silent_rank, together
@@ -152,6 +152,8 @@ def attach(
         model: DistributedDataParallel model.
         profile: profile or its file (NF_PROFILE). "auto": a profile drafted from the model, whose
             regions are admitted by measured cosines and times (spec: runtime section 2.5).
+            "adaptive": the same, and while training L-GreCo assigns their routes again and again
+            from measured errors (section 6).
         name: name of the model in the capture (its class).
         reduce: hook that reduces, for a script with a communication hook; not with a profile.
         reduce_state: state of that hook.
@@ -258,8 +260,8 @@ def _asked(
     here: Conditions,
     optimizer: Any,
 ) -> _Asked:
-    if auto := str(profile) == AUTO:
-        read = auto_profile(model)
+    if auto := str(profile) in (AUTO, ADAPTIVE):
+        read = auto_profile(model, adaptive=str(profile) == ADAPTIVE)
     else:
         read = profile if isinstance(profile, Profile) else read_profile(Path(profile))
     check_monitor(read, f"profile {read.name!r}")
@@ -285,8 +287,14 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
     if options.reducer == TORCH:
         direct = options.engine == TORCH and counts_on_device(model)
         return (TensorReducer if direct else TorchReducer)(options.timeout_s)
+    rule = profile.rule
+    again = rule.assign is not None and rule.assign.every
     low = {
-        region.name: {how.route for how in region.phases.values()} - {Route.FP32}
+        region.name: {
+            *(how.route for how in region.phases.values()),
+            *(rule.candidates(region.kind) if again and region.low_bit else ()),
+        }
+        - {Route.FP32}
         for region in profile.regions
     }
     widest = {
@@ -356,6 +364,7 @@ def _attached(
         unverified=unverified,
         costs=vetted.costs,
         refused=vetted.refused,
+        world=world,
     )
     # A time of the network stays valid from one decision to the next, and at least from one sample
     # to the next: samples may be the only FP32 traffic of a low-bit training.

@@ -41,8 +41,10 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric.bits import route_errors
 from neuron_fabric.capacity.network_times import NetworkTimes
 from neuron_fabric.codec import Route
+from neuron_fabric.codec.draws import Key
 from neuron_fabric.codec.routes import BUCKET
 from neuron_fabric.codec.scale_groups import ScaleGroups, groups_of
 from neuron_fabric.codec.torch_engine import on
@@ -51,7 +53,7 @@ from neuron_fabric.hook.capture_hook import DdpMean
 from neuron_fabric.hook.error_feedback import LocalSignal, Memory, signal_of, values_of
 from neuron_fabric.hook.hook_state import HookState, then_once
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
-from neuron_fabric.hook.monitor_samples import Agreements, Measured, sample_of
+from neuron_fabric.hook.monitor_samples import NOTHING, Agreements, Measured, sample_of
 from neuron_fabric.hook.steady_signs import Signs
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
@@ -207,7 +209,8 @@ class BucketRouter(HookState):
 
     ``first`` is called before the first bucket of a step and sets the step's ``routes`` (regions
     without one, and parameters without a region, use FP32) and ``samples``: profile regions to be
-    compared with FP32 in this step; for those in FP32, ``shadows`` has the route to compare.
+    compared with FP32 in this step; for those in FP32, ``shadows`` has the route to compare;
+    ``tried``: routes whose errors are measured in all regions in this step.
     ``last`` is called after the last bucket; an action that it puts on ``thread`` runs after all
     buckets.
 
@@ -258,11 +261,12 @@ class BucketRouter(HookState):
         self.routes: Mapping[str, PhaseRoute] = {}
         self.samples: frozenset[str] = frozenset()
         self.shadows, self.link = dict(shadows or {}), NetworkTimes()
+        self.tried: Sequence[Route] = ()
         self.measured, self.signs, self.step = Measured(), Signs(), -1
         self.agreements = Agreements(self.workers)
         self.gradient_bytes, self.packed_bytes = 4 * sum(sizes.values()), 0
         """Bytes of FP32 that this rank has packed so far, of shadows too."""
-        self._planned: tuple[Mapping[str, PhaseRoute], frozenset[str]] = {}, frozenset()
+        self._planned: Any = None
         self._plans: dict[int, _Plan] = {}
         self.release()
         self.peers: Peers | None = None
@@ -330,6 +334,8 @@ class BucketRouter(HookState):
             return self.mean(None, bucket)
         plan = self._plan(bucket)
         views = buffer.split(plan.sizes)
+        if self.tried:
+            self._try(plan, views)
         if self.memory.residuals:
             for n, name in plan.full.items():
                 self._to_fp32(name, views[n])
@@ -339,9 +345,27 @@ class BucketRouter(HookState):
             return self._timed(buffer, self.mean(None, bucket))
         return self._two_ways(bucket, plan, signals)
 
+    def _try(self, plan: _Plan, views: Sequence[torch.Tensor]) -> None:
+        """Measure the error of each tried route on the sampled elements of this rank's gradients.
+
+        A tensor that is not finite is left out.
+        """
+        for one, view in zip(plan.ids, views, strict=True):
+            name = self.names[one]
+            if (region := self.regions.get(name)) is None:
+                continue
+            index = sample_of(name, view.numel(), self.step)
+            x = values_of(view if index is None else view[on(index, view.device)])
+            if not np.isfinite(x).all():
+                continue
+            found = route_errors(x, Key(payload.SEED, self.step, self.rank, name), self.tried)
+            found[NOTHING] = float(np.dot(x, x))
+            factor = view.numel() / x.size
+            self.measured.add_errors(region, {key: factor * e for key, e in found.items()})
+
     def _reroute(self) -> None:
         """Drop the plans of buckets, and records of signs, if routes or samples have changed."""
-        if (asked := (self.routes, self.samples)) != self._planned:
+        if (asked := (self.routes, self.samples, self.shadows)) != self._planned:
             self._planned = asked
             self._plans.clear()
             for name in self.regions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -34,6 +34,8 @@ noise is many times their mean."""
 MOST = 0.1
 """A step counts as at most so much, either way: elements of one row of weights have one sign in
 common, so single steps are far out, while a wrong sign is there in every step."""
+NOTHING = ""
+"""Name of the route that sends nothing, among errors of routes."""
 _SEED = 2606
 _PIECE = 1 << 16  # elements that stay in a cache
 
@@ -63,6 +65,7 @@ class Measured:
         self._decoded: dict[str, float] = defaultdict(float)
         self._reference: dict[str, float] = defaultdict(float)
         self._margins: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._errors: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
 
     def decoded(self, region: str, d: F32, s: float | None = None) -> None:
         """Add the squared norm of a decoded tensor d.
@@ -112,6 +115,23 @@ class Measured:
         """Add the sum of abs(plus - minus) over a tensor."""
         self._margins[region][0] += total
         self._margins[region][1] += elements
+
+    def add_errors(self, region: str, errors: Mapping[str, float]) -> None:
+        """Add the squared error of each route on a tensor of this rank.
+
+        That of `NOTHING` is the squared norm of the tensor, which sending nothing would lose.
+        """
+        for route, error in errors.items():
+            self._errors[region][route] += error
+
+    @property
+    def errors(self) -> dict[str, dict[str, float]]:
+        """Return the error of each route by region, as a share of the squared norm."""
+        return {
+            region: {route: error / found[NOTHING] for route, error in found.items()}
+            for region, found in self._errors.items()
+            if found[NOTHING] > 0
+        }
 
     @property
     def norms(self) -> dict[str, tuple[float, float | None]]:

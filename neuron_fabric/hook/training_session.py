@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Protocol
 
@@ -42,6 +42,14 @@ class Controls(Protocol):
     def samples(self) -> frozenset[str]:
         """Return the profile regions to sample in the next step."""
         return frozenset()
+
+    def shadows(self) -> Mapping[str, PhaseRoute]:
+        """Return the routes, by region, with which regions in FP32 are compared from now on."""
+        return {}
+
+    def errors(self) -> Sequence[Route]:
+        """Return the routes whose errors are measured in the next step."""
+        return ()
 
     def step_end(self, report: StepReport) -> None:
         """Process the report of a step that has been reduced."""
@@ -222,6 +230,8 @@ class TrainingSession:
             self._scale = scale
         self._router.routes = routes
         self._router.samples = self.controls.samples()
+        self._router.shadows = {**self._router.shadows, **self.controls.shadows()}
+        self._router.tried = self.controls.errors()
         before, self._start = self._start, time.perf_counter()
         if self._router.step:
             self._host.step(self._start - before)
@@ -260,6 +270,7 @@ class TrainingSession:
                         "reduce": time.perf_counter() - self._start,
                     },
                     agreements=router.agreements.step(),
+                    errors=measured.errors,
                 )
             )
 

@@ -76,9 +76,18 @@ def job_fields(plan: Plan) -> Mapping[str, int]:
     return {**JOB_FIELDS, **MEASURED_FIELDS} if plan.measured else JOB_FIELDS
 
 
+def region_fields(plan: Plan) -> tuple[str, ...]:
+    """Return the fields of each region in a step's vector, in order.
+
+    They end with the error of each candidate if the plan assigns routes.
+    """
+    return (*REGION_FIELDS, *(f"error_{one}" for one in plan.candidates))
+
+
 def field_names(plan: Plan) -> list[str]:
     """Return the names of the numbers in a step's vector, in order: sums, then minima."""
-    sums = [*job_fields(plan), *(f"{r.name}.{one}" for r in plan.regions for one in REGION_FIELDS)]
+    names = region_fields(plan)
+    sums = [*job_fields(plan), *(f"{r.name}.{one}" for r in plan.regions for one in names)]
     return sums + [f"{r.name}.{one}" for r in plan.regions for one in LEAST_FIELDS]
 
 
@@ -103,7 +112,7 @@ class Codec:
     @property
     def length(self) -> int:
         """Return the number of sums in a vector."""
-        return len(job_fields(self.plan)) + len(REGION_FIELDS) * len(self.plan.regions)
+        return len(job_fields(self.plan)) + len(region_fields(self.plan)) * len(self.plan.regions)
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -149,6 +158,8 @@ class Codec:
         for region in self.plan.regions:
             one = region_reading(report, region.name, self.world)
             values += [self._number(getattr(one, name), _SHARE) for name in REGION_FIELDS]
+            errors = report.errors.get(region.name, {})
+            values += [self._number(errors.get(route), _SHARE) for route in self.plan.candidates]
         return np.array(values, dtype=np.int64)
 
     def _number(self, value: float | None, bits: int) -> int:
@@ -170,20 +181,21 @@ class Codec:
         """
         if len(summed) not in self.lengths:
             raise ValueError(f"{len(summed)} numbers of a step, {self.lengths[1]} are expected")
-        numbers, known = [int(one) for one in summed], job_fields(self.plan)
+        numbers, of_job = [int(one) for one in summed], job_fields(self.plan)
         job: dict[str, Any] = {
             name: value
-            for (name, bits), number in zip(known.items(), numbers, strict=False)
+            for (name, bits), number in zip(of_job.items(), numbers, strict=False)
             if (value := _mean(number, bits)) is not None
         }
-        size = len(REGION_FIELDS)
+        size = len(region_fields(self.plan))
         least = numbers[self.length :] or [-_NOBODY] * len(self.plan.regions)
         regions = []
-        for at, key in zip(range(len(known), self.length, size), least, strict=True):
-            cosine, norm, reference, margin, full = (
+        for at, key in zip(range(len(of_job), self.length, size), least, strict=True):
+            cosine, norm, reference, margin, full, *errors = (
                 _mean(one, _SHARE) for one in numbers[at : at + size]
             )
-            regions.append(RegionReading(cosine, norm, reference, margin, full, *least_of(key)))
+            levels = cosine, norm, reference, margin, full
+            regions.append(RegionReading(*levels, *least_of(key), tuple(errors)))
         job["fallback"] = bool(job.get("fallback"))
         return Reading(step, tuple(regions), **job)
 

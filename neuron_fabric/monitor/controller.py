@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import MonitorError
 from neuron_fabric.monitor import states
 from neuron_fabric.monitor.consensus import (
@@ -102,7 +104,23 @@ class Controller:
         phases = self._phases[number]
         if phase == Phase.RECOVERY and phase not in phases:
             phase = Phase.STEADY
-        return phases[phase]
+        how, route = phases[phase], self._state.regions[number].route
+        if phase != Phase.STEADY or route in ("", how.route):
+            return how
+        assigned = PhaseRoute(Route(route), why="assigned")
+        if assigned.route == Route.FP32:
+            return assigned
+        return replace(assigned, feedback=how.feedback, signal=how.signal, beta=how.beta)
+
+    def shadows(self) -> dict[str, PhaseRoute]:
+        """Return the assigned routes by region, with which regions in FP32 are compared."""
+        regions = enumerate(zip(self.plan.regions, self.state.regions, strict=True))
+        return {its.name: self._route(n, Phase.STEADY) for n, (its, now) in regions if now.route}
+
+    def errors(self) -> tuple[Route, ...]:
+        """Return the routes whose errors are measured in the next step, in all regions."""
+        due = states.errors_due(self.plan, self.state)
+        return tuple(map(Route, self.plan.candidates)) if due else ()
 
     def samples(self) -> frozenset[str]:
         """Return the profile regions whose cosine is sampled in the next step.
@@ -253,6 +271,12 @@ class Controller:
             self._log.write("decision", **plain(one), digest=self.digest)
         if self._state.judged == got.step:
             self._write_capacity(got)
+        if (made := self._state.assigned).step == got.step:
+            both = zip(self.plan.regions, self._state.regions, strict=True)
+            routes = {its.name: now.route or its.route for its, now in both if its.eligible}
+            seen = {"error": _seen(made.error), "limit": _seen(made.limit)}
+            sent = round(made.bits / 8)
+            self._log.write("assignment", step=got.step, routes=routes, bytes=sent, **seen)
 
     def _write_capacity(self, got: Reading) -> None:
         """Log T_low and T_fp32 of every region whose capacity was judged, changed or not."""

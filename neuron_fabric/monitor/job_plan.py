@@ -15,7 +15,9 @@ from neuron_fabric.data import DataError
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.monitor.thresholds import Thresholds, thresholds_of
-from neuron_fabric.profile.profile_types import Phase, Profile, Region, steady_route
+from neuron_fabric.profile.profile_types import Assign, Phase, Profile, Region, steady_route
+from neuron_fabric.profile.route_rule import bits_both_ways
+from neuron_fabric.profile.samples import Way
 from neuron_fabric.typed import typed
 
 
@@ -30,6 +32,8 @@ class RegionPlan:
         margin: Least margin of the calibration, None if not measured.
         saturation: Greatest saturation of the calibration, None if not measured.
         cost: Modelled cost, None if there is none.
+        route: Steady route of the profile.
+        candidates: Low-bit routes that an assignment may choose.
     """
 
     name: str
@@ -38,6 +42,8 @@ class RegionPlan:
     margin: float | None = None
     saturation: float | None = None
     cost: Cost | None = None
+    route: str = ""
+    candidates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,9 @@ class Plan:
         limits: Thresholds.
         unverified: Whether every region has to pass PROBE first.
         off: Signals that are ignored.
+        assign: Settings of the assignments of routes while training; None for none.
+        bits: Low-bit candidates of any region, and FP32, with the bits of an element, sent and
+            received.
     """
 
     regions: tuple[RegionPlan, ...]
@@ -57,6 +66,13 @@ class Plan:
     limits: Thresholds = field(default_factory=Thresholds)
     unverified: bool = False
     off: tuple[Reason, ...] = ()
+    assign: Assign | None = None
+    bits: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Return the low-bit routes whose errors are measured for an assignment; () for none."""
+        return tuple(name for name, _ in self.bits if name != Route.FP32) if self.assign else ()
 
     @property
     def eligible(self) -> tuple[int, ...]:
@@ -81,6 +97,7 @@ def plan_of(
     unverified: bool = False,
     costs: Mapping[str, Cost] | None = None,
     refused: Collection[str] = (),
+    world: int = 1,
 ) -> Plan:
     """Return the plan of a job with a profile.
 
@@ -90,6 +107,7 @@ def plan_of(
         unverified: Whether every region has to pass PROBE first.
         costs: Modelled costs by region.
         refused: Regions that stay in FP32 because the reducer cannot serve them.
+        world: Number of ranks, on which the bytes of an assignment depend.
 
     Raises:
         DataError: `[monitor]` has wrong values.
@@ -101,6 +119,12 @@ def plan_of(
     except ValueError as error:
         names = ", ".join(Reason)
         raise DataError(f"monitor.off: {error}: one of {names}") from None
+    assign = profile.rule.assign
+    if assign is not None and (not assign.every or Reason.ERROR in off):
+        assign = None
+    price = bits_both_ways(world)
+    routes = [Route.FP32, *profile.rule.routes] if assign else []
+    bits = tuple((one.value, price(Way(Phase.STEADY, one, "vote"), 1)) for one in routes)
     regions = tuple(
         RegionPlan(
             region.name,
@@ -109,10 +133,12 @@ def plan_of(
             _measured(region, "margin", 0),
             _measured(region, "saturation", 1),
             (costs or {}).get(region.name),
+            steady_route(region).route.value if assign else "",
+            tuple(map(str, profile.rule.candidates(region.kind))) if assign else (),
         )
         for region in profile.regions
     )
-    return Plan(regions, warmup, thresholds_of(values), unverified, off)
+    return Plan(regions, warmup, thresholds_of(values), unverified, off, assign, bits)
 
 
 def check_monitor(profile: Profile, where: object) -> None:

@@ -10,6 +10,7 @@ Spec: runtime section 4.4.
 | sample | cosines of a step that has sampled |
 | decision | every transition, with its reason and the digest of the states after it |
 | capacity | a region's modelled times when they were judged |
+| assignment | routes of the regions, their bytes, error and bound, when they were assigned |
 | end | the run has ended, and why |
 
 `monitor.schema.json` in this folder is the JSON Schema of one record. A reader uses all valid
@@ -174,6 +175,7 @@ class Segment:
     decisions: list[Decision] = field(default_factory=list)
     samples: list[tuple[int, Mapping[str, float]]] = field(default_factory=list)
     capacity: list[Mapping[str, Any]] = field(default_factory=list)
+    assignment: list[Mapping[str, Any]] = field(default_factory=list)
     end: str | None = None
 
 
@@ -305,13 +307,13 @@ def _add(segment: Segment, kind: str, record: dict[str, Any]) -> None:
     elif kind == "sample":
         cosines = typed(dict[str, float], record.get("cosines"), "cosines")
         segment.samples.append((typed(int, record.get("step"), "step"), cosines))
-    elif kind == "capacity":
-        segment.capacity.append(record)
+    elif kind in ("capacity", "assignment"):
+        getattr(segment, kind).append(record)
     else:
         segment.end = typed(str, record.get("why"), "why")
 
 
-KINDS = ("step", "sample", "decision", "capacity", "end")
+KINDS = ("step", "sample", "decision", "capacity", "assignment", "end")
 
 
 # Replay of a recorded run: the same thresholds give the same decisions (law L11), other thresholds

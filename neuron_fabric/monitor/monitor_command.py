@@ -180,7 +180,14 @@ def _changed(
         if profile is not None:
             costs = {one.name: one.cost for one in plan.regions if one.cost is not None}
             new = read_profile(profile)
-            plan = plan_of(new, warmup=plan.warmup, unverified=plan.unverified, costs=costs)
+            made = plan_of(new, warmup=plan.warmup, unverified=plan.unverified, costs=costs)
+            known = {one.name: one for one in plan.regions}
+            regions = tuple(  # assignments are those of the log, which holds the errors
+                replace(one, route=old.route, candidates=old.candidates)
+                for one in made.regions
+                for old in [known.get(one.name, one)]
+            )
+            plan = replace(made, regions=regions, assign=plan.assign, bits=plan.bits)
         limits = thresholds_of(settings, plan.limits)
     except DataError as error:
         where = profile if profile and not settings else "--set"

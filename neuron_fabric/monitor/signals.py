@@ -36,6 +36,7 @@ class Reason(StrEnum):
     NONFINITE = "nonfinite"
     REDUCER = "reducer"
     CAPACITY = "capacity"
+    ERROR = "error"  # of an assignment of routes, as a share of the squared norm
     SCHEDULE = "schedule"  # a region's turn or the end of a period: no threshold
 
 
@@ -80,6 +81,7 @@ class StepReport:
     | ``saturation`` | share of the inspected elements with one decoded sign for 32 steps |
     | ``agreements`` | from `sampling.Agreements`: this rank's, which differs from the others' |
     | ``bytes`` | by route: sent, received |
+    | ``errors`` | by route: squared error on this rank's gradient, as a share of its squared norm |
     | ``seconds`` | time by part; `link_*` fit a line to FP32 all-reduces; `host_mib`: host's work |
     """
 
@@ -94,6 +96,7 @@ class StepReport:
     bytes: Mapping[Route, tuple[int, int]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     agreements: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ class RegionReading:
         saturation: Share of elements with the same decoded sign for 32 steps.
         agreement: Least agreement of a worker with the vote.
         worker: Rank of that worker, -1 for none.
+        errors: Relative squared error of each candidate of the plan's assignment, mean of the
+            ranks.
     """
 
     cosine: float | None = None
@@ -117,6 +122,7 @@ class RegionReading:
     saturation: float | None = None
     agreement: float | None = None
     worker: int = -1
+    errors: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)

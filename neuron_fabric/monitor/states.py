@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
+from neuron_fabric.bits import Assignment, Layer, Option, cost_of, error_of, lgreco, settle
 from neuron_fabric.capacity.cost_model import admits
+from neuron_fabric.codec.routes import Route
 from neuron_fabric.monitor.job_plan import Plan
 from neuron_fabric.monitor.signals import Bad, Gate, JobSignals, Reading, Reason, RegionSignals
 from neuron_fabric.monitor.thresholds import Thresholds, on_grid
@@ -63,6 +66,7 @@ class RegionState:
         demotions: Number of demotions so far.
         rejected: 0, the step until which capacity rejects the region, or `BY_MODEL`.
         rejections: Consecutive rejections by the device.
+        route: Route of the last assignment, "" for that of the profile.
         signals: Windows of the region's signals.
     """
 
@@ -72,7 +76,25 @@ class RegionState:
     demotions: int = 0
     rejected: int = 0
     rejections: int = 0
+    route: str = ""
     signals: RegionSignals = field(default_factory=RegionSignals)
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """Assignment of routes to regions by the errors of one step; the routes are in `RegionState`.
+
+    Attributes:
+        step: Step of the errors; -1 before the first assignment.
+        error: Mean over the elements of their relative squared error.
+        limit: Bound of that error.
+        bits: Bits of a step, sent and received by a rank.
+    """
+
+    step: int = -1
+    error: float = 0.0
+    limit: float = 0.0
+    bits: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +112,7 @@ class JobState:
         judged: Step of the last capacity decision, -1 before the first.
         link: Latency plus time of one MiB on the network at that step, in seconds.
         moved: Consecutive steps since then in which the network differed by `link_moved` or more.
+        assigned: Last assignment of routes.
         signals: Windows of the job's signals.
     """
 
@@ -103,6 +126,7 @@ class JobState:
     judged: int = -1
     link: float | None = None
     moved: int = 0
+    assigned: Assigned = Assigned()
     signals: JobSignals = field(default_factory=JobSignals)
 
 
@@ -165,6 +189,65 @@ def samples_due(plan: Plan, state: JobState) -> tuple[int, ...]:
         return region.status == Status.PROBE and probes
 
     return tuple(number for number in plan.eligible if due(state.regions[number]))
+
+
+def errors_due(plan: Plan, state: JobState) -> bool:
+    """Return whether the errors of all candidates are measured in the next step.
+
+    They are measured where an assignment may follow: at the end of the warm-up, and `every` steps
+    after the last assignment, once the last transition is `hold` steps ago.
+    """
+    step = state.step + 1
+    if plan.assign is None or state.mode not in (*RUNNING, Mode.FP32_WARMUP):
+        return False
+    if state.mode == Mode.FP32_WARMUP:
+        return step + 1 >= plan.warmup
+    since = max(state.since + plan.limits.hold, state.assigned.step + plan.assign.every)
+    return step >= since
+
+
+def assignment(plan: Plan, state: JobState, got: Reading) -> tuple[Assignment, Assigned] | None:
+    """Return the routes by region that L-GreCo assigns with the errors of a step.
+
+    Relative errors are weighed by elements: optimizers such as Adam divide by the size of the
+    gradients, so that absolute squares, which the largest gradients dominate, say little. Each
+    region adds to the bound what the profile's route loses in it, or the budget's share of what
+    the reference loses if that is more. The profile's routes are thus within the bound, and are
+    used unless others save bytes. Regions that are demoted or locked, or whose errors are unknown,
+    are left out.
+
+    Returns:
+        Route by the name of the region, and the totals; None if no error was measured.
+    """
+    asked = plan.assign
+    if asked is None or all(one is None for its in got.regions for one in its.errors):
+        return None
+    layers, base, now = list[Layer](), dict[str, str](), dict[str, str]()
+    limit, elements = 0.0, 0
+    for number in plan.eligible:
+        its, region = plan.regions[number], state.regions[number]
+        errors: dict[str, float] = {
+            name: error
+            for name, error in zip(plan.candidates, got.regions[number].errors, strict=True)
+            if error is not None
+        }
+        known = {asked.reference, its.route} <= errors.keys()
+        if not known or region.status in (Status.DEMOTED, Status.LOCKED):
+            continue
+        size, errors[Route.FP32.value] = its.elements, 0.0
+        options = {
+            name: Option(errors[name] * size, bits * size)
+            for name, bits in plan.bits
+            if name in errors and name in (*its.candidates, Route.FP32)
+        }
+        layers.append(Layer(its.name, options))
+        base[its.name], now[its.name] = its.route, region.route or its.route
+        lost = asked.budget * errors[asked.reference] * size
+        limit, elements = limit + max(lost, options[its.route].error), elements + size
+    wanted = settle(layers, base, lgreco(layers, limit), limit)
+    chosen = settle(layers, now, wanted, limit)
+    error, size = error_of(layers, chosen), max(1, elements)
+    return chosen, Assigned(got.step, error / size, limit / size, cost_of(layers, chosen))
 
 
 def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[Decision, ...]]:
@@ -288,6 +371,7 @@ class _Move:
                 self._decide(number, Status.LOW, Bad(Reason.COSINE, cosine.ema, limits.good))
             else:
                 self._demote(number, Bad(Reason.COSINE, cosine.ema, limits.good))
+        self._assign(got)
         self._judge_capacity(got)
         self._state = replace(self._state, signals=self._state.signals.settled())
         self._job(self._by_regions(), Bad(Reason.SCHEDULE, self._step + 1, plan.warmup))
@@ -312,6 +396,8 @@ class _Move:
             if bad := region.signals.bad(self._limits, used):
                 self._demote(number, bad)
         self._capacity(got)
+        if not self._decisions:
+            self._assign(got)
         if not self._decisions:
             self._one_back()
         mode = self._by_regions()
@@ -338,6 +424,9 @@ class _Move:
         if probing:
             number = probing[0]
             cosine = regions[number].signals.cosine
+            if regions[number].route == Route.FP32:  # nothing to compare
+                self._decide(number, Status.LOW, _TURN)
+                return
             if (
                 regions[number].signals.agreement.gate.run
                 and Reason.AGREEMENT not in self._plan.off
@@ -355,6 +444,21 @@ class _Move:
         if waiting:
             number = max(waiting, key=lambda n: (self._plan.regions[n].elements, -n))
             self._decide(number, Status.PROBE, _TURN)
+
+    def _assign(self, got: Reading) -> None:
+        """Give the regions the routes of the assignment; a new route starts with new signals."""
+        state = replace(self._state, regions=tuple(self._regions))
+        if (found := assignment(self._plan, state, got)) is None:
+            return
+        routes, totals = found
+        self._state = replace(self._state, assigned=totals)
+        why = Bad(Reason.ERROR, totals.error, totals.limit)
+        for number in self._plan.eligible:
+            its, region = self._plan.regions[number], self._regions[number]
+            before = region.route or its.route
+            if (route := routes.get(its.name, before)) != before:
+                self._note(its.name, before, route, why)
+                self._set(number, status=region.status, route=route)
 
     def _capacity(self, got: Reading) -> None:
         """Apply the device's and the capacity model's decisions (spec: runtime section 5.2).
@@ -417,8 +521,8 @@ class _Move:
         self._note(self._plan.regions[number].name, region.status, status, why)
         self._set(number, status=status)
 
-    def _set(self, number: int, *, status: Status | None = None, **values: int) -> None:
-        region = replace(self._regions[number], **values)  # type: ignore[arg-type]
+    def _set(self, number: int, *, status: Status | None = None, **values: Any) -> None:
+        region = replace(self._regions[number], **values)
         if status is not None:
             fresh = RegionSignals(norm=replace(region.signals.norm, gate=Gate()))
             region = replace(region, status=status, since=self._step, signals=fresh)

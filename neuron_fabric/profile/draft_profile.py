@@ -20,6 +20,7 @@ from neuron_fabric.profile.model_sketch import Parameter, fingerprint, sketch
 from neuron_fabric.profile.profile_types import (
     FULL,
     LEAST_ELEMENTS,
+    Assign,
     Kind,
     ModelId,
     Phase,
@@ -32,8 +33,10 @@ from neuron_fabric.profile.profile_types import (
     Warmup,
 )
 
-AUTO = "auto"
-"""Name of the profile, which `attach` and NF_PROFILE take instead of a file."""
+AUTO, ADAPTIVE = "auto", "adaptive"
+"""Names of the profiles that `attach` and NF_PROFILE take instead of a file."""
+ASSIGN = Assign()
+"""Error budget of "adaptive": a quarter of what G_INT4 everywhere loses."""
 ROUTES = {Kind.CONV: Route.G_INT4}
 """Candidates by kind."""
 OTHER = Route.G_INT8
@@ -84,8 +87,8 @@ def with_routes(profile: Profile, choose: Callable[[Region], PhaseRoute | None])
     return replace(profile, regions=regions)
 
 
-def auto_profile(model: Any) -> Profile:
-    """Return the profile of "auto" for a torch model, wrapped or not.
+def auto_profile(model: Any, adaptive: bool = False) -> Profile:
+    """Return the profile of "auto" for a torch model, wrapped or not; or that of "adaptive".
 
     Regions without a tensor of `LEAST_ELEMENTS` elements stay in FP32.
     """
@@ -97,8 +100,12 @@ def auto_profile(model: Any) -> Profile:
         return how if region.name in large else None
 
     return replace(
-        with_routes(draft(AUTO, parameters), candidate),
+        with_routes(draft(ADAPTIVE if adaptive else AUTO, parameters), candidate),
         phases=Phases(Warmup(WARMUP_STEPS)),
-        rule=Rule(drop=DROP, routes=(Route.G_INT4, Route.G_INT8)),
+        rule=Rule(
+            drop=DROP,
+            routes=(Route.G_INT4, Route.G_INT8),
+            assign=ASSIGN if adaptive else None,
+        ),
         monitor={"capacity_every": CAPACITY_EVERY},
     )

@@ -9,9 +9,10 @@ import dataclasses
 import fnmatch
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from neuron_fabric.codec.routes import Route
+from neuron_fabric.data import DataError
 from neuron_fabric.errors import ProfileError, say
 from neuron_fabric.monitor.job_plan import check_monitor
 from neuron_fabric.profile.draft_profile import draft, with_routes
@@ -20,6 +21,7 @@ from neuron_fabric.profile.model_sketch import sketch
 from neuron_fabric.profile.portability import Conditions, fit
 from neuron_fabric.profile.profile_file import read_profile, write_profile
 from neuron_fabric.profile.profile_types import (
+    Assign,
     Kind,
     Phase,
     PhaseRoute,
@@ -39,9 +41,11 @@ EXAMPLES = """examples:
   nf train profile diff a.toml b.toml        what changed
   nf train profile rule p.toml --floor G_BINARY=0.5 --out q.toml  other floors, without training
   nf train profile rule p.toml --routes G_BINARY,G_INT4 --out q.toml  codes where votes fail
+  nf train profile rule p.toml --routes G_INT4,G_INT8 --assign G_INT4=0.5  an error budget
   nf train profile rule p.toml --protect none  votes for head and embedding too, where they pass
 """
 Name = TypeVar("Name", bound=str)
+ASSIGN = "least bytes within an error budget: X times the error of ROUTE in all regions"
 PROTECT = "kinds that get no votes, or none (head,embedding)"
 
 
@@ -87,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--shrink", choices=["fit", "one"], help="scale of votes")
     add("--routes", type=routes_of, metavar="R,R", help="what to choose from")
     add("--protect", type=kinds_of, metavar="K,K", help=PROTECT)
+    add("--assign", type=assign_of, metavar="ROUTE=X", help=ASSIGN)
     add("--out", type=Path, metavar="FILE", help="write the profile")
 
 
@@ -101,6 +106,29 @@ def kinds_of(word: str) -> tuple[Kind, ...]:
     Raises ArgumentTypeError for another text.
     """
     return () if word == "none" else _listed(word, list(Kind), "neither none nor kinds")
+
+
+def assign_of(word: str) -> Assign:
+    """Return the error budget ROUTE=X, for argparse. Raises ArgumentTypeError."""
+    name, _, value = word.partition("=")
+    try:
+        return Assign(Route(name), float(value))
+    except ValueError as error:
+        known = ", ".join(one for one in Route if one != Route.FP32)
+        what = f"{word!r} is not ROUTE=X, with one of {known} and X above 0 ({error})"
+        raise argparse.ArgumentTypeError(what) from None
+
+
+def with_rule(rule: Rule, **given: Any) -> Rule:
+    """Return a rule with other values, those that are not None.
+
+    Raises:
+        ProfileError: The values contradict each other.
+    """
+    try:
+        return dataclasses.replace(rule, **{k: one for k, one in given.items() if one is not None})
+    except DataError as error:
+        raise ProfileError("rule", error, "change --routes or --assign") from None
 
 
 def _listed(word: str, known: Sequence[Name], what: str) -> tuple[Name, ...]:
@@ -180,6 +208,11 @@ def shown(profile: Profile) -> list[str]:
         lines.append(taken)
     warmup = profile.phases.warmup.steps
     lines.append(f"warm-up in FP32: {f'{warmup:.0%} of' if warmup < 1 else f'{warmup:.0f}'} steps")
+    if (ask := profile.rule.assign) is not None:
+        when = f"again every {ask.every} steps" if ask.every else "once"
+        lines.append(
+            f"routes are assigned {when}, within {ask.budget:g} of the error of {ask.reference}"
+        )
     rows = [_COLUMNS, *map(_row, profile.regions)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -320,10 +353,9 @@ def _check(args: argparse.Namespace) -> int:
 def _rule(args: argparse.Namespace) -> int:
     profile = read_profile(args.profile)
     samples = read_samples(samples_path(args.profile))
-    given = {name: getattr(args, name) for name in ("shrink", "routes", "protect")}
-    given = {name: one for name, one in given.items() if one is not None}
+    given = {name: getattr(args, name) for name in ("shrink", "routes", "protect", "assign")}
     floor = dataclasses.replace(profile.rule.floor, **dict(args.floor))
-    rule: Rule = dataclasses.replace(profile.rule, floor=floor, **given)
+    rule = with_rule(profile.rule, floor=floor, **given)
     if lacking := set(args.routes or ()) - {way.route for way in samples.ways(Phase.STEADY)}:
         names = ", ".join(sorted(lacking))
         raise ProfileError(args.profile, f"{names}: not measured", "calibrate again with it")

@@ -327,6 +327,34 @@ class Floor:
 
 
 @dataclass(frozen=True)
+class Assign:
+    """Joint choice of the routes of all regions by L-GreCo: least bytes within an error budget.
+
+    The error of a route in a region is its squared error over the squared norm of the gradient,
+    times the elements (spec: runtime section 6).
+
+    Attributes:
+        reference: Route whose error, used in all regions, is the unit of the budget.
+        budget: Greatest error of an assignment, as a share of that of the reference. While
+            training, a region's share is at least the error of its route in the profile.
+        every: Steps between assignments while training; 0 for none after the calibration.
+    """
+
+    reference: Route = Route.G_INT4
+    budget: float = 0.25
+    every: int = 50
+
+    def __post_init__(self) -> None:
+        """Check the values. Raise DataError if one is wrong."""
+        if self.reference == Route.FP32:
+            raise DataError("reference FP32 has no error; name a low-bit route")
+        if not 0 < self.budget <= 1000:
+            raise DataError(f"budget {self.budget} is not above 0 and at most 1000")
+        if self.every < 0:
+            raise DataError(f"every {self.every} is negative")
+
+
+@dataclass(frozen=True)
 class Rule:
     """Rule that chooses the routes of a profile from the calibration's samples.
 
@@ -341,6 +369,8 @@ class Rule:
         protect: Kinds without votes at any cosine. Most of what a worker sends of an embedding is
             zeros, and gradients of a head sum to 0 over the classes; one bit can express neither.
             Integer codes can, so they are allowed for these kinds.
+        assign: Joint choice of the regions' routes by an error budget; None: the cheapest route
+            that passes, region by region.
     """
 
     floor: Floor = field(default_factory=Floor)
@@ -349,6 +379,7 @@ class Rule:
     shrink: Literal["fit", "one"] = "fit"
     routes: tuple[Route, ...] = (Route.G_BINARY, Route.G_TERNARY)
     protect: tuple[Kind, ...] = (Kind.HEAD, Kind.EMBEDDING)
+    assign: Assign | None = None
 
     def __post_init__(self) -> None:
         """Check candidates, cosines and shares. Raise DataError if one is wrong."""
@@ -358,6 +389,12 @@ class Rule:
         for name, value in shares.items():
             if not 0 <= value <= 1:
                 raise DataError(f"{name} {value} is not from 0 to 1")
+        if self.assign and self.assign.reference not in self.routes:
+            raise DataError(f"assign.reference {self.assign.reference} is not one of routes")
+
+    def candidates(self, kind: Kind) -> tuple[Route, ...]:
+        """Return the routes to choose from for regions of a kind: no votes if it is protected."""
+        return tuple(one for one in self.routes if kind not in self.protect or not one.votes)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 """Rule of a profile, which chooses the routes of its regions.
 
 It takes the cheapest route whose cosine to the mean gradient is at least its floor in every window
-of the steady phase; FP32 if there is none. Protected kinds get no votes.
+of the steady phase; FP32 if there is none. Protected kinds get no votes. With an error budget
+(`Assign`), L-GreCo chooses the routes of all regions together among those that pass.
 
 Only the cosine decides. In a classifier's head, 0.67 of the signs may agree and the signal may
 exceed the noise while the vote is orthogonal to the mean gradient: softmax gradients sum to 0 over
@@ -18,6 +19,7 @@ from fnmatch import filter as matching
 import numpy as np
 from numpy.typing import NDArray
 
+from neuron_fabric.bits import Layer, Option, lgreco
 from neuron_fabric.codec.integer_codes import sum_kind
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.codec.scale_groups import MOST_SHARE
@@ -133,6 +135,55 @@ def _route(profile: Profile, way: Way, found: Mapping[str, Range]) -> PhaseRoute
     )
 
 
+def assigned(profile: Profile, regions: Sequence[Region], cost: Cost) -> list[Region]:
+    """Return the regions with the steady routes that L-GreCo assigns to them together.
+
+    Its options are the routes that pass their floor in a region, with the greatest error over the
+    windows, and FP32. A region without a measured reference stays as it is.
+
+    Args:
+        profile: Profile with the rule.
+        regions: Regions with the statistics of all routes and the routes of `choose`.
+        cost: Cost function.
+    """
+    asked = profile.rule.assign
+    assert asked is not None
+    found: dict[str, dict[str, tuple[Way, Mapping[str, Range]]]] = {}
+    layers, limit = [], 0.0
+    for region in regions:
+        measured = region.measured.get(Phase.STEADY, {})
+        if asked.reference not in measured:
+            continue
+        size = region.elements
+        limit += asked.budget * size * measured[asked.reference]["vote"]["error"][1]
+        passing = {
+            f"{route} {decode}": (Way(Phase.STEADY, route, decode), statistics)
+            for route in profile.rule.candidates(region.kind)
+            for decode, statistics in measured.get(route, {}).items()
+            if statistics["cosine"][0] >= profile.rule.floor.of(route)
+        }
+        options = {
+            name: Option(statistics["error"][1] * size, cost(way, size))
+            for name, (way, statistics) in passing.items()
+        }
+        options["FP32"] = Option(0.0, cost(Way(Phase.STEADY, "FP32", "vote"), size))
+        layers.append(Layer(region.name, options))
+        found[region.name] = passing
+    routes = lgreco(layers, limit)
+    out = []
+    for region in regions:
+        name, passing = routes.get(region.name), found.get(region.name, {})
+        if name in passing:
+            how = _route(profile, *passing[name])
+            how = replace(how, why=f"{how.why}, assigned")
+            region = replace(region, phases={**region.phases, Phase.STEADY: how})
+        elif passing:
+            full = replace(FULL, why="the error budget leaves no route")
+            region = replace(region, phases={Phase.WARMUP: FULL, Phase.STEADY: full})
+        out.append(region)
+    return out
+
+
 def codes_that_pass(profile: Profile) -> list[str]:
     """Return a line of text for each FP32 region in which integer codes would pass their floor.
 
@@ -182,6 +233,8 @@ def apply_rule(profile: Profile, samples: Samples) -> Profile:
     regions = [
         choose(profile, samples, region, members[region.name], cost) for region in profile.regions
     ]
+    if profile.rule.assign is not None:
+        regions = assigned(profile, regions, cost)
     same = all(
         _plain(old.phases[Phase.STEADY]) == _plain(new.phases[Phase.STEADY])
         for old, new in zip(profile.regions, regions, strict=True)

@@ -70,6 +70,8 @@ def test_show(path: Path, capsys: Capture) -> None:
         (("rule", "p.toml", "--floor", "G_UNARY=1"), "'G_UNARY=1' is not G_BINARY, G_TERNARY or"),
         (("rule", "p.toml", "--floor", "other=x"), "'other=x': a cosine from 0 to 1 is wanted"),
         (("rule", "p.toml", "--floor", "other=nan"), "'other=nan': a cosine from 0 to 1"),
+        (("rule", "p.toml", "--assign", "FP32=1"), "'FP32=1' is not ROUTE=X, with one of G_BINARY"),
+        (("rule", "p.toml", "--assign", "G_INT4=0"), "budget 0.0 is not above 0"),
         (("check", "p.toml", "--", "none.py"), "none.py: there is no such script"),
     ],
 )
@@ -143,6 +145,15 @@ def test_rule(path: Path, tmp_path: Path, capsys: Capture) -> None:
     assert "conv is protected; G_BINARY vote would pass: 0.480" in said
     assert nf("rule", path, "--protect", "none") == 0
     assert "rule.protect: head, embedding -> none" in capsys.readouterr().out
+    assert nf("rule", path, "--protect", "none", "--assign", "G_BINARY=0.5", "--out", out) == 0
+    said = capsys.readouterr().out
+    assert "rule.assign: none -> Assign(reference=<Route.G_BINARY" in said
+    assert nf("show", out) == 0
+    said = capsys.readouterr().out
+    assert "the error budget leaves no route" in said
+    assert "assigned again every 50 steps, within 0.5 of the error of G_BINARY" in said
+    assert nf("rule", path, "--assign", "G_INT4=0.5") == 2
+    assert "assign.reference G_INT4 is not one of routes; change" in capsys.readouterr().err
     samples_path(path).unlink()
     assert nf("rule", path) == 2
     assert "p.calibration.safetensors: cannot be read (No such file" in capsys.readouterr().err

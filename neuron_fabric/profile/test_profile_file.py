@@ -31,6 +31,7 @@ from neuron_fabric.profile.profile_command import shown
 from neuron_fabric.profile.profile_file import SCHEMA, SIZE, profile_text, write_profile
 from neuron_fabric.profile.profile_types import (
     FULL,
+    Assign,
     Floor,
     ModelId,
     Phases,
@@ -124,6 +125,19 @@ WRONG = {
     "shrink": ("0.4210", "0", "region[1].steady: shrink 0.0 is not above 0"),
     "warmup": ("steps = 0.10", "steps = -1", "phases.warmup: steps -1.0 is negative"),
     "floor": ("G_TERNARY = 0.55", "G_TERNARY = 1.55", "rule: G_TERNARY 1.55 is not from 0 to 1"),
+    "budget": ("[rule]", "[rule]\nassign = { budget = 0 }", "rule.assign: budget 0.0 is not above"),
+    "every": ("[rule]", "[rule]\nassign = { every = -1 }", "rule.assign: every -1 is negative"),
+    "assign": ("[rule]", "[rule]\nassign = { alpha = 1 }", "rule.assign: field 'alpha' is not"),
+    "no reference": (
+        "[rule]",
+        '[rule]\nassign = { reference = "FP32" }',
+        "rule.assign: reference FP32 has no error; name a low-bit route",
+    ),
+    "reference": (
+        "[rule]",
+        "[rule]\nassign = {}",
+        "rule: assign.reference G_INT4 is not one of routes",
+    ),
     "world": ("[4, 16]", "[16, 4]", "valid_for: world_size [16, 4] is no range"),
     "elements": ("= 32256", "= -1", "region[1]: elements -1 is negative"),
     "granularity": (
@@ -291,6 +305,7 @@ PROFILE = st.builds(
         SHARE,
         SHARE,
         protect=st.lists(st.sampled_from(Kind), unique=True).map(tuple),
+        assign=st.none() | st.builds(Assign, st.just(Route.G_BINARY), st.sampled_from([0.25, 2.0])),
     ),
     monitor=st.dictionaries(TEXT, SHARE | st.integers(0, 99) | st.booleans() | TEXT),
 )

@@ -20,6 +20,7 @@ from neuron_fabric.profile import Kind, Profile, Region
 from neuron_fabric.profile.profile_types import (
     FULL,
     GRANULARITIES,
+    Assign,
     Floor,
     ModelId,
     Phases,
@@ -131,6 +132,22 @@ def test_cosine_decides() -> None:
     assert head.phases["steady"].route != Route.G_BINARY or head.phases["steady"].decode == "net"
     assert norm.phases["steady"] == dataclasses.replace(FULL, why="no tensor of 1,024 elements")
     assert "recovery" not in norm.phases
+
+
+@pytest.mark.parametrize(
+    ("budget", "body", "head"),
+    [(2.0, "G_BINARY", "G_BINARY"), (0.97, "G_TERNARY", "G_BINARY"), (0.1, "FP32", "FP32")],
+)
+def test_a_budget_assigns_all_regions(budget: float, body: str, head: str) -> None:
+    """Check that a small budget buys the most error for its bytes, and that FP32 is left.
+
+    The larger region has the lower error by G_TERNARY; of the head no route but FP32 is better.
+    """
+    rule = Rule(Floor(0, 0, 0), protect=(), assign=Assign(Route.G_BINARY, budget))
+    chosen = apply_rule(dataclasses.replace(PROFILE, rule=rule), SAMPLES)
+    steady = [one.phases["steady"] for one in chosen.regions]
+    assert [one.route for one in steady] == [body, head, "FP32"]
+    assert all(one.why.endswith("assigned") for one in steady if one.route != "FP32")
 
 
 def test_heads_and_embeddings_get_no_votes() -> None:

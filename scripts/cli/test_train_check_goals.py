@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from scripts.cli.train_check_goals import (
+    ADAPTIVE,
     AUTO,
     BAD,
     BAD_MONITOR,
     BINARY,
     FP32,
     GUIDED,
+    TERNARY,
     Calibrated,
     CheckFindings,
     TrainingGoal,
@@ -229,6 +231,33 @@ def test_auto_is_judged_by_paired_intervals(
 ) -> None:
     judged = [one for one in goals(auto_findings(check, values, **change)) if AUTO in one.text]
     assert [one.reached for one in judged] == reached
+
+
+@pytest.mark.parametrize(
+    ("sent", "values", "base", "reached"),
+    [
+        (90, FIVE, AUTO, [True, True]),
+        (100, FIVE, AUTO, [False, True]),
+        (90, [one - 2 for one in FIVE], AUTO, [True, False]),
+        (20, FIVE, TERNARY, [True, True]),
+        (40, FIVE, TERNARY, [False, True]),
+    ],
+)
+def test_adaptive_is_judged_by_the_best_single_assignment(
+    sent: int, values: Sequence[float], base: str, reached: list[bool]
+) -> None:
+    """Check that G_TERNARY, with less traffic than "auto", is the base where it is near FP32."""
+    found = auto_findings("pairs100", FIVE, sent={"FP32": 100}, received={})
+    for variant, own, size in ((ADAPTIVE, values, sent), (TERNARY, FIVE, 30)):
+        off = 50 if variant == TERNARY != base else 0
+        found.rows += [
+            replace(ROW, variant=variant, seed=n, value=one - off, sent={"FP32": size}, received={})
+            for n, one in enumerate(own)
+        ]
+    judged = [one for one in goals(found) if one.text.startswith(ADAPTIVE)]
+    assert [one.reached for one in judged] == reached
+    assert f"of the bytes of {base}," in judged[0].text
+    assert judged[1].text.startswith(f"{ADAPTIVE} - {base}:")
 
 
 def test_auto_without_fp32_is_not_judged() -> None:

@@ -8,6 +8,7 @@ examples:
   nf train check gpu                         the hook on a GPU: bits, set-ups of trainings, rates
   nf train check gpu --device cpu            the same code without a GPU
   nf train check all --only auto --seeds 4,5,6,7,8   attach(model, "auto") against FP32
+  nf train check all --only adaptive --seeds 4,5,6,7,8   layer-wise routes against "auto" and FP32
   nf train monitor build/train-check/pairs100  its pages are there too: *.html
 """
 
@@ -33,6 +34,7 @@ from scripts.cli import train_check_gpu
 from scripts.cli.options import add_sim
 from scripts.cli.serve import MODEL, RTL, served
 from scripts.cli.train_check_goals import (
+    ADAPTIVE,
     AUTO,
     CHECKS,
     FP32,
@@ -63,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = [*CHECKS, ALL, train_check_gpu.NAME]
     add("name", choices=names, metavar="NAME", help=f"{', '.join(CHECKS)}, all, or gpu")
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
-    add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3; auto: five")
+    seeds = "judged: 1,2,3; auto and adaptive: five"
+    add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help=seeds)
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
     what = "torch; rtl or model, a separate server; unix, unix:PATH of `nf serve`"
     add("--reducer", default="torch", metavar="R", help=what)
@@ -90,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
     for module, word in (("torch", "torch"), ("sklearn", "scikit-learn")):
         if importlib.util.find_spec(module) is None:
             raise NfError(f"{word} is not installed: `make torch`.")
-    names = list(CHECKS) if args.name == ALL else [args.name]
+    names = [
+        one for one in CHECKS if args.name == one or (args.name == ALL and _variants(one, args))
+    ]
     for name in names:
         if not _variants(name, args):
             known = "; ".join(CHECKS[name].variants)
@@ -99,9 +104,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _variants(name: str, args: argparse.Namespace) -> list[str]:
-    """Return the trainings of a check that `--only` leaves; "auto" is judged against FP32."""
+    """Return the trainings of a check that `--only` leaves, with those that judge them.
+
+    "auto" is judged against FP32, and "adaptive" against both.
+    """
     left = [one for one in CHECKS[name].variants if (args.only or "") in one]
-    return [FP32, *left] if AUTO in left and FP32 not in left else left
+    judges = [FP32] * (AUTO in left or ADAPTIVE in left) + [AUTO] * (ADAPTIVE in left)
+    return [*(one for one in judges if one not in left), *left]
 
 
 def _check(name: str, args: argparse.Namespace) -> int:

@@ -20,7 +20,9 @@ GUIDED = "guided by the calibrator"
 BINARY, TERNARY = "G_BINARY everywhere", "G_TERNARY everywhere"
 BINARY_HEAD = "G_BINARY, head in FP32"
 BAD, BAD_MONITOR = "bad profile", "bad profile, monitor"
-AUTO = "auto"
+AUTO, ADAPTIVE = "auto", "adaptive"
+SINGLE = (BINARY, TERNARY, BINARY_HEAD, GUIDED, AUTO)
+"""Variants whose routes stay: the best of them is compared with ADAPTIVE."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class CheckInfo:
         return "higher" if self.metric.startswith("accuracy") else "lower"
 
 
-_PAIRS = (FP32, BINARY, TERNARY, BINARY_HEAD, GUIDED, AUTO, BAD, BAD_MONITOR)
+_PAIRS = (FP32, BINARY, TERNARY, BINARY_HEAD, GUIDED, AUTO, ADAPTIVE, BAD, BAD_MONITOR)
 _SPIKED = "pairs100, learning rate x 4 for 10 steps"
 CHECKS: Mapping[str, CheckInfo] = {
     name: CheckInfo(*info)
@@ -62,19 +64,19 @@ CHECKS: Mapping[str, CheckInfo] = {
         ),
         "digits": (
             *(4, 16, 96, "accuracy, %", "scikit-learn's digits", 1.5),
-            (FP32, BINARY, GUIDED, AUTO),
+            (FP32, BINARY, GUIDED, AUTO, ADAPTIVE),
         ),
         "charlm": (
             *(8, 4, 250, "bits a character", "the help texts of Python", 0.10),
-            (FP32, BINARY, TERNARY, GUIDED, AUTO),
+            (FP32, BINARY, TERNARY, GUIDED, AUTO, ADAPTIVE),
         ),
         "topics": (
             *(8, 8, 700, "accuracy, %", "which of 16 help texts a piece is from", 5.0),
-            (FP32, BINARY, GUIDED, AUTO),
+            (FP32, BINARY, GUIDED, AUTO, ADAPTIVE),
         ),
         "gpt": (
             *(4, 2, 320, "bits a character", "the help texts of Python, 1.4 M parameters", 0.10),
-            (FP32, AUTO),
+            (FP32, AUTO, ADAPTIVE),
         ),
         "spike": (8, 16, 300, "accuracy, %", _SPIKED, 2.0, (FP32, GUIDED)),
     }.items()
@@ -279,6 +281,7 @@ def goals(found: CheckFindings) -> list[TrainingGoal]:
     out += _spike(found) if found.check == "spike" else []
     out += [_kinds(found, *_IN_FP32[found.check])] if found.check in _IN_FP32 else []
     out += _auto(found) if found.of(AUTO, found.seeds) else []
+    out += _adaptive(found) if found.of(ADAPTIVE, found.seeds) else []
     return [*out, *_reducers(found)]
 
 
@@ -346,7 +349,6 @@ def _spike(found: CheckFindings) -> Iterator[TrainingGoal]:
 
 def _auto(found: CheckFindings) -> Iterator[TrainingGoal]:
     """Yield the goals of "auto": not inferior to FP32 seed by seed, less traffic, no run lost."""
-    info = CHECKS[found.check]
     full = {row.seed: row for row in found.of(FP32, found.seeds)}
     rows = [row for row in found.of(AUTO, found.seeds) if row.seed in full]
     lost = [row for row in rows if not math.isfinite(row.value) or row.state in _LOST]
@@ -357,17 +359,42 @@ def _auto(found: CheckFindings) -> Iterator[TrainingGoal]:
     mean = statistics.fmean(shares or [1.0])
     text = f"{AUTO} sends {mean:.1%} of FP32's bytes in the last fifth, at most {AUTO_SHARE:.0%}"
     yield TrainingGoal(text, mean <= AUTO_SHARE if rows else None)
-    if not AUTO_SEEDS <= len(rows) <= MOST_SEEDS:
-        yield TrainingGoal(f"{AUTO} near {FP32}: {AUTO_SEEDS} to {MOST_SEEDS} seeds judge it", None)
-        return
-    by = [one.value for one, _ in pairs]
-    paired, bar = Paired.of(by, [row.value for row in rows]), Bar(better=info.better)
+    yield _near(found, AUTO, FP32)
+
+
+def _near(found: CheckFindings, name: str, base: str) -> TrainingGoal:
+    """Compare a variant with another one seed by seed: at most 1 % worse, by the 95 % interval."""
+    info = CHECKS[found.check]
+    rows, others = ({row.seed: row for row in found.of(one, found.seeds)} for one in (name, base))
+    seeds = [seed for seed in found.seeds if seed in rows and seed in others]
+    if not AUTO_SEEDS <= len(seeds) <= MOST_SEEDS:
+        text = f"{name} near {base}: {AUTO_SEEDS} to {MOST_SEEDS} seeds judge it"
+        return TrainingGoal(text, None)
+    by = [others[seed].value for seed in seeds]
+    paired, bar = Paired.of(by, [rows[seed].value for seed in seeds]), Bar(better=info.better)
     low, high = paired.interval
     text = (
-        f"{AUTO} - {FP32}: mean {paired.mean:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, "
+        f"{name} - {base}: mean {paired.mean:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, "
         f"at most {bar.band(spread(by)):.3f} worse"
     )
-    yield TrainingGoal(text, bar.passed(spread(by), paired))
+    return TrainingGoal(text, bar.passed(spread(by), paired))
+
+
+def _adaptive(found: CheckFindings) -> Iterator[TrainingGoal]:
+    """Yield the goals of "adaptive": fewer bytes than the best single assignment, and near it.
+
+    The best one sends the fewest bytes of "auto" and of those that were trained and are near FP32.
+    """
+    sums = {
+        name: statistics.fmean(_total(vars(row)) for row in found.of(name, found.seeds))
+        for name in (FP32, *SINGLE, ADAPTIVE)
+        if found.of(name, found.seeds)
+    }
+    near = [one for one in SINGLE if one == AUTO or _near(found, one, FP32).reached]
+    best = min((one for one in near if one in sums), key=lambda one: sums[one], default=FP32)
+    share = sums[ADAPTIVE] / sums[best]
+    yield TrainingGoal(f"{ADAPTIVE} sends {share:.1%} of the bytes of {best}, fewer", share < 1)
+    yield _near(found, ADAPTIVE, best)
 
 
 def _reducers(found: CheckFindings) -> Iterator[TrainingGoal]:

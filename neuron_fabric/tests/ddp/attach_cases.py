@@ -521,6 +521,37 @@ def auto(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     ranks.check(used == {Route.FP32}, f"routes {used} are used")
 
 
+@law("adaptive routes are those of all ranks", 3)
+@law("torch: adaptive routes are those of all ranks", 3, twin=False, engine="torch")
+def adaptive(ranks: Ranks, workers: int, engine: str = "c", wrong: bool = False) -> None:
+    """Check that errors change the routes at one step on all ranks, and that a checkpoint resumes.
+
+    The twin assigns at calibration alone, so that its routes stay.
+    """
+    codes = "routes = ['G_INT4', 'G_INT8']\nassign = { budget = 1.01, every = 5 }"
+    change = _both(
+        _text('"G_BINARY", decode = "net"', '"G_INT8"'),
+        _text('"G_TERNARY"', '"G_INT8"'),
+        _text("[monitor]", f"[rule]\n{codes.replace('= 5', '= 0') if wrong else codes}\n[monitor]"),
+    )
+    call = call_of(ranks, workers, change)
+    session, seen = call.attach(engine=engine), []
+    for _ in range(6):
+        call.step()
+        seen.append({name: str(how.route) for name, how in session.routes.items()})
+    state = session.state_dict()
+    ranks.check(len(set(map(str, ranks.gather(workers, seen)))) == 1, f"ranks differ: {seen}")
+    ranks.check(seen[3]["c"] == "G_INT4", f"routes are not assigned: {seen}")
+    ranks.check("G_INT4" in session.sent, "no byte is sent by the assigned route")
+    session.close()
+    again = call_of(ranks, workers, change)
+    session = again.attach(engine=engine)
+    session.load_state_dict(state)
+    again.step()
+    ranks.check(str(session.routes["c"].route) == seen[-1]["c"], "a checkpoint loses the routes")
+    session.close()
+
+
 def _slow(call: Training) -> None:
     rank = call.ranks.rank
     call.words["substrate"] = slow_host(call.ranks.folder, rank, 1e3 * (1 + rank))
