@@ -3,10 +3,12 @@
 
 The signal-level bench runs each collective passively and, where it adds, with the device and every
 route, in all traffic profiles. The outputs of all ranks are compared with the oracle bit for bit.
+With --bulk a C++ host drives devices in threads, and clocks are printed.
 
 examples:
   nf collectives run all_gather              4 hosts, 2 devices, on Verilator and Icarus
   nf collectives run all --hosts 3 --sim verilator --seeds 20
+  nf collectives run all --bulk              larger ones by the bulk host: digests and clocks
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from itertools import product
 
 from neuron_fabric.collectives.schedule import Collective
 from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli.options import add_simulators
 from scripts.cli.run import execute
-from scripts.common.arguments import up_to
+from scripts.collectives.bulk_run import LINES, run_bulk
+from scripts.common.arguments import add_flags, up_to
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.records import RunSpec
 from scripts.plan import testplan
@@ -36,8 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("what", nargs="?", default="all", metavar="NAME", help="all, or a collective")
     add("--hosts", type=up_to(16, first=2), default=4, metavar="W", help="number of hosts (4)")
     add("--devices", type=up_to(8), default=2, metavar="D", help="number of devices (2)")
-    add("--lines", type=up_to(100), metavar="N", help="lines of each; prints digests (drawn)")
+    what = "lines of each; prints digests (drawn; with --bulk 100)"
+    add("--lines", type=up_to(100), metavar="N", help=what)
     add("--seeds", type=up_to(10_000), default=1, metavar="N", help="seeds 1 to N (1)")
+    add_flags(parser, bulk="drive the devices by the bulk host; print clocks and digests")
     add_simulators(parser)
 
 
@@ -51,6 +57,11 @@ def run(args: argparse.Namespace) -> int:
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
+    if args.bulk:
+        lines = args.lines or LINES
+        for (sim, seed), name in product(product(sims, range(1, args.seeds + 1)), names):
+            say(*run_bulk(Collective(name), args.hosts, args.devices, lines, seed, sim), flush=True)
+        return 0
     plan = testplan.read()
     job = json.dumps({"names": names, "hosts": args.hosts, "lines": args.lines})
     given = f" --lines {args.lines}" if args.lines else ""
