@@ -6,8 +6,8 @@ It is written from the specification of the pool, and finds what a schedule forg
 - The cache of a host is not coherent with any other. A line that is written stays in it until a
   signal flushes it, or is written back at any moment before. A line that will be read can be
   fetched at any moment, and stays until a wait drops it.
-- A message to a device is in flight until it is delivered. Messages of one host for one line keep
-  their order; all others pass each other.
+- A message to a device is in flight until it is delivered. A host holds a message for a line until
+  its older ones for that line, or for a contribution to it, are complete; all others pass.
 - Streams take turns in any order.
 
 `Pool.run` draws one order from a seed. `outcomes` visits every order of a small pool. `Rules` turns
@@ -17,16 +17,18 @@ off one rule at a time: each must then have an order with a wrong result.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from models.line_packing import LINE_BYTES, U8
 from models.memory import ZERO_LINE
-from models.pool_devices import BELLS, Needs, PoolDevice, Region, TableDevice
+from models.pool_devices import BELLS, PLAIN, Needs, PoolDevice, Region, TableDevice
 from models.pool_oracle import reduced
 from neuron_fabric.collectives.schedule import (
     DONE,
@@ -36,7 +38,9 @@ from neuron_fabric.collectives.schedule import (
     Close,
     Commit,
     Contribute,
+    Copy,
     Op,
+    Place,
     Read,
     Ready,
     Result,
@@ -45,8 +49,6 @@ from neuron_fabric.collectives.schedule import (
     Wait,
     Write,
 )
-
-_PLAIN: Region = ("plain", 0)
 
 
 class PoolFault(Exception):
@@ -66,7 +68,6 @@ class Rules:
         epoch: A signal leaves after its bells have the epoch of its collective.
         calls: A wait compares the calls of the ranks.
         ordered: Messages of a host to one device keep their order; not a rule of CXL.
-        caches: Hosts have caches that are not coherent.
         repeat: Share of messages that are delivered twice.
     """
 
@@ -78,7 +79,6 @@ class Rules:
     epoch: bool = True
     calls: bool = True
     ordered: bool = False
-    caches: bool = True
     repeat: float = 0.0
 
 
@@ -90,7 +90,7 @@ class Key(NamedTuple):
     name: str
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A line of plain memory or of a region."""
 
     device: int
@@ -102,7 +102,7 @@ class Message(NamedTuple):
     """Message of a stream to a place."""
 
     kind: type[Op]
-    place: Place
+    place: Location
     stream: Key
     data: bytes = ZERO_LINE
     target: tuple[Buffer, int] | None = None
@@ -146,13 +146,13 @@ class Pool:
             others: What a rank calls instead, by (number of the collective, rank).
         """
         self.calls, self.rules, self.first = calls, rules or Rules(), first
-        self.others = others or {}
+        self.inputs, self.others = inputs, others or {}
         self.world = range(calls[0].ranks)
         self.hosts = list(hosts or self.world)
         self.needs = needs_of([*calls, *self.others.values()])
         count = max(one.devices for one in [*calls, *self.others.values()])
         self.devices = [device(self.needs, self.hosts, first) for _ in range(count)]
-        self.caches: list[dict[Place, tuple[bytes, Key | None]]] = [{} for _ in self.world]
+        self.caches: list[dict[Location, tuple[bytes, Key | None]]] = [{} for _ in self.world]
         """Data of cached lines, and the stream that wrote a line that is dirty."""
         self.lanes: dict[tuple[int, int], tuple[Message, ...]] = {}
         """Messages in flight by (rank, device), oldest first."""
@@ -168,11 +168,18 @@ class Pool:
         """Calls (number, rank) whose `DONE` was sent."""
         self.stopped: frozenset[int] = frozenset()
         """Ranks that are dead or paused."""
-        self.poisoned: frozenset[Place] = frozenset()
+        self.strays = 0
+        """Refused or late accesses of hosts that are no longer in the pool."""
+        self.poisoned: frozenset[Location] = frozenset()
         """Places whose next write carries poison."""
-        self.reads = {key: self._places(key) for key in self.ops}
+        self.reads = {
+            key: frozenset(
+                place for op in ops if isinstance(op, Read) for place in self.places_of(key, op)
+            )
+            for key, ops in self.ops.items()
+        }
         """Places that each stream reads."""
-        nowhere: frozenset[Place] = frozenset()
+        nowhere: frozenset[Location] = frozenset()
         self.wanted = [
             nowhere.union(*(places for key, places in self.reads.items() if key.rank == rank))
             for rank in self.world
@@ -191,17 +198,14 @@ class Pool:
         """Return what a rank calls as collective ``e``."""
         return self.others.get((e, rank), self.calls[e])
 
-    def _places(self, key: Key) -> frozenset[Place]:
-        """Return the places of plain memory that a stream reads."""
-        return frozenset(
-            self._plain(key, op.device, op.line + i)
-            for op in self.ops[key]
-            if isinstance(op, Read)
-            for i in range(op.count)
-        )
-
-    def _plain(self, key: Key, device: int, line: int) -> Place:
-        return Place(device, _PLAIN, line + key.call % 2 * (self.needs.room // 2))
+    def places_of(self, key: Key, op: Op) -> list[Location]:
+        """Return the lines of the devices that an operation of a stream reads or writes."""
+        if not isinstance(op, Read | Write | Contribute | Result):
+            return []
+        region, first = PLAIN, op.line + key.call % 2 * (self.needs.room // 2)
+        if isinstance(op, Contribute | Result):
+            region, first = self._region(key), op.line
+        return [Location(op.device, region, first + i) for i in range(op.count)]
 
     def _use(self, key: Key) -> int:
         """Return how many collectives before this one use its route in the devices."""
@@ -217,10 +221,10 @@ class Pool:
 
     # -- what a host sees -------------------------------------------------------------------------
 
-    def _bell(self, e: int, number: int) -> Place:
-        return Place(number % len(self.devices), (BELLS, e % 2), number)
+    def _bell(self, e: int, number: int) -> Location:
+        return Location(number % len(self.devices), (BELLS, e % 2), number)
 
-    def _info(self, rank: int, place: Place) -> tuple[int, int]:
+    def _info(self, rank: int, place: Location) -> tuple[int, int]:
         host = self.hosts[rank]
         return self.devices[place.device].info(host, place.region, place.line)
 
@@ -244,13 +248,14 @@ class Pool:
         epoch, _ = self._info(rank, self._bell(e, number))
         return epoch == self.first + e or not self.rules.epoch
 
-    def _dirty(self, keys: Sequence[Key]) -> list[Place]:
+    def _dirty(self, keys: Sequence[Key]) -> list[Location]:
         """Return the cached lines of these streams that a signal must write back first."""
         if not self.rules.flush:
             return []
         return [place for place, (_, by) in self.caches[keys[0].rank].items() if by in keys]
 
-    def _keys(self, e: int, rank: int) -> list[Key]:
+    def keys(self, e: int, rank: int) -> list[Key]:
+        """Return the streams of a call."""
         return [Key(e, rank, one.name) for one in self.schedule(e, rank).streams[rank]]
 
     def _can(self, key: Key, op: Op) -> bool:
@@ -262,9 +267,9 @@ class Pool:
             case Wait():
                 return self._rung(key.rank, op.ranks, key.call - op.back, op.number)
             case Ready():
-                place = Place(op.device, self._region(key), 0)
+                place = Location(op.device, self._region(key), 0)
                 return self._info(key.rank, place)[0] == self.first + self._use(key)
-            case Write() | Contribute() | Add():
+            case Write() | Copy() | Contribute() | Add():
                 return progress.loads == 0  # its source may be the target of a read
         return True
 
@@ -291,21 +296,28 @@ class Pool:
             if e < 2 or not self.rules.done or self._rung(rank, self.world, e - 2, DONE):
                 yield ("start", e, rank)
             return
-        keys = self._keys(e, rank)
+        keys = self.keys(e, rank)
         for key in keys:
             ops, at = self.ops[key], self.streams[key].at
             if at < len(ops) and self._can(key, ops[at]):
                 yield ("step", key, 0)
-        over = all(self.streams[key].at == len(self.ops[key]) for key in keys)
-        if over and (self._dirty(keys) or self._may_signal(keys, DONE)):
+        last = e + 1 == len(self.calls)  # nobody waits for its `DONE`
+        if not last and self.ended(keys) and (self._dirty(keys) or self._may_signal(keys, DONE)):
             yield ("done", e, rank)
+
+    def ended(self, keys: Iterable[Key]) -> bool:
+        """Return whether streams have issued their operations and have the data of all reads."""
+        return all(
+            self.streams[key].at == len(self.ops[key]) and not self.streams[key].loads
+            for key in keys
+        )
 
     def _may_renew(self, number: int, parity: int) -> bool:
         """Return whether the leader can commit the bells of a device for their next collective.
 
         `DONE` is on device 0, whose bells are therefore the last.
         """
-        place = Place(number, (BELLS, parity), 0)
+        place = Location(number, (BELLS, parity), 0)
         epoch = self._info(0, place)[0]
         e = epoch - self.first
         if e + 2 >= len(self.calls) or not self._rung(0, self.world, e, DONE):
@@ -314,28 +326,42 @@ class Pool:
         return all(self._info(0, place._replace(device=d))[0] > epoch for d in rest)
 
     def moves(self) -> Iterator[Action]:
-        """Yield every action, with each message that can be delivered and each move of a cache."""
-        for action in self.progress():
-            if action[0] != "deliver":
-                yield action
+        """Yield every action, with each message that can be delivered and each move of a cache.
+
+        A start of the first two collectives changes nothing that others see, so it comes alone.
+        """
+        progress = list(self.progress())
+        if starts := [one for one in progress if one[0] == "start" and one[1] in (0, 1)]:
+            yield starts[0]
+            return
+        yield from (one for one in progress if one[0] != "deliver")
         for lane, messages in self.lanes.items():
             if lane[0] not in self.stopped:
                 for index in self._free(messages):
                     yield ("deliver", lane, index)
-        if self.rules.caches:
-            for rank in self.world:
-                yield from (("evict", rank, place) for place in self.caches[rank])
-                wanted = self.wanted[rank].difference(self.caches[rank])
-                yield from (("fetch", rank, place) for place in sorted(wanted))
+        for rank in self.world:
+            yield from (("evict", rank, place) for place in self.caches[rank])
+            wanted = self.wanted[rank].difference(self.caches[rank])
+            yield from (("fetch", rank, place) for place in sorted(wanted))
 
     def _free(self, messages: tuple[Message, ...]) -> list[int]:
         """Return the messages of a lane that no older one for the same place holds up."""
         if self.rules.ordered:
             return [0]
-        oldest: dict[Place, int] = {}
+        oldest: dict[Location, int] = {}
         for index, message in enumerate(messages):
             oldest.setdefault(message.place, index)
         return list(oldest.values())
+
+    def message(self, action: Action) -> Message | None:
+        """Return the message that an action delivers, or None."""
+        if action[0] != "deliver":
+            return None
+        return self.lanes[action[1]][action[2]]  # type: ignore[index]
+
+    def lanes_of(self, rank: int) -> int:
+        """Return how many messages of a rank are in flight."""
+        return sum(len(messages) for lane, messages in self.lanes.items() if lane[0] == rank)
 
     def do(self, action: Action) -> None:
         """Take an action of `progress` or `moves`.
@@ -346,12 +372,12 @@ class Pool:
         match action:
             case ("start", int(e), int(rank)):
                 self.started |= {(e, rank)}
-                for key in self._keys(e, rank):
+                for key in self.keys(e, rank):
                     self._acquire(key)
             case ("step", Key() as key, _):
                 self._step(key)
             case ("done", int(e), int(rank)):
-                keys = self._keys(e, rank)
+                keys = self.keys(e, rank)
                 if dirty := self._dirty(keys):
                     self._write_back(rank, dirty)
                 else:
@@ -364,17 +390,23 @@ class Pool:
                 if not left:
                     del self.lanes[rank, number]
                 self._deliver(messages[index])
-            case ("evict", int(rank), Place() as place):
-                if self.caches[rank][place][1] is None:
-                    del self.caches[rank][place]
-                else:
-                    self._write_back(rank, [place])
-            case ("fetch", int(rank), Place() as place):
-                line = self.devices[place.device].read(self.hosts[rank], place.line)
-                self.caches[rank][place] = (line.data, None)
             case ("renew", int(number), int(parity)):
-                epoch = self._info(0, Place(number, (BELLS, parity), 0))[0]
-                self.devices[number].commit((BELLS, parity), epoch + 2)
+                epoch = self._info(0, Location(number, (BELLS, parity), 0))[0]
+                self.devices[number].commit(self.hosts[0], (BELLS, parity), epoch + 2)
+            case (str(move), int(rank), Location() as place):
+                self._stir(move, rank, place)
+
+    def _stir(self, move: str, rank: int, place: Location) -> None:
+        """Let a cache fetch a line, or evict one: drop it, or write it back if it is dirty."""
+        cached = self.caches[rank]
+        if move == "fetch":
+            line = self.devices[place.device].read(self.hosts[rank], place.line)
+            if not line.poison:
+                cached[place] = (line.data, None)
+        elif cached[place][1] is None:
+            del cached[place]
+        else:
+            self._write_back(rank, [place])
 
     def _acquire(self, key: Key) -> None:
         if self.rules.acquire:
@@ -383,7 +415,7 @@ class Pool:
                 if place in self.reads[key]:
                     del cached[place]
 
-    def _write_back(self, rank: int, places: Sequence[Place]) -> None:
+    def _write_back(self, rank: int, places: Sequence[Location]) -> None:
         for place in places:
             data, by = self.caches[rank][place]
             assert by is not None
@@ -407,40 +439,45 @@ class Pool:
         if isinstance(op, Signal) and (dirty := self._dirty([key])):
             self._write_back(key.rank, dirty)
             return
-        now = self.streams[key]
-        self.streams[key] = now._replace(at=now.at + 1)
+        self.streams[key] = self.streams[key]._replace(at=self.streams[key].at + 1)
+        self._issue(key, op)
+
+    def _issue(self, key: Key, op: Op) -> None:
+        places = self.places_of(key, op)
         match op:
-            case Read() | Write():
-                for i in range(op.count):
-                    place = self._plain(key, op.device, op.line + i)
-                    if isinstance(op, Read):
-                        self._load(key, place, (op.target.buffer, op.target.line + i))
-                    else:
-                        self._store(
-                            key, place, self._local(key, op.source.buffer, op.source.line + i)
-                        )
+            case Write():
+                for place, data in zip(places, self._lines(key, op.source, op.count), strict=True):
+                    self.caches[key.rank][place] = (data, key)
             case Contribute():
-                for i in range(op.count):
-                    place = Place(op.device, self._region(key), op.line + i)
-                    data = self._local(key, op.source.buffer, op.source.line + i)
+                for place, data in zip(places, self._lines(key, op.source, op.count), strict=True):
                     self._send(Message(Contribute, place, key, data))
+            case Read():
+                for i, place in enumerate(places):
+                    self._load(key, place, (op.target.buffer, op.target.line + i))
             case Result():
                 view = self.schedule(key.call, key.rank).views.index(op.view)
-                for i in range(op.count):
-                    place = Place(op.device, self._region(key), op.line + i)
+                for i, place in enumerate(places):
                     target = (op.target.buffer, op.target.line + i)
                     self._send(Message(Result, place, key, target=target, number=view))
+            case Copy():
+                for i, data in enumerate(self._lines(key, op.source, op.count)):
+                    self._keep(key, op.target.buffer, op.target.line + i, data)
+            case Add():
+                self._add(key, op)
+            case _:
+                self._order(key, op)
+
+    def _order(self, key: Key, op: Op) -> None:
+        match op:
             case Signal():
                 self._send(Message(Signal, self._bell(key.call, op.number), key))
             case Wait():
                 self._acquire(key)
                 self._compare(key, op)
             case Close() | Commit() if self._use(key):
-                place = Place(op.device, self._region(key, 1), 0)
+                place = Location(op.device, self._region(key, 1), 0)
                 epoch = self.first + self._use(key) + 1
                 self._send(Message(type(op), place, key, number=epoch))
-            case Add():
-                self._add(key, op)
 
     def _compare(self, key: Key, op: Wait) -> None:
         """Check that the ranks of a wait have made the same call as this one."""
@@ -454,40 +491,38 @@ class Pool:
                 )
 
     def _local(self, key: Key, buffer: Buffer, line: int) -> bytes:
-        found = self.buffers.get((key.call, key.rank, buffer, line))
+        found = self.buffers.get(_local_line(key, buffer, line))
         if found is None:
-            raise PoolFault(f"{key}: line {line} of {buffer!r} is used before it is written")
+            raise PoolFault(f"{key}: line {line} of {buffer} is used before it is written")
         return found
 
-    def _load(self, key: Key, place: Place, target: tuple[Buffer, int]) -> None:
+    def _lines(self, key: Key, first: Place, count: int) -> list[bytes]:
+        return [self._local(key, first.buffer, first.line + i) for i in range(count)]
+
+    def _keep(self, key: Key, buffer: Buffer, line: int, data: bytes) -> None:
+        self.buffers[_local_line(key, buffer, line)] = data
+
+    def _load(self, key: Key, place: Location, target: tuple[Buffer, int]) -> None:
         held = self.caches[key.rank].get(place)
         if held is None:
             self._send(Message(Read, place, key, target=target))
         else:
-            self.buffers[key.call, key.rank, *target] = held[0]
-
-    def _store(self, key: Key, place: Place, data: bytes) -> None:
-        if self.rules.caches:
-            self.caches[key.rank][place] = (data, key)
-        else:
-            self._send(Message(Write, place, key, data))
+            self._keep(key, *target, held[0])
 
     def _add(self, key: Key, op: Add) -> None:
         schedule = self.schedule(key.call, key.rank)
-        rows = [
-            [self._local(key, one.buffer, one.line + i) for i in range(op.count)]
-            for one in op.sources
-        ]
-        stack = np.frombuffer(b"".join(sum(rows, [])), np.uint8).reshape(len(rows), -1, LINE_BYTES)
+        rows = [self._lines(key, one, op.count) for one in op.sources]
+        stack = np.frombuffer(b"".join(chain(*rows)), np.uint8).reshape(len(rows), -1, LINE_BYTES)
         for v, view in enumerate(reduced(stack, schedule.route, schedule.views)):
             for i, line in enumerate(view):
                 at = op.target.line + v * schedule.lines + i
-                self.buffers[key.call, key.rank, op.target.buffer, at] = line.tobytes()
+                self._keep(key, op.target.buffer, at, line.tobytes())
 
     def _deliver(self, message: Message) -> None:
         kind, place, key, data, target, number = message
         device, host = self.devices[place.device], self.hosts[key.rank]
-        self._count(key, kind, -1)
+        if kind not in (Read, Result):
+            self._count(key, kind, -1)
         if kind in (Read, Result):
             if kind is Read:
                 line = device.read(host, place.line)
@@ -499,8 +534,9 @@ class Pool:
                     f"rank {key.rank}: line {place.line} of device {place.device} is poisoned"
                 )
             assert target is not None
-            self.buffers[key.call, key.rank, *target] = line.data
-            if kind is Read and self.rules.caches:
+            self._count(key, kind, -1)
+            self._keep(key, *target, line.data)
+            if kind is Read:
                 self.caches[key.rank].setdefault(place, (line.data, None))
             return
         poison = place in self.poisoned and kind is not Signal
@@ -510,15 +546,16 @@ class Pool:
             case "Contribute" | "Signal":
                 device.contribute(host, key.rank, place.region, place.line, data, poison)
             case "Close":
-                device.close(place.region)
+                device.close(host, place.region)
             case "Commit":
-                device.commit(place.region, number)
+                device.commit(host, place.region, number)
 
     # -- runs -------------------------------------------------------------------------------------
 
     def over(self) -> bool:
-        """Return whether all ranks are done and nothing is in flight."""
-        return len(self.signalled) == len(self.calls) * len(self.world) and not self.lanes
+        """Return whether all ranks that are not stopped have ended, with nothing in flight."""
+        live = (key for key in self.streams if key.rank not in self.stopped)
+        return self.ended(live) and all(rank in self.stopped for rank, _ in self.lanes)
 
     def outputs(self, e: int) -> list[U8]:
         """Return the "out" buffer uint8[n, 64] of each rank after collective ``e``."""
@@ -531,7 +568,7 @@ class Pool:
         return np.frombuffer(data, np.uint8).reshape(-1, LINE_BYTES)
 
     def run(self, seed: int, most: int | None = None) -> bool:
-        """Take actions in an order drawn from ``seed``, at most ``most``; return whether it is over.
+        """Take actions in an order drawn from ``seed``, at most ``most``; return whether all ended.
 
         Ranks, links and caches have drawn speeds that differ by up to 1,000, so that one
         overtakes another by far.
@@ -541,29 +578,32 @@ class Pool:
                 contribution.
         """
         rnd = random.Random(seed)
-        draw = Speeds(rnd)
+        stirs = rnd.choice((0.0, 0.1, 0.5))
+        speeds: dict[Hashable, float] = {}
         while most is None or most > 0:
             actions = list(self.progress())
             if not actions:
                 break
-            weights = [draw.of(action) for action in actions]
-            action = rnd.choices(actions, weights)[0]
+            for action in actions:
+                if action[:2] not in speeds:
+                    speeds[action[:2]] = 10.0 ** rnd.uniform(-3, 0)
+            action = rnd.choices(actions, [speeds[one[:2]] for one in actions])[0]
             if action[0] == "deliver":
-                lane = action[1]
-                index = rnd.choice(self._free(self.lanes[lane]))  # type: ignore[index]
-                if rnd.random() < self.rules.repeat:
-                    self._count(self.lanes[lane][index].stream, self.lanes[lane][index].kind, 1)  # type: ignore[index]
-                    self._deliver(self.lanes[lane][index])  # type: ignore[index]
-                action = ("deliver", lane, index)
+                free = self._free(self.lanes[action[1]])  # type: ignore[index]
+                action = ("deliver", action[1], rnd.choice(free))
+                message = self.message(action)
+                if message and rnd.random() < self.rules.repeat:
+                    self._count(message.stream, message.kind, 1)
+                    self._deliver(message)
             self.do(action)
-            if self.rules.caches and rnd.random() < draw.caches:
-                self._stir(rnd)
+            if rnd.random() < stirs:
+                self._stir_any(rnd)
             most = None if most is None else most - 1
         return self.settle()
 
     def settle(self) -> bool:
         """Return whether all ranks are done. Raise PoolFault for a loss, or if nothing can move."""
-        if lost := sum(device.losses() for device in self.devices):
+        if lost := sum(device.losses() for device in self.devices) - self.strays:
             raise PoolFault(f"{lost} accesses were refused or late")
         if not self.over() and not any(self.progress()):
             raise PoolFault(f"deadline: {self.waiting()}")
@@ -579,16 +619,16 @@ class Pool:
         ]
         return "; ".join(stuck) or "nothing was started"
 
-    def _stir(self, rnd: random.Random) -> None:
+    def _stir_any(self, rnd: random.Random) -> None:
         """Let one cache fetch, write back or drop a line."""
         rank = rnd.choice(self.world)
         if rank in self.stopped:
             return
         held = sorted(self.caches[rank])
         if held and rnd.random() < 0.5:
-            self.do(("evict", rank, rnd.choice(held)))
+            self._stir("evict", rank, rnd.choice(held))
         elif missing := sorted(self.wanted[rank].difference(held)):
-            self.do(("fetch", rank, rnd.choice(missing)))
+            self._stir("fetch", rank, rnd.choice(missing))
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -608,22 +648,9 @@ class Pool:
         return (streams, lanes, caches, local, devices, self.started, self.signalled)
 
 
-class Speeds:
-    """Drawn weights of ranks, links and caches."""
-
-    def __init__(self, rnd: random.Random) -> None:
-        """Draw the weights."""
-        self._rnd = rnd
-        self._of: dict[Hashable, float] = {}
-        self.caches = rnd.choice((0.0, 0.1, 0.5))
-
-    def of(self, action: Action) -> float:
-        """Return the weight of an action of `Pool.progress`."""
-        kind, first, second = action
-        what = (kind, first if kind in ("step", "deliver") else second)
-        if what not in self._of:
-            self._of[what] = 10.0 ** self._rnd.uniform(-3, 0)
-        return self._of[what]
+def _local_line(key: Key, buffer: Buffer, line: int) -> tuple[int, int, Buffer, int]:
+    """Return the name of a line of a local buffer; each parity has a scratch buffer."""
+    return (key.call % 2 if buffer is Buffer.SCRATCH else key.call, key.rank, buffer, line)
 
 
 def header(schedule: Schedule) -> str:
@@ -648,42 +675,48 @@ def needs_of(calls: Sequence[Schedule]) -> Needs:
     return Needs(calls[0].ranks, 2 * room or 1, signals, routes)
 
 
-def outcomes(pool: Pool) -> tuple[dict[Hashable, int], int]:
+def final_outputs(pool: Pool) -> Hashable:
+    """Return the outputs of all collectives of a pool at its end as bytes, rank by rank."""
+    pool.settle()
+    return tuple(tuple(one.tobytes() for one in pool.outputs(e)) for e in range(len(pool.calls)))
+
+
+def outcomes(
+    pool: Pool, see: Callable[[Pool], Hashable] = final_outputs
+) -> tuple[Counter[Hashable], int]:
     """Visit every order of a small pool of `TableDevice`.
 
+    Args:
+        pool: The pool at rest; it stays as it is.
+        see: Returns the outcome of a pool in which nothing can move.
+
     Returns:
-        How many final states have each outcome, and the number of states. An outcome is the outputs
-        of the ranks of each collective, as bytes, or the text of a `PoolFault`.
+        How many final states have each outcome, and the number of states. An outcome is what
+        ``see`` returns, or the text of a `PoolFault`.
     """
-    found: dict[Hashable, int] = {}
+    found: Counter[Hashable] = Counter()
     seen = {pool.key()}
     todo = [pool]
     while todo:
         now = todo.pop()
-        actions = list(now.moves())
         if not any(now.progress()):
-            end = _end(now)
-            found[end] = found.get(end, 0) + 1
+            found[_outcome(see, now)] += 1
             continue
-        for action in actions:
+        for action in now.moves():
             after = now.copy()
             try:
                 after.do(action)
             except PoolFault as fault:
-                found[str(fault)] = found.get(str(fault), 0) + 1
+                found[str(fault)] += 1
                 continue
-            key = after.key()
-            if key not in seen:
+            if (key := after.key()) not in seen:
                 seen.add(key)
                 todo.append(after)
     return found, len(seen)
 
 
-def _end(pool: Pool) -> Hashable:
+def _outcome(see: Callable[[Pool], Hashable], pool: Pool) -> Hashable:
     try:
-        pool.settle()
-        return tuple(
-            tuple(one.tobytes() for one in pool.outputs(e)) for e in range(len(pool.calls))
-        )
+        return see(pool)
     except PoolFault as fault:
         return str(fault)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -42,7 +42,8 @@ _STATE_LINES = 1 << 24
 """Lines from one state area to the next, so that none moves when the number of ranks changes."""
 
 Region = tuple[str, int]
-"""`BELLS` or a route, and the parity of its use."""
+"""`BELLS` or a route, and the parity of its use; or `PLAIN`."""
+PLAIN: Region = ("plain", 0)
 
 
 class Line(NamedTuple):
@@ -68,44 +69,6 @@ class Needs:
         return {(name, parity): lines for name, lines in sizes.items() for parity in (0, 1)}
 
 
-class PoolDevice(Protocol):
-    """Device of a pool as its hosts see it. A host is an LD-ID, a worker a rank."""
-
-    def write(self, host: int, line: int, data: bytes, poison: bool = False) -> None:
-        """Write a line of plain memory."""
-
-    def read(self, host: int, line: int) -> Line:
-        """Return a line of plain memory."""
-
-    def contribute(
-        self, host: int, worker: int, region: Region, line: int, data: bytes, poison: bool = False
-    ) -> None:
-        """Contribute a worker's line to a region."""
-
-    def info(self, host: int, region: Region, line: int) -> tuple[int, int]:
-        """Return the epoch of a region, and the bitmap of the workers of a line."""
-
-    def result(
-        self, host: int, region: Region, views: Sequence[str], number: int, line: int
-    ) -> Line:
-        """Return a line of view ``number`` of ``views``; poison if it is not complete."""
-
-    def close(self, region: Region) -> None:
-        """Close a region."""
-
-    def commit(self, region: Region, epoch: int) -> None:
-        """Commit a region again, with another epoch."""
-
-    def losses(self) -> int:
-        """Return how many contributions and accesses were late or refused."""
-
-    def copy(self) -> Self:
-        """Return an independent copy."""
-
-    def key(self) -> Hashable:
-        """Return the whole state as a value that can be compared."""
-
-
 class TableDevice:
     """Device as tables, without masks: the hosts of its pool are all there are."""
 
@@ -118,7 +81,7 @@ class TableDevice:
         self.closed: dict[Region, bool] = {}
         self.lines: dict[tuple[Region, int], dict[int, bytes]] = {}
         for region in needs.regions():
-            self.commit(region, first + region[1])
+            self.commit(hosts[0], region, first + region[1])
 
     def write(self, host: int, line: int, data: bytes, poison: bool = False) -> None:
         """Write a line of plain memory."""
@@ -154,11 +117,11 @@ class TableDevice:
         stack = np.frombuffer(data, np.uint8).reshape(-1, 1, LINE_BYTES)
         return Line(reduced(stack, Route(region[0]), views)[number].tobytes(), False)
 
-    def close(self, region: Region) -> None:
+    def close(self, host: int, region: Region) -> None:
         """Close a region."""
         self.closed[region] = True
 
-    def commit(self, region: Region, epoch: int) -> None:
+    def commit(self, host: int, region: Region, epoch: int) -> None:
         """Commit a region again, with another epoch."""
         self.epochs[region], self.closed[region] = epoch, False
         self.lines = {at: seen for at, seen in self.lines.items() if at[0] != region}
@@ -197,6 +160,8 @@ class ModelDevice:
         self.model = DeviceModel(
             DeviceParams(mem_lines_log2=30), lambda line: MemoryLine(data=GARBAGE)
         )
+        self._refused = 0
+        self._lines: dict[Region, int] = {}
         self.admit(needs, hosts, first)
 
     def admit(self, needs: Needs, hosts: Sequence[int], first: int) -> None:
@@ -205,26 +170,26 @@ class ModelDevice:
         With consecutive LD-IDs from 0 on, a rank is bound to its host. After a shrink it is not:
         ranks are then numbered anew, and the mask alone keeps the others out.
         """
-        sizes = needs.regions()
-        if 1 + len(sizes) > self.model.params.regions:
+        sizes = {PLAIN: -(-needs.room // SELECTORS)} | needs.regions()
+        if len(sizes) > self.model.params.regions:
             routes = (self.model.params.regions - 3) // 2
             raise LineError(
-                f"{len(needs.routes)} routes need {1 + len(sizes)} regions of a device with "
+                f"{len(needs.routes)} routes need {len(sizes)} regions of a device with "
                 f"{self.model.params.regions}; use at most {routes} routes in a pool"
             )
-        self.needs = needs
-        mask = sum(1 << host for host in hosts)
+        self.hosts = list(hosts)
+        mask = mask_of(hosts)
         bound = list(hosts) == list(range(needs.ranks))
         self.configs: dict[Region, RegionConfig] = {}
         self._numbers: dict[Region, int] = {}
-        lines = -(-needs.room // SELECTORS)
-        plain: Region = ("plain", 0)
-        for number, (region, size) in enumerate([(plain, lines), *sizes.items()]):
-            mode = Mode.IDENTITY if region == plain else Mode[_mode_name(region)]
+        for number, (region, size) in enumerate(sizes.items()):
+            # Windows never shrink, so that an address of an older pool stays in its window.
+            lines = self._lines[region] = max(size, self._lines.get(region, 1))
+            mode = Mode.IDENTITY if region == PLAIN else Mode[_mode_name(region)]
             config = RegionConfig(
                 base=(number + 1) << 44,
                 state_base=number * _STATE_LINES * LINE_BYTES,
-                lines_log2=max(0, size - 1).bit_length(),
+                lines_log2=(lines - 1).bit_length(),
                 workers=needs.ranks,
                 mode=mode,
                 strict=True,
@@ -233,8 +198,7 @@ class ModelDevice:
                 ld_mask=mask,
             )
             self.configs[region], self._numbers[region] = config, number
-            self.commit(region, first + region[1])
-        self._plain = self.configs.pop(plain)
+            self.commit(hosts[0], region, first + region[1])
 
     def write(self, host: int, line: int, data: bytes, poison: bool = False) -> None:
         """Write a line of plain memory."""
@@ -274,18 +238,31 @@ class ModelDevice:
             selector = first + int(view.removeprefix("plane").removeprefix("sum"))
         return self._read(host, self.configs[region].address(selector, line))
 
-    def close(self, region: Region) -> None:
-        """Close a region."""
-        self.model.close(self._numbers[region])
+    def close(self, host: int, region: Region) -> None:
+        """Close a region; the control window refuses a host that is not in the pool."""
+        if self._owner(host):
+            self.model.close(self._numbers[region])
 
-    def commit(self, region: Region, epoch: int) -> None:
-        """Commit a region again, with another epoch."""
-        code = self.model.commit(self._numbers[region], self.configs[region], epoch)
-        assert code == CommitCode.OK, (region, code)
+    def commit(self, host: int, region: Region, epoch: int) -> None:
+        """Commit a region again; the control window refuses a host that is not in the pool."""
+        if self._owner(host):
+            code = self.model.commit(self._numbers[region], self.configs[region], epoch)
+            assert code == CommitCode.OK, (region, code)
+
+    def _owner(self, host: int) -> bool:
+        self._refused += host not in self.hosts
+        return host in self.hosts
+
+    def fence(self, region: Region, host: int) -> None:
+        """Commit a region again without ``host`` in its mask, as a leader in error would."""
+        config = self.configs[region]
+        epoch = self.model.region_status(self._numbers[region]).epoch
+        self.configs[region] = replace(config, ld_mask=config.ld_mask & ~(1 << host))
+        self.commit(self.hosts[0], region, epoch)
 
     def losses(self) -> int:
         """Return how many contributions were late and how many accesses were refused."""
-        return self.model.counters["LATE"] + self.model.counters["REFUSED"]
+        return self.model.counters["LATE"] + self.model.counters["REFUSED"] + self._refused
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -296,7 +273,8 @@ class ModelDevice:
         return object()
 
     def _at(self, line: int) -> int:
-        return self._plain.address(*divmod(line, self._plain.lines))
+        plain = self.configs[PLAIN]
+        return plain.address(*divmod(line, plain.lines))
 
     def _write(self, host: int, addr: int, data: bytes, poison: bool) -> None:
         self.model.step(M2SRwD(RwdOp.MEM_WR, 0, addr, host, data=data, poison=poison))
@@ -305,6 +283,15 @@ class ModelDevice:
         answer = self.model.step(M2SReq(ReqOp.MEM_RD, 0, addr, host))
         assert isinstance(answer, S2MDRS)
         return Line(answer.data, answer.poison)
+
+
+PoolDevice = TableDevice | ModelDevice
+"""Device of a pool as its hosts see it. A host is an LD-ID, a worker a rank."""
+
+
+def mask_of(hosts: Sequence[int]) -> int:
+    """Return the LD_MASK that admits these LD-IDs."""
+    return sum(1 << host for host in hosts)
 
 
 def _mode_name(region: Region) -> str:
