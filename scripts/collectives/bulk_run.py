@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from models.pool_oracle import digest, drawn_inputs, expected
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives.schedule import Adder, Collective, Schedule
 from neuron_fabric.collectives.shipped import SUMS, shipped
-from neuron_fabric.errors import say
 from scripts.common.errors import NfError
 from scripts.run.replay_simulators import Simulators
 from verif.host.bulk_device import BulkModel
@@ -55,33 +54,32 @@ def kinds_of(collective: Collective) -> list[CollectiveKind]:
     return [CollectiveKind(collective, adder, route) for adder in Adder for route in ROUTES]
 
 
-def run_bulk(names: Iterable[Collective], hosts: int, devices: int, seeds: int, sim: str) -> int:
-    """Run collectives in bulk, compare all outputs, and print a digest and clocks of each.
+def run_bulk(
+    collective: Collective, hosts: int, devices: int, lines: int, seed: int, sim: str
+) -> Iterator[str]:
+    """Run a collective in bulk, with every adder and route, and compare all outputs.
 
     Args:
-        names: The collectives; those that add run with every adder and route.
+        collective: The collective.
         hosts: Number of ranks.
         devices: Number of devices.
-        seeds: The inputs are those of seeds 1 to ``seeds``.
+        lines: Lines of a vector or part.
+        seed: Seed of the inputs.
         sim: Name of the simulator.
 
-    Returns:
-        Exit code 0.
+    Yields:
+        A line with digest of the outputs and clocks of each.
 
     Raises:
         NfError: A rank has a wrong output, or a device answered wrongly.
     """
     model = Simulators(command="nf collectives run").bulk(sim, {})
-    tile = DeviceParams().slots // 4
-    say(f"{hosts} ranks, {devices} devices, {LINES} lines; clocks of the slowest device")
-    for kind in (kind for name in names for kind in kinds_of(name)):
-        for seed in range(1, seeds + 1):
-            with tempfile.TemporaryDirectory(prefix="nf-pool-") as folder:
-                plan = kind.schedule(hosts, devices, LINES, tile)
-                found = run_checked(plan, seed, model, Path(folder))
-            what = f"seed {seed}, digest {digest(found.outputs)}"
-            say(f"  {kind.name:34} {what}, {found.clocks:7,} clocks, {found.phases} phases")
-    return 0
+    for kind in kinds_of(collective):
+        with tempfile.TemporaryDirectory(prefix="nf-pool-") as folder:
+            plan = kind.schedule(hosts, devices, lines, DeviceParams().slots // 4)
+            found = run_checked(plan, seed, model, Path(folder))
+        what = f"{sim}, seed {seed}: digest of {kind.name}: {digest(found.outputs)}"
+        yield f"{what}, {found.clocks:,} clocks in {found.phases} phases"
 
 
 def run_checked(

@@ -3,11 +3,12 @@
 
 The signal-level bench runs each collective passively and, where it adds, with the device and every
 route, in all traffic profiles. The outputs of all ranks are compared with the oracle bit for bit.
+With --bulk a C++ host drives devices in threads, and clocks are printed.
 
 examples:
   nf collectives run all_gather              4 hosts, 2 devices, on Verilator and Icarus
   nf collectives run all --hosts 3 --sim verilator --seeds 20
-  nf collectives run all --bulk              clocks of every collective
+  nf collectives run all --bulk              larger ones by the bulk host: digests and clocks
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from itertools import product
 
 from neuron_fabric.collectives.schedule import Collective
 from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli.options import add_simulators
 from scripts.cli.run import execute
-from scripts.collectives.bulk_run import run_bulk
+from scripts.collectives.bulk_run import LINES, run_bulk
 from scripts.common.arguments import add_flags, up_to
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.records import RunSpec
@@ -38,10 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("what", nargs="?", default="all", metavar="NAME", help="all, or a collective")
     add("--hosts", type=up_to(16, first=2), default=4, metavar="W", help="number of hosts (4)")
     add("--devices", type=up_to(8), default=2, metavar="D", help="number of devices (2)")
-    what = "lines of each (drawn); run.log has the digest of each output"
+    what = "lines of each (drawn, 100 with --bulk); run.log has the digest of each output"
     add("--lines", type=up_to(100), metavar="N", help=what)
-    add_flags(parser, bulk="let a C++ host drive the flits: faster, and prints clocks and digests")
     add("--seeds", type=up_to(10_000), default=1, metavar="N", help="seeds 1 to N (1)")
+    add_flags(parser, bulk="drive the devices by the bulk host; print clocks and digests")
     add_simulators(parser)
 
 
@@ -55,11 +57,11 @@ def run(args: argparse.Namespace) -> int:
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
-    if args.bulk and args.lines:
-        raise NfError("--bulk has a fixed number of lines: leave out --lines.")
     if args.bulk:
-        kinds = [Collective(name) for name in names]
-        return run_bulk(kinds, args.hosts, args.devices, args.seeds, sims[0])
+        lines = args.lines or LINES
+        for (sim, seed), name in product(product(sims, range(1, args.seeds + 1)), names):
+            say(*run_bulk(Collective(name), args.hosts, args.devices, lines, seed, sim), flush=True)
+        return 0
     plan = testplan.read()
     job = json.dumps({"names": names, "hosts": args.hosts, "lines": args.lines})
     given = f" --lines {args.lines}" if args.lines else ""

@@ -4,7 +4,7 @@
 examples:
   nf collectives show all_reduce --world 4 --devices 2       draw build/collectives/all_reduce.svg
   nf collectives show all_reduce --adder passive --route G_BINARY --lines 256
-  nf collectives show gather --json > gather.json            for `nf collectives check gather.json`
+  nf collectives show gather --json          as JSON, which `nf collectives check FILE` takes
 """
 
 from __future__ import annotations

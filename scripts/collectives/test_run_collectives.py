@@ -39,8 +39,3 @@ def test_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unknown_name() -> None:
     with pytest.raises(NfError, match="no collective 'all_gathr'; did you mean 'all_gather'"):
         run_collectives.run(parsed("all_gathr"))
-
-
-def test_lines_with_bulk() -> None:
-    with pytest.raises(NfError, match="leave out --lines"):
-        run_collectives.run(parsed("barrier", "--bulk", "--lines", "3"))

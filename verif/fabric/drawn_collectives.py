@@ -24,6 +24,7 @@ from verif.fabric.rank_streams import Rank
 VARIABLE = "NF_COLLECTIVES"
 """JSON object: "names" of collectives, and numbers of "hosts" and "lines"; else drawn."""
 SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
+ROOTED = (Collective.BROADCAST, Collective.GATHER, Collective.REDUCE, Collective.SCATTER)
 HOSTS = (2, 3, 4)
 """Numbers of hosts; the traffic profiles of a seed have all of them."""
 MOST_LINES = 14
@@ -45,7 +46,7 @@ def drawn(
         test: Test, whose seed the draws are from.
         names: The collectives.
         ranks: Number of ranks.
-        lines: Lines of each; None draws them.
+        lines: Lines of each, with root 0, for digests; None draws them.
     """
     rng, devices, tile = test.env.rng, len(test.envs), test.cfg.hw.slots // 4
     kinds: list[tuple[Collective, Adder | None, Route | None]] = []
@@ -56,7 +57,7 @@ def drawn(
     made = []
     for name, adder, route in rng.sample(kinds, min(len(kinds), test.cfg.count(len(kinds)))):
         count = 0 if name is Collective.BARRIER else lines or rng.randint(1, MOST_LINES)
-        rooted = name in (Collective.BROADCAST, Collective.GATHER, Collective.SCATTER)
+        rooted = name in ROOTED and not lines
         made.append(
             shipped(
                 name,
@@ -67,7 +68,7 @@ def drawn(
                 tile=rng.choice((1, tile)) if ranks * count <= FEW else tile,
                 adder=adder,
                 route=route,
-                root=rng.randrange(ranks) if rooted or name is Collective.REDUCE else None,
+                root=rng.randrange(ranks) if rooted else None,
                 views=views_of(route, ranks) if route and rng.randrange(2) and not lines else None,
             )
         )
