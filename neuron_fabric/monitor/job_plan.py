@@ -27,6 +27,7 @@ class RegionPlan:
         name: Name of the region.
         elements: Number of its elements.
         eligible: Whether the profile has a low-bit route for it, and the reducer can serve it.
+        factored: Whether it is sent in FP32, as factors of low rank.
         margin: Least margin of the calibration, None if not measured.
         saturation: Greatest saturation of the calibration, None if not measured.
         cost: Modelled cost, None if there is none.
@@ -38,6 +39,7 @@ class RegionPlan:
     margin: float | None = None
     saturation: float | None = None
     cost: Cost | None = None
+    factored: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def plan_of(
             _measured(region, "margin", 0),
             _measured(region, "saturation", 1),
             (costs or {}).get(region.name),
+            steady_route(region).low_rank > 0,
         )
         for region in profile.regions
     )
