@@ -458,7 +458,6 @@ def resumed(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
     ranks.equal(again, {key: one for key, one in straight.items() if key in again})
 
 
-@law("parts under no_sync are one backward", 3)
 @law("low rank: a mean of that rank is sent whole", 2)
 def whole_rank(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """Check that factors of rank 16 give the mean of two batches of 8, within bfloat16.
@@ -503,6 +502,7 @@ def factors_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
                 ranks.check(not got.any() or step == 1, f"{nonfinite}, step {step}: some NaN")
 
 
+@law("parts under no_sync are one backward", 3)
 @law("codes: parts under no_sync are one backward", 3, routes=CODES)
 def in_parts(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     """Check that a batch in three parts, two under no_sync, has the gradients of one backward.
