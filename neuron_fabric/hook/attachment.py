@@ -421,14 +421,14 @@ def _tell(asked: _Asked, world: int, vetted: Vetted) -> None:
     if world == 1:
         warn("one worker: nothing is saved")
     hows = [(region.name, how) for region in profile.regions for how in region.phases.values()]
-    if any(how.feedback for _, how in hows):
+    if any(how.feedback or how.low_rank for _, how in hows):
         warn("residuals of error feedback take 4 bytes an element of their regions")
     if any(how.signal == "momentum" for _, how in hows):
         warn("momentum is the signal of a region: the optimizer is to have none")
     scaled = {
         name: None
         for name, how in hows
-        if how.feedback or how.signal == "momentum" or how.fixed is not None
+        if how.feedback or how.low_rank or how.signal == "momentum" or how.fixed is not None
     }
     if asked.here.grad_scaler is None and scaled:
         what = f"residuals, momenta or a fixed scale of {', '.join(scaled)} follow the loss scale"

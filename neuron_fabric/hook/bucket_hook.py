@@ -12,6 +12,9 @@ Packing of integer codes waits for an exchange of one number per 1,024 elements:
 units of their codes, so they exchange their maxima before they pack. The hook starts that exchange,
 and leaves the packing to the thread.
 
+A matrix whose route has a ``low_rank`` is sent as two factors (`low_rank`): the thread of backward
+starts the all-reduce of the first, the one that waits sends the second.
+
 Paths of FP32 parameters:
 
 - ring: the all-reduce of DDP of 1/W times each gradient. Buckets of FP32 parameters alone have the
@@ -50,9 +53,10 @@ from neuron_fabric.codec.scale_groups import ScaleGroups, groups_of
 from neuron_fabric.codec.torch_engine import on
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.capture_hook import DdpMean
-from neuron_fabric.hook.error_feedback import LocalSignal, Memory, signal_of, values_of
+from neuron_fabric.hook.error_feedback import LocalSignal, Memory, floats_of, signal_of, values_of
 from neuron_fabric.hook.hook_state import HookState, then_once
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
+from neuron_fabric.hook.low_rank import Factors, rows_of
 from neuron_fabric.hook.monitor_samples import NOTHING, Agreements, Measured, sample_of
 from neuron_fabric.hook.steady_signs import Signs
 from neuron_fabric.profile import PhaseRoute
@@ -174,7 +178,8 @@ class _Plan:
         sizes: Elements of each.
         full: Positions and names of those that are sent in FP32.
         runs: First element and end of adjacent FP32 parameters.
-        low: The others, and shadows.
+        low: Those with votes or codes, and shadows.
+        ranked: Positions of those that are sent as factors, with name, rank and rows.
     """
 
     ids: Sequence[int]
@@ -182,6 +187,7 @@ class _Plan:
     full: Mapping[int, str]
     runs: Sequence[tuple[int, int]]
     low: Sequence[_Low]
+    ranked: Mapping[int, tuple[str, int, int]]
 
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -257,6 +263,7 @@ class BucketRouter(HookState):
         self._share = {name: sizes[name] / totals[one] for name, one in self.regions.items()}
         self.reducer, self.fp32, self.nonfinite = reducer, fp32, nonfinite
         self.memory, self.mean, self.thread = Memory(), DdpMean(model), InOrder("nf reducer")
+        self.factors = Factors()
         self.packer, self.small = InOrder("nf packer", 2 * AHEAD), SMALL
         self.routes: Mapping[str, PhaseRoute] = {}
         self.samples: frozenset[str] = frozenset()
@@ -340,7 +347,7 @@ class BucketRouter(HookState):
             for n, name in plan.full.items():
                 self._to_fp32(name, views[n])
         signals = [self._signal(one, views[one.at]) for one in plan.low]
-        if not signals and self.fp32 != ORDERED:
+        if not signals and not plan.ranked and self.fp32 != ORDERED:
             self._count_ring(buffer)
             return self._timed(buffer, self.mean(None, bucket))
         return self._two_ways(bucket, plan, signals)
@@ -378,12 +385,17 @@ class BucketRouter(HookState):
         if found is not None and found.ids == ids:  # DDP makes other buckets after its first step
             return found
         full: dict[int, str] = {}
+        ranked: dict[int, tuple[str, int, int]] = {}
         runs: list[tuple[int, int]] = []
         low, ends = [], [0, *accumulate(one.numel() for one in parameters)]
         for at, (name, first, end) in enumerate(
             zip((self.names[one] for one in ids), ends, ends[1:], strict=False)
         ):
             region, how = self.regions.get(name, ""), self._low(name)
+            rank = self.routes[region].low_rank if region in self.routes else 0
+            if rank and (rows := rows_of(*self._layouts[name], rank)):
+                ranked[at] = name, rank, rows
+                continue
             shadow = how is None
             if how is None:
                 full[at] = name
@@ -394,7 +406,7 @@ class BucketRouter(HookState):
             if how is not None and how.route != Route.FP32:
                 low.append(_Low(at, name, region, how, shadow, self.groups(name, how)))
         sizes = [one.numel() for one in parameters]
-        plan = self._plans[bucket.index()] = _Plan(ids, sizes, full, runs, low)
+        plan = self._plans[bucket.index()] = _Plan(ids, sizes, full, runs, low, ranked)
         return plan
 
     def _two_ways(
@@ -407,6 +419,7 @@ class BucketRouter(HookState):
         full = [views[n] for n in plan.full]
         ordered = [*full, *samples] if self.fp32 == ORDERED else []
         wait: Callable[[], Any] = lambda: None  # noqa: E731
+        factored = self._start_factors(plan, views)
         largest = self._start_maxima(signals)
         # What waits for the other ranks does not hold backward back.
         small = buffer.numel() < self.small or bucket.is_last()
@@ -418,10 +431,7 @@ class BucketRouter(HookState):
 
         def submit() -> tuple[Sequence[payload.Vote], Any]:
             votes = packed()
-            parts = self.payload.parts_of(votes)
-            parts += [self.payload.fp32_part(ordered)] if ordered else []
-            columns = self.payload.sidecar([vote.column for vote in votes])
-            return votes, self.reducer.submit(self.step, index, parts, columns)
+            return votes, self._submit(index, votes, ordered)
 
         if self.fp32 == ORDERED:
             self.mean.scale(bucket, (), ())
@@ -437,21 +447,83 @@ class BucketRouter(HookState):
         def finish() -> None:
             votes, handle = submitted()  # a failure there is reported without waiting for others
             wait()
+            factored()
             try:
-                outcome = self.reducer.wait(handle)
+                if handle is not None:
+                    self._take(votes, self.reducer.wait(handle), ordered)
             except BucketLost:
                 self._lost(votes, full if self.fp32 == ORDERED else [])
-                future.set_result(buffer)
-                return
-            if ordered:
-                self.payload.put_means(ordered, outcome.parts[-1][0], self.workers)
-            start = time.perf_counter()
-            self._decode(votes, outcome)
-            self.reducer.counters.seconds["decode"] += time.perf_counter() - start
             future.set_result(buffer)
 
         (_run_now if self.inline else self.thread.put)(finish, future.set_exception)
         return future
+
+    def _submit(
+        self, index: int, votes: Sequence[payload.Vote], ordered: Sequence[torch.Tensor]
+    ) -> Any:
+        """Submit votes, and gradients to be added in order; return the handle, None for nothing."""
+        parts = self.payload.parts_of(votes)
+        parts += [self.payload.fp32_part(ordered)] if ordered else []
+        if not parts:
+            return None
+        columns = self.payload.sidecar([vote.column for vote in votes])
+        return self.reducer.submit(self.step, index, parts, columns)
+
+    def _take(
+        self, votes: Sequence[payload.Vote], outcome: Outcome, ordered: Sequence[torch.Tensor]
+    ) -> None:
+        """Write the outcome of a bucket to its gradients."""
+        if ordered:
+            self.payload.put_means(ordered, outcome.parts[-1][0], self.workers)
+        start = time.perf_counter()
+        self._decode(votes, outcome)
+        self.reducer.counters.seconds["decode"] += time.perf_counter() - start
+
+    def _start_factors(self, plan: _Plan, views: Sequence[torch.Tensor]) -> Callable[[], None]:
+        """Start the all-reduce of the left factors of a bucket.
+
+        Returns:
+            A function that waits, sends the right factors, writes the means to the gradients, and
+            keeps the residuals.
+        """
+        if not plan.ranked:
+            return lambda: None
+        names = [name for name, _, _ in plan.ranked.values()]
+        matrices = [
+            self.memory.corrected(name, floats_of(views[n])).view(rows, -1)
+            for n, (name, _, rows) in plan.ranked.items()
+        ]
+        ranks = [rank for _, rank, _ in plan.ranked.values()]
+        left = list(map(self.factors.left, names, matrices, ranks))
+        flat = torch.cat([one.view(-1) for one in left])
+        work = dist.all_reduce(flat, group=self.group, async_op=True)
+        self._count_ring(flat)
+
+        def finish() -> None:
+            work.wait()
+            _spread(flat, [one.view(-1) for one in left])
+            bases = list(map(self.factors.orthogonal, left))
+            right = [one.T @ basis for one, basis in zip(matrices, bases, strict=True)]
+            sent = torch.cat([one.reshape(-1) for one in right]).to(flat.dtype).cpu()
+            self.reducer.second_group.all_reduce(sent)()
+            self._count_ring(sent)
+            _spread(sent.to(flat.device), [one.view(-1) for one in right])
+            lost = []
+            for n, name, matrix, basis, one in zip(
+                plan.ranked, names, matrices, bases, right, strict=True
+            ):
+                mean = self.factors.mean(name, basis, one / self.workers).view(-1)
+                finite = bool(mean.isfinite().all())
+                if finite:
+                    self.memory.keep(name, matrix.view(-1), mean)
+                elif self.nonfinite == FALLBACK and self.fp32 != WHOLE:
+                    lost.append(views[n])
+                    continue
+                views[n].copy_(mean)
+            if lost:
+                self._once_more(lost)
+
+        return finish
 
     def _ring(
         self,

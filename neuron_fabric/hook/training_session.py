@@ -180,6 +180,7 @@ class TrainingSession:
             "controls": self.controls.state_dict(),
             "residuals": _copies(router.memory.residuals),
             "momenta": _copies(router.memory.momenta),
+            "factors": _copies(router.factors.right),
             "signs": _copies(router.signs.last),
             "runs": _copies(router.signs.run),
             "agreements": dict(router.agreements.running),
@@ -203,6 +204,7 @@ class TrainingSession:
         router.step, self._loss, self._scale = values["step"], values["loss"], values["scale"]
         self.controls.load_state_dict(values["controls"])
         router.signs = Signs(self._placed(values["signs"]), self._placed(values["runs"]))
+        router.factors.right = self._placed(values.get("factors", {}))  # the same on every rank
         if (values["world"], values["rank"]) == (router.workers, rank):
             router.agreements.running = dict(values.get("agreements", {}))
             router.memory.residuals = self._placed(values["residuals"])

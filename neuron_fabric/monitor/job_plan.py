@@ -29,6 +29,7 @@ class RegionPlan:
         name: Name of the region.
         elements: Number of its elements.
         eligible: Whether the profile has a low-bit route for it, and the reducer can serve it.
+        factored: Whether it is sent in FP32, as factors of low rank.
         margin: Least margin of the calibration, None if not measured.
         saturation: Greatest saturation of the calibration, None if not measured.
         cost: Modelled cost, None if there is none.
@@ -44,6 +45,7 @@ class RegionPlan:
     cost: Cost | None = None
     route: str = ""
     candidates: tuple[str, ...] = ()
+    factored: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ def plan_of(
             (costs or {}).get(region.name),
             steady_route(region).route.value if assign else "",
             tuple(map(str, profile.rule.candidates(region.kind))) if assign else (),
+            steady_route(region).low_rank > 0,
         )
         for region in profile.regions
     )

@@ -155,11 +155,11 @@ def start(plan: Plan) -> JobState:
 def phase_of(plan: Plan, state: JobState, number: int) -> Phase:
     """Return the phase whose route region ``number`` uses in the next step.
 
-    WARMUP (FP32) unless the region may be low-bit now; then RECOVERY or STEADY.
+    WARMUP (FP32) unless the region may be low-bit, or factored, now; then RECOVERY or STEADY.
     """
     region = state.regions[number]
     low = plan.regions[number].eligible and region.status == Status.LOW and not region.rejected
-    if not low or state.mode not in RUNNING:
+    if not (low or plan.regions[number].factored) or state.mode not in RUNNING:
         return Phase.WARMUP
     return Phase.RECOVERY if state.mode == Mode.RECOVERY else Phase.STEADY
 

@@ -363,6 +363,20 @@ def test_recovery_uses_its_own_routes() -> None:
     assert targets(one) == ["LOWBIT", "FALLBACK", "RECOVERY", "LOWBIT"]
 
 
+def test_a_region_of_low_rank_is_whole_in_warmup_and_fallback() -> None:
+    phases = {"warmup": FULL, "steady": replace(FULL, low_rank=4)}
+    profile = small_profile([*PROFILE.regions, small_region("low", 3000, phases)])
+    used: dict[int, PhaseRoute] = {}
+
+    def lost(one: Controller, step: int) -> Mapping[str, Any]:
+        used[step] = one.routes()["low"]
+        return lost_once(one, step)
+
+    plan = plan_of(profile, warmup=6)
+    trained(200, lost, Controller(profile, LocalGroup(1).rank(0), plan=plan))
+    assert [used[step].low_rank for step in (0, 5, 6, 30, 31, 80, 199)] == [0, 0, 4, 4, 0, 0, 4]
+
+
 def test_fallbacks_double_and_the_fourth_is_for_good() -> None:
     one = trained(900, lambda one, step: {"reducer": ReducerCounters(lost=1)})
     assert of(one, "") == [

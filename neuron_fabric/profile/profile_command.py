@@ -247,7 +247,7 @@ def _row(region: Region) -> tuple[str, ...]:
 
 def _way(how: PhaseRoute) -> str:
     if how.route == Route.FP32:
-        return "FP32"
+        return f"FP32 of rank {how.low_rank}" if how.low_rank else "FP32"
     words = [how.route.value, how.decode if how.route.votes else f"rounded {how.rounding}"]
     if how.granularity != "tensor":
         words += [f"a scale per {how.block or ''} {how.granularity}".replace("  ", " ")]

@@ -241,7 +241,7 @@ def _table(name: str, of: Any) -> list[str]:
 def _changed(how: PhaseRoute) -> dict[str, object]:
     """Return the fields of a route that are written for it, by name.
 
-    FP32 has no more than `why`; the signal is written only if it is momentum.
+    FP32 has no more than `why` and `low_rank`; the signal is written only if it is momentum.
     """
     names = ["route", "why"]
     if how.route.votes:
@@ -252,6 +252,7 @@ def _changed(how: PhaseRoute) -> dict[str, object]:
         names += ["granularity"] + ["block"] * (how.block > 0)
     if how.signal != "gradient":
         names += ["signal", "beta"]
+    names += ["low_rank"] * (how.low_rank > 0)
     return {name: getattr(how, name) for name in names if getattr(how, name) != ""}
 
 

@@ -91,6 +91,8 @@ class PhaseRoute:
         rounding: Rounding of integer codes: stochastic (unbiased) or to the nearest code.
         granularity: Elements that share a scale: the tensor, or its rows or columns.
         block: Rows or columns that share one; 0: as few as 5 % more lines have room for.
+        low_rank: Columns of the two factors, of bfloat16, that are sent in place of an FP32 matrix
+            and have error feedback; 0: the matrix itself.
     """
 
     route: Route
@@ -104,6 +106,7 @@ class PhaseRoute:
     rounding: Literal["stochastic", "nearest"] = "stochastic"
     granularity: Granularity = "tensor"
     block: int = 0
+    low_rank: int = 0
 
     def __post_init__(self) -> None:
         """Check that the fields fit together. Raise DataError if they do not."""
@@ -128,6 +131,10 @@ class PhaseRoute:
             raise DataError(f"{what}: {self.route} has the scale of its codes; leave it out")
         if self.rounding != "stochastic" and not self.route.codes:
             raise DataError(f"rounding {self.rounding} is of integer codes, not of {self.route}")
+        if self.low_rank < 0 or (self.low_rank and self.route != Route.FP32):
+            raise DataError(
+                f"low_rank {self.low_rank} is a number of columns in FP32, not {self.route}"
+            )
         self._check_granularity()
 
     def _check_granularity(self) -> None:

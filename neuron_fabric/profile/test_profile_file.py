@@ -197,6 +197,16 @@ WRONG = {
         'rounding = "nearest"',
         "region[1].steady: rounding nearest is of integer codes, not of G_BINARY",
     ),
+    "negative rank": (
+        '"FP32"',
+        '"FP32", low_rank = -1',
+        "region[0].steady: low_rank -1 is a number of",
+    ),
+    "rank of votes": (
+        "feedback = false",
+        "low_rank = 2",
+        "low_rank 2 is a number of columns in FP32, not G_B",
+    ),
     "windows": ("[rule]", "[phases.steady]\nwindows = [0.5, 0.5]\n[rule]", "do not rise from 0"),
     "twice": ('"conv.2"', '"head"', "region 'head' stands twice"),
     "digits": ("= 53224", f"= {'9' * 5000}", "is no TOML"),
@@ -264,7 +274,8 @@ CODES = st.builds(
     why=TEXT,
     rounding=st.sampled_from(["stochastic", "nearest"]),
 )
-ROUTE = VOTES | CODES
+FACTORS = st.builds(PhaseRoute, st.just(Route.FP32), why=TEXT, low_rank=st.integers(0, 64))
+ROUTE = VOTES | CODES | FACTORS
 RANGE = st.tuples(SHARE, SHARE).map(lambda pair: (min(pair), max(pair)))
 MEASURED = st.dictionaries(
     st.sampled_from(["steady", "recovery"]),

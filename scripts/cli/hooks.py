@@ -24,6 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from neuron_fabric import output
+from neuron_fabric.calibration.verification import MOST_SEEDS, SEEDS, Paired
 from neuron_fabric.errors import say
 from scripts.cli.capture import script_path
 from scripts.common import folder_locks
@@ -38,9 +39,15 @@ RANKS = "scripts.ranks.hook_launcher"
 DDP = "DDP"
 HOOKS = (
     *(DDP, "bf16", "PowerSGD rank 1", "PowerSGD rank 2"),
-    *("FP32", "G_BINARY vote", "G_BINARY net", "G_TERNARY", "G_INT4", "G_INT8"),
+    *("FP32", "FP32 rank 6", "G_BINARY vote", "G_BINARY net", "G_TERNARY", "G_INT4", "G_INT8"),
 )
 """Rows of the table, as `hook_launcher.register` takes them; those from FP32 on are ours."""
+TRIED = (
+    *("embedding G_INT8 fed", "embedding G_INT4 fed", "embedding G_TERNARY fed"),
+    *("embedding G_BINARY fed", "embedding FP32 rank 4", "DDP every 3 steps"),
+)
+"""Rows of what was tried for fewer bytes of the embedding; they are measured where `--hooks` names
+them."""
 STEPS, LINK_STEPS = 200, 20
 """Measured steps on the loopback, and at most on a limited link: losses are the same there."""
 RATES = ("100mbit", "30mbit")
@@ -74,11 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def hooks_of(text: str) -> tuple[str, ...]:
     """Return the hooks that globs with commas select, in the order of `HOOKS`, DDP always."""
     globs = [one.strip() for one in text.split(",")]
+    known = (*HOOKS, *TRIED)
     for one in globs:
-        if not fnmatch.filter(HOOKS, one):
-            raise argparse.ArgumentTypeError(f"no hook {one!r}; there are: {', '.join(HOOKS)}")
+        if not fnmatch.filter(known, one):
+            raise argparse.ArgumentTypeError(f"no hook {one!r}; there are: {', '.join(known)}")
     return tuple(
-        hook for hook in HOOKS if hook == DDP or any(fnmatch.fnmatch(hook, one) for one in globs)
+        hook for hook in known if hook == DDP or any(fnmatch.fnmatch(hook, one) for one in globs)
     )
 
 
@@ -111,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
                     found.setdefault((hook, network), []).append(
                         _measured(nodes, hook, network, seed, script, args)
                     )
-    say("", *table(found), "", *parts(found), *winners(found))
+    say("", *table(found), "", *parts(found), *rows(found), *winners(found))
     output.write_text(args.svg, drawing(found, f"{words}, seeds 1 to {args.seeds}"))
     say(f"nf measure hooks: wrote {shown(args.svg)}")
     return 0
@@ -134,6 +142,18 @@ def _above(found: Found, hook: str, key: str) -> float:
     """Return the mean difference of a figure on the loopback from plain DDP, seed by seed."""
     pairs = zip(found[hook, LOOPBACK], found[DDP, LOOPBACK], strict=True)
     return mean(own[key] - plain[key] for own, plain in pairs)
+
+
+def _loss_above(found: Found, hook: str) -> str:
+    """Return the mean difference of the loss from plain DDP.
+
+    With enough seeds half the width of its 95 % interval follows it.
+    """
+    losses = [[one["loss"] for one in found[h, LOOPBACK]] for h in (DDP, hook)]
+    said = f"{_above(found, hook, 'loss'):+.3f}"
+    if hook == DDP or not SEEDS <= len(losses[0]) <= MOST_SEEDS:
+        return said
+    return f"{said} ± {Paired.of(*losses).half:.3f}"
 
 
 def _networks(found: Found) -> list[str]:
@@ -171,7 +191,7 @@ def table(found: Found) -> list[str]:
                 f"{_ms(found, hook, LOOPBACK, 'cpu'):.1f}",
                 f"{_MILLI * _above(found, hook, 'cpu'):+.1f}",
                 f"{mean(one['loss'] for one in found[hook, LOOPBACK]):.3f}",
-                f"{_above(found, hook, 'loss'):+.3f}",
+                _loss_above(found, hook),
                 *(f"{_ms(found, hook, network):,.0f}" for network in networks),
             ]
         )
@@ -188,7 +208,13 @@ def parts(found: Found) -> list[str]:
     return lines
 
 
-_FIGURES = ("wall", "cpu", "bytes", "loss")
+def rows(found: Found) -> list[str]:
+    """Return a line on what sending the rows of embeddings that are present would save."""
+    shares = [one["rows"] for one in found[DDP, LOOPBACK] if "rows" in one]
+    return [f"rows of embeddings with a gradient: {mean(shares):.1%}"] if shares else []
+
+
+_FIGURES = ("wall", "cpu", "bytes", "loss", "rows")
 
 
 def winners(found: Found) -> list[str]:

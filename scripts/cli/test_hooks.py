@@ -77,6 +77,19 @@ def test_a_higher_loss_does_not_win() -> None:
     assert hooks.winners(twin)[1] == "30mbit: bf16 is fastest with a loss within 2% of DDP's"
 
 
+def test_enough_seeds_have_an_interval() -> None:
+    """Check half the interval of three differences of 0, 0.1 and 0.2; the twin has two seeds."""
+    plain = [_one(0.1, 0.03, 1000, 2.0, rows=0.5)] * 3
+    own = [_one(0.1, 0.03, 30, 2.0 + n / 10) for n in range(3)]
+    found = {(DDP, LOOPBACK): plain, ("FP32 rank 6", LOOPBACK): own}
+    row = hooks.table(found)[-1]
+    assert row.startswith("| FP32 rank 6 | 3.0 |")
+    assert "| +0.100 ± 0.248 |" in row
+    assert hooks.rows(found) == ["rows of embeddings with a gradient: 50.0%"]
+    twin = {key: every[:2] for key, every in found.items()}
+    assert "±" not in hooks.table(twin)[-1]
+
+
 def test_the_drawing_names_hooks_and_networks() -> None:
     text = hooks.drawing(FOUND, "made up")
     assert text.startswith("<svg")
@@ -86,6 +99,7 @@ def test_the_drawing_names_hooks_and_networks() -> None:
 
 def test_wrong_words(nf: Nf) -> None:
     assert hooks.hooks_of("G_INT8, bf*") == (DDP, "bf16", "G_INT8")
+    assert hooks.hooks_of("DDP every*,* rank 6") == (DDP, "FP32 rank 6", "DDP every 3 steps")
     assert hooks.rates_of("none") == ()
     with pytest.raises(argparse.ArgumentTypeError, match="no hook 'G_FP8'; there are: DDP, bf16"):
         hooks.hooks_of("G_FP8")
@@ -97,15 +111,18 @@ def test_wrong_words(nf: Nf) -> None:
 def test_a_profile_of_every_route() -> None:
     """Check that votes leave head and embedding in FP32, and codes nothing."""
     launcher = pytest.importorskip("scripts.ranks.hook_launcher")
-    routes = pytest.importorskip("neuron_fabric.profile").PhaseRoute
     net = torch.nn.ModuleDict({"tokens": torch.nn.Embedding(64, 64), "up": torch.nn.Linear(64, 64)})
     low = {}
     for hook in HOOKS[HOOKS.index("G_BINARY vote") :]:
-        route = launcher.Route(hook.split()[0])
-        profile = launcher.profile_of(net, routes(route))
+        profile = launcher.profile_of(net, launcher.route_of(hook.split()))
         low[hook] = {str(one.kind) for one in profile.regions if one.low_bit}
     assert low["G_BINARY vote"] == low["G_TERNARY"] == {"linear", "bias"}
     assert low["G_INT8"] == {"linear", "bias", "embedding"}
+    votes, factors = (launcher.route_of(words.split()) for words in ("G_BINARY", "FP32 rank 4"))
+    split = launcher.profile_of(net, votes, factors)
+    assert {str(one.kind) for one in split.regions if one.phases["steady"].low_rank} == {
+        "embedding"
+    }
 
 
 def _words(tmp_path: Path, steps: int, *words: str) -> list[object]:

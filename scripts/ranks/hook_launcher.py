@@ -13,6 +13,7 @@ import os
 import runpy
 import sys
 import time
+from collections.abc import Sequence
 from functools import wraps
 from pathlib import Path
 from statistics import mean
@@ -26,8 +27,9 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import say
 from neuron_fabric.hook.attachment import attach
+from neuron_fabric.hook.capture_hook import DdpMean
 from neuron_fabric.profile import PhaseRoute, Profile
-from neuron_fabric.profile.profile_types import LEAST_WARMUP, Kind, Rule
+from neuron_fabric.profile.profile_types import LEAST_WARMUP, Decode, Kind, Rule
 from scripts.ranks import rank_process
 from scripts.ranks.rank_process import Rank
 
@@ -41,7 +43,8 @@ def register(name: str, model: DistributedDataParallel) -> Any:
     """Register a hook on a model.
 
     Args:
-        name: "DDP" for none, "bf16", "PowerSGD rank N", or a route with or without a decode.
+        name: "DDP" for none, "bf16", "PowerSGD rank N", "DDP every N steps", "embedding ROUTE" with
+            votes for the rest, or ROUTE; a route is as of `route_of`.
         model: The model, before its first backward.
 
     Returns:
@@ -55,10 +58,53 @@ def register(name: str, model: DistributedDataParallel) -> Any:
         case ["PowerSGD", _, rank]:
             state = powerSGD_hook.PowerSGDState(None, int(rank), LEAST_WARMUP)
             model.register_comm_hook(state, _one_at_a_time)
-        case [route, *decode]:
-            how = PhaseRoute(Route(route), "net" if decode == ["net"] else "vote")
-            return attach(model, profile_of(model.module, how), scaler=False, env={})
+        case ["DDP", _, every, _]:
+            model.register_comm_hook(Seldom(model, int(every)), _seldom)
+        case ["embedding", *words]:
+            profile = profile_of(model.module, PhaseRoute(Route.G_BINARY), route_of(words))
+            return attach(model, profile, scaler=False, env={})
+        case words:
+            profile = profile_of(model.module, route_of(words))
+            return attach(model, profile, scaler=False, env={})
     return None
+
+
+def route_of(words: Sequence[str]) -> PhaseRoute:
+    """Return a route from its name and ``net`` (counts), ``fed`` (error feedback), ``rank N``."""
+    decode: Decode = "net" if "net" in words else "vote"
+    rank = int(words[-1]) if "rank" in words else 0
+    return PhaseRoute(Route(words[0]), decode, feedback="fed" in words, low_rank=rank)
+
+
+class Seldom:
+    """State of a hook that sends in one of so many steps, and then the mean of the steps since.
+
+    In between the optimizer gets the last result again. Buckets take turns.
+    """
+
+    def __init__(self, model: DistributedDataParallel, every: int) -> None:
+        self.every, self.mean, self.step = every, DdpMean(model), -1
+        self.since: dict[int, list[torch.Tensor]] = {}
+        self.last: dict[int, torch.Tensor] = {}
+
+
+def _seldom(state: Seldom, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    buffer, n = bucket.buffer(), bucket.index()
+    state.step += n == 0
+    if state.step < SETTLE // 2:  # DDP makes its buckets anew in the first steps
+        return state.mean(None, bucket)
+    state.since.setdefault(n, []).append(buffer.clone())
+    if n in state.last and (state.step + n) % state.every:
+        done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        done.set_result(buffer.copy_(state.last[n]))
+        return done
+    buffer.copy_(torch.stack(state.since.pop(n)).mean(0))
+
+    def kept(future: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
+        state.last[n] = future.value().clone()
+        return future.value()
+
+    return state.mean(None, bucket).then(kept)
 
 
 def _bf16_hook(state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -79,13 +125,19 @@ def _one_at_a_time(
     return future
 
 
-def profile_of(net: torch.nn.Module, how: PhaseRoute) -> Profile:
-    """Return a profile with one route for a model; signals of the monitor are off.
+def profile_of(net: torch.nn.Module, how: PhaseRoute, others: PhaseRoute | None = None) -> Profile:
+    """Return a profile for a model, with the signals of the monitor off.
 
-    The kinds that the rule protects from votes (head and embedding) keep FP32 with votes.
+    Args:
+        net: The model.
+        how: Route of the matrices.
+        others: Route of embedding and head. None: that of the matrices, but FP32 with votes, from
+            which the rule protects both.
     """
-    kept = Rule().protect if how.route.votes else ()
-    return rank_process.profile_of(net, how, kinds=set(Kind) - set(kept))
+    protected = set(Rule().protect)
+    others = others or (PhaseRoute(Route.FP32) if how.route.votes else how)
+    profile = rank_process.profile_of(net, how, kinds=set(Kind) - protected)
+    return rank_process.profile_of(net, others, kinds=protected, of=profile)
 
 
 class StepMeter:
@@ -149,6 +201,13 @@ class StepMeter:
         now = {"wall": time.perf_counter(), "cpu": time.process_time(), "bytes": float(written)}
         return {**now, **parts}
 
+    def _rows(self) -> float | None:
+        """Return the share of rows of embeddings with a gradient; None without an embedding."""
+        assert self._model is not None
+        kinds = [one for one in self._model.modules() if isinstance(one, torch.nn.Embedding)]
+        rows = [one.weight.grad.any(1) for one in kinds if one.weight.grad is not None]
+        return float(torch.cat(rows).float().mean()) if rows else None
+
     def _end(self) -> None:
         """Write the means over the ranks, a step, and end the process."""
         now, last = self._now(), max(1, self._steps // LAST)
@@ -157,6 +216,8 @@ class StepMeter:
         if self._session is not None:
             self._session.close()
         every: list[Any] = [None] * self._rank.world
+        if (rows := self._rows()) is not None:
+            found["rows"] = rows
         dist.all_gather_object(every, found)
         self._rank.leave({key: mean(one[key] for one in every) for key in found})
         dist.barrier()

@@ -72,6 +72,7 @@ def profile_of(
     warmup: int = LEAST_WARMUP,
     monitor: Mapping[str, Any] = MappingProxyType({"off": OFF}),
     kinds: Container[Kind] = frozenset(Kind),
+    of: Profile | None = None,
 ) -> Profile:
     """Return a profile that gives regions of a net one route; by default the monitor is off.
 
@@ -80,9 +81,10 @@ def profile_of(
         route: Route of the regions of these ``kinds`` in the steady and the recovery phase.
         warmup: Steps of the warm-up.
         monitor: Limits of the monitor.
-        kinds: Kinds of regions; others keep the route of the draft.
+        kinds: Kinds of regions; others keep the route of ``of``.
+        of: Profile whose routes are changed; None: a draft.
     """
-    found = draft("bench", sketch(net))
+    found = of or draft("bench", sketch(net))
     how = route if isinstance(route, PhaseRoute) else PhaseRoute(route)
     regions = tuple(
         replace(one, phases={**one.phases, "steady": how, "recovery": how})

@@ -21,6 +21,7 @@ from neuron_fabric.codec.draws import Key, draws
 from neuron_fabric.hook import bucket_hook, error_feedback, payload, tensor_payload
 from neuron_fabric.hook.bucket_hook import BucketRouter
 from neuron_fabric.hook.error_feedback import Memory, floats_of
+from neuron_fabric.hook.low_rank import Factors
 from neuron_fabric.hook.payload import (
     SEED,
     column,
@@ -51,6 +52,7 @@ TERNARY_ROWS = PhaseRoute(Route.G_TERNARY, "net", "rms", granularity="row", bloc
 MOMENTUM = PhaseRoute(Route.G_BINARY, "vote", signal="momentum", beta=0.9)
 INT4, INT8 = PhaseRoute(Route.G_INT4), PhaseRoute(Route.G_INT8)
 NEAREST = PhaseRoute(Route.G_INT4, rounding="nearest")
+RANK2, RANK4 = replace(FULL, low_rank=2), replace(FULL, low_rank=4)
 INT4_FED, INT8_FED = replace(INT4, feedback=True), replace(INT8, feedback=True)
 LOW = ("a.weight", "b.weight", "c.weight")
 FULL_SIZE = ("a.bias", "b.bias", "c.bias", "head.weight", "head.bias")
@@ -96,6 +98,8 @@ VOTES = RouteSet(
         COLUMNS_FED,
         TERNARY_ROWS,
         MOMENTUM,
+        RANK2,
+        RANK4,
         FULL,
     ),
     (TERNARY_FED, BINARY_FED),
@@ -118,6 +122,8 @@ CODES = RouteSet(
     ),
     (INT4_FED, INT8_FED),
 )
+
+FACTORS = RouteSet({"a": RANK4, "b": BINARY, "c": RANK2}, (RANK2, RANK4, FULL), (RANK2, RANK4))
 
 
 def none(step: int) -> Mapping[str, PhaseRoute]:
@@ -399,6 +405,7 @@ def fallback(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool =
 @law("sent and kept is what came in", 3)
 @law("codes: sent and kept is what came in", 3, routes=CODES)
 @law("groups: sent and kept is what came in", 3, routes=OF_GROUPS)
+@law("low rank: sent and kept is what came in", 3, routes=FACTORS)
 def conserved(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     """Check that decoded gradients and the mean residual add up to the mean gradients.
 
@@ -445,10 +452,54 @@ def resumed(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
     second, held = Job(ranks, workers, routes.walk), torch.load(path)
     second.model.module.load_state_dict(held["net"])
     if wrong:
-        held["session"]["residuals"] = {}
+        held["session"] |= {"residuals": {}, "factors": {}}
     second.session.load_state_dict(held["session"])
     again = second.train(range(5, 10))
     ranks.equal(again, {key: one for key, one in straight.items() if key in again})
+
+
+@law("low rank: a mean of that rank is sent whole", 2)
+def whole_rank(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """Check that factors of rank 16 give the mean of two batches of 8, within bfloat16.
+
+    They are counted as what a rank sends: 2 bytes an element of both, once for two workers. The
+    twin has rank 1.
+    """
+    rank = 1 if wrong else 16
+    sent = []
+    for how in (FULL, replace(FULL, low_rank=rank)):
+        job = Job(ranks, workers, lambda step, how=how: {"a": how}, lr=0)  # type: ignore[misc]
+        counted = job.router.reducer.counters.sent
+        before = counted[Route.FP32.value]
+        job.backward(0)
+        job.router.thread.drain()
+        sent.append((job.gradient("a.weight"), counted[Route.FP32.value] - before))
+    (mean, full), (found, factors) = sent
+    off = float((found - mean).norm() / mean.norm())
+    ranks.check(off < 0.02, f"a.weight, step 0: {off:.3f} of the mean is missing")
+    saved = full - factors - 4 * mean.numel() + 2 * rank * sum(mean.shape)
+    ranks.check(saved == 0, f"{saved} bytes are counted beyond factors")
+
+
+@law("low rank: what is not finite costs one step", 2)
+def factors_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """Check that NaN reaches every rank, and neither the residual nor the factors of later steps.
+
+    The twin keeps the NaN.
+    """
+
+    def keeps(one: Factors, name: str, basis: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        one.right[name] = right
+        return basis @ right.T
+
+    for nonfinite in ("nan", "fallback"):
+        with patched(Factors, "mean", keeps if wrong else Factors.mean):
+            job = Job(ranks, workers, of_all(RANK4), lr=0, nonfinite=nonfinite)
+            for step in range(3):
+                job.backward(step, np.nan if step == 1 else 1.0)
+                got = job.gradient("a.weight").isnan()
+                ranks.check(bool(got.all()) == (step == 1), f"{nonfinite}, step {step}: NaN or not")
+                ranks.check(not got.any() or step == 1, f"{nonfinite}, step {step}: some NaN")
 
 
 @law("parts under no_sync are one backward", 3)
