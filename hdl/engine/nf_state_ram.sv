@@ -43,6 +43,7 @@ module nf_state_ram
   output logic [CNT_W*LINE_W-1:0]       planes,     // count planes in S2
   input  wire logic                     use_book,   // S2 uses the bookkeeping
   output logic                          lost,       // what was read cannot be trusted
+  output logic                          write_planes,  // S2 writes planes, also corrected ones
   input  wire logic                     book_we,    // S2 writes the bookkeeping
   input  wire logic                     planes_we,  // S2 writes the count planes
   input  wire book_t                    book_d,     // bookkeeping to write
@@ -68,7 +69,7 @@ module nf_state_ram
   logic [PLANES_CW+PLANES_W-1:0] planes_ram_q;
   logic [BOOK_CW-1:0]            book_check;
   logic [PLANES_CW-1:0]          planes_check;
-  logic                          write_book, write_planes;
+  logic                          write_book;
 
   always_ff @(posedge clk) begin
     if (read_book) book_ram_q <= book_ram[slot0];
