@@ -181,7 +181,7 @@ module nf_engine
   );
 
   // ---- S0: state RAM read -----------------------------------------------------------------------
-  logic                book_we, planes_we, needs_planes0, sums0;
+  logic                book_we, planes_we, write_planes2, needs_planes0, sums0;
 
   assign slot2         = s2_q.slot[SLOT_W-1:0];
   assign evicts0       = s0_valid && (s0.act == ACT_MISS) && s0.dirty;
@@ -270,9 +270,9 @@ module nf_engine
     .read_book (s0_valid), .read_planes (needs_planes0),
     .slot0 (s0.slot[SLOT_W-1:0]), .s1_valid (s1_valid_q), .slot1 (s1_q.slot[SLOT_W-1:0]),
     .s2_valid (s2_valid_q), .slot2, .worker2 (op2.worker), .book (book2), .seen (seen2),
-    .mine (mine2), .planes (planes2), .use_book (use_book2), .lost (lost2), .book_we, .planes_we,
-    .book_d (book2_d), .planes_d (planes2_d), .s3_valid (s3_valid_q),
-    .s3_wrote_planes (s3_wrote_planes_q),
+    .mine (mine2), .planes (planes2), .use_book (use_book2), .lost (lost2),
+    .write_planes (write_planes2), .book_we, .planes_we, .book_d (book2_d), .planes_d (planes2_d),
+    .s3_valid (s3_valid_q), .s3_wrote_planes (s3_wrote_planes_q),
     .s3_slot (s3_slot_q), .s3_book (s3_book_q), .s3_seen (s3_seen_q), .s3_planes (s3_planes_q)
   );
   assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED || (is_fill2_q && s2_q.early));
@@ -370,8 +370,8 @@ module nf_engine
       s3_slot_q         <= slot2;
       s3_book_q         <= book2_d;
       s3_seen_q         <= own_seen2 + 7'(events.worker_seen);
-      s3_wrote_planes_q <= planes_we || lost2;
-      if (planes_we || lost2 || sends_drs2) s3_planes_q <= planes2_d;
+      s3_wrote_planes_q <= write_planes2;
+      if (write_planes2 || sends_drs2) s3_planes_q <= planes2_d;
     end
   end
 
@@ -393,7 +393,7 @@ module nf_engine
   `NF_ASSERT_KEEPS(Stage1Keeps_A, !s0_valid || straight, s1_q)
   `NF_ASSERT_KEEPS(Stage2Keeps_A, !enters2, s2_q)
   `NF_ASSERT_KEEPS(Stage3Keeps_A, !s2_valid_q, s3_book_q)
-  `NF_ASSERT_KEEPS(Planes3Keep_A, !(planes_we || lost2 || sends_drs2), s3_planes_q[63:0])
+  `NF_ASSERT_KEEPS(Planes3Keep_A, !(write_planes2 || sends_drs2), s3_planes_q[63:0])
   `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes0 && !(s0_valid && (s0.act != ACT_STORED)
                                      && (s0.act == ACT_MISS || sums0
                                          || is_low_bit_op(s0.op.kind))))

@@ -95,6 +95,7 @@ module nf_evict
   logic [3:0]              counted_region_q;
   logic [FLIGHT-1:0]       opens_q;  // entries that overwrite their group
   logic                    late, late_q, zeroing, zeroed_q, zero_answer;
+  logic [INDEX_W-1:0]      match_mates;  // bits of an index that differ within a group
   logic [INDEX_W-1:0]      mate_q, mates, zero_index;  // of the group of `head`: written, last one
   logic [INDEX_W:0]        zeros_q;  // writes of the oldest entry's group that were answered
   logic [5:0]              counted_log2, head_log2, match_log2, done_log2;  // of their groups
@@ -237,14 +238,14 @@ module nf_evict
     end
   end
 
-  assign match_log2 = group_log2(desc_of(desc, match_line.region), 6'(MARKS_LOG2));
+  assign match_log2  = group_log2(desc_of(desc, match_line.region), 6'(MARKS_LOG2));
+  assign match_mates = (INDEX_W'(1) << match_log2) - 1'b1;  // one shifter, not one for each entry
 
   for (genvar e = 0; e < FLIGHT; e++) begin : g_match
     line_id_t           line;
     logic [INDEX_W-1:0] apart;
     assign line         = line_q[e];
-    assign apart        = opens_q[e] ? (line.index ^ match_line.index) >> match_log2
-                                     : line.index ^ match_line.index;
+    assign apart        = (line.index ^ match_line.index) & ~({INDEX_W{opens_q[e]}} & match_mates);
     assign same[e]      = live_q[e] && line.region == match_line.region && apart == '0;
     assign unsettled[e] = live_q[e] && (line_q[e][INDEX_W +: 4] == settle);
   end

@@ -81,20 +81,25 @@ class FlipSequence(NfSequence):
         self,
         reads: Iterable[tuple[RegionConfig, int, int]],
         flips: Iterable[tuple[str, int, int]] = (),
+        contributions: Iterable[tuple[RegionConfig, int, int]] = (),
     ) -> None:
-        """Send reads that reach the engine in consecutive cycles.
+        """Send requests that reach the engine in consecutive cycles.
 
-        Admission stops until ordinary memory has answered, and all reads wait for that.
+        Admission stops until ordinary memory has answered, and all requests wait for that. Then it
+        admits contributions and reads in turn, a contribution first.
 
         Args:
             reads: region, line and selector of each read.
             flips: RAM, row and bit of each flip, made while the reads pass the engine.
+            contributions: region, worker and line of each contribution.
         """
         with self.memory(r_stall=1.0):
             await self.read(0)
             await self.cycles(40)
             waits = cocotb.start_soon(self.drains())
             await self.cycles(40)
+            for config, worker, line in contributions:
+                await self.contribute(config, worker, line)
             for config, line, selector in reads:
                 await self.read_region(config, line, selector)
             await self.cycles(40)
@@ -709,19 +714,29 @@ class MendedSequence(SlotFlipSequence):
                     await self.expect(wanted, f"{ram}, bit {bit}")
 
 
-class LossAtOnceSequence(SlotFlipSequence):
-    """Operations on a line in the cycles in which it becomes lost, because its slot was damaged.
+class DamageAtOnceSequence(SlotFlipSequence):
+    """Operations on a line in the cycles in which its slot is found damaged.
 
-    They find the line lost (empty and poisoned). The loss is counted once.
+    The line is lost (empty and poisoned), or SECDED corrects it. That is counted once: the
+    following operations take the state that the first one has written. `repeated`: the first one is
+    a contribution that its worker repeats; otherwise all are reads.
     """
+
+    repeated: bool = False
 
     async def body(self) -> None:
         config = await self.slots_of(Mode.G_BINARY)
         await self.fill_lines(config, range(self.slots), ANY, alone=True)
-        for line, ram in enumerate(("BOOK", "PLANES")):
-            await self.damage_slot(ram, line, self.secded)
-            await self.at_once([(config, line, PLANE_SELECTOR)] * 4)
-            await self.expect((1, 0), f"{ram} of slot {line}")
+        repeats = range(2 * self.repeated)
+        await self.fill_lines(config, range(self.slots), repeats)
+        damages = product(("BOOK", "PLANES"), (True, False) if self.secded else (False,))
+        for line, (ram, double) in enumerate(damages):
+            wanted = await self.damage_slot(ram, line, double)
+            await self.at_once(
+                [(config, line, PLANE_SELECTOR)] * 4,
+                contributions=[(config, worker, line) for worker in repeats],
+            )
+            await self.expect(wanted, f"{ram} of slot {line}, two flips: {double}")
 
 
 class ForwardedSequence(SlotFlipSequence):

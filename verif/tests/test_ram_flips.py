@@ -106,9 +106,12 @@ async def lost_slots(test: NfBaseTest) -> None:
     await ram_flips.LostSlotSequence(test.env, mode=mode, rams=rams).run()
 
 
-@nf_test(ram_flips.LossAtOnceSequence)
-def lost_at_once() -> None:
-    """Check that operations in the clocks in which a loss is written find the line lost."""
+@cocotb.parametrize(repeated=[False, True])
+@nf_test()
+async def found_at_once(test: NfBaseTest) -> None:
+    """Check operations in the clocks in which a damaged slot is lost or, by SECDED, corrected."""
+    repeated = bool(test.settings["repeated"])
+    await ram_flips.DamageAtOnceSequence(test.env, repeated=repeated).run()
 
 
 @nf_test(ram_flips.MendedSequence, shows="test_ram_flips::mended")
