@@ -240,6 +240,12 @@ def result_lines(route: Route, workers: int) -> int:
     return 4 if route == Route.G_INT4 and workers > SUM8_WORKERS else 2
 
 
+def most_lines(lines: int, devices: int) -> int:
+    """Return the lines of the device that has most of ``lines`` dealt to devices by tile."""
+    rows, rest = divmod(lines, TILE * devices)
+    return rows * TILE + min(rest, TILE)
+
+
 def low_seconds(
     known: Coefficients,
     route: Route,
@@ -264,15 +270,15 @@ def low_seconds(
         planes: Lines that each of them reads in addition to the result of a line, such as count
             planes.
     """
-    lines = lines_of(elements, route)
+    lines = most_lines(lines_of(elements, route), known.devices)
     reads = workers if readers is None else readers
     reads *= result_lines(route, workers) + planes
     busy = _busy(known, route, lines, workers, reads, traffic)
-    busy = max(busy, misses * known.miss(workers)) + known.start
+    busy = max(busy, misses * known.miss(workers) / known.devices) + known.start
     size = 4 * elements
     return Low(
         size / known.pack_rate,
-        busy * known.flit_s / known.devices,
+        busy * known.flit_s,
         known.commit * known.flit_s,
         size / known.unpack_rate,
     )

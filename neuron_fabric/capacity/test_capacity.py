@@ -211,8 +211,15 @@ def test_devices_divide_the_row() -> None:
         cost_model.low_seconds(replace(KNOWN, devices=n), Route.G_BINARY, 1 << 22, 8)
         for n in (1, 4)
     )
-    assert four.device == one.device / 4
+    start = KNOWN.start * KNOWN.flit_s  # of each device
+    assert four.device == pytest.approx(one.device / 4 + 3 / 4 * start, rel=0.01)
     assert four.commit == one.commit
+
+
+def test_lines_of_a_device() -> None:
+    """Check the lines of the device that has most: tiles of 16 lines are dealt in turn."""
+    assert [cost_model.most_lines(n, 2) for n in (0, 5, 16, 20, 40, 64)] == [0, 5, 16, 16, 24, 32]
+    assert [cost_model.most_lines(20, n) for n in (1, 2, 3)] == [20, 16, 16]
 
 
 def test_the_threshold_is_where_the_network_is_as_fast() -> None:

@@ -51,8 +51,8 @@ CHUNK = 64
 MAX_DEVICE_RANKS = 64
 """Greatest number of workers of a region."""
 _SUM8_RANKS = 16
-_SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
-_ROOTED = (Collective.BROADCAST, Collective.GATHER, Collective.REDUCE, Collective.SCATTER)
+SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
+ROOTED = (Collective.BROADCAST, Collective.GATHER, Collective.REDUCE, Collective.SCATTER)
 
 
 def views_of(route: Route, ranks: int) -> tuple[str, ...]:
@@ -111,12 +111,24 @@ class _Builder:
         self.control: list[list[Op]] = [[] for _ in self.ranks]
 
     def streams(self) -> tuple[tuple[Stream, ...], ...]:
-        """Return the streams of each rank that have operations."""
+        """Return the streams that have operations, without signals that nobody waits for."""
         named = [("publish", self.publish), ("consume", self.consume), ("control", self.control)]
-        return tuple(
-            tuple(Stream(name, tuple(ops[rank])) for name, ops in named if ops[rank])
+        awaited = {
+            (rank, op.number)
+            for ops in (*self.publish, *self.consume)
+            for op in ops
+            if isinstance(op, Wait)
+            for rank in op.ranks
+        }
+
+        def needed(rank: int, op: Op) -> bool:
+            return not isinstance(op, Signal) or (rank, op.number) in awaited
+
+        streams = [
+            [Stream(name, tuple(op for op in ops[rank] if needed(rank, op))) for name, ops in named]
             for rank in self.ranks
-        )
+        ]
+        return tuple(tuple(one for one in several if one.ops) for several in streams)
 
     def piece(
         self, writer: int, readers: Iterable[int], source: Place, target: Place, lines: int
@@ -154,12 +166,8 @@ class _Builder:
                 source = Place(piece.source.buffer, piece.source.line + offset)
                 stream.append(Write(device, line, count, source))
 
-    def read(
-        self, stream: list[Op], piece: _Piece, chunk: range, turn: int, signal: int, to: Place
-    ) -> None:
-        """Append a wait for the writer's signal and the reads of a chunk, first line at ``to``."""
-        if chunk.start < piece.lines:
-            stream.append(Wait((piece.writer,), signal))
+    def read(self, stream: list[Op], piece: _Piece, chunk: range, turn: int, to: Place) -> None:
+        """Append the reads of a chunk of a piece, whose first line goes to ``to``."""
         for device, line, count, offset in self.extents(piece, chunk, turn):
             target = Place(to.buffer, to.line + offset - chunk.start)
             stream.append(Read(device, line, count, target))
@@ -180,10 +188,16 @@ class _Builder:
     def read_chunk(
         self, rank: int, pieces: Iterable[_Piece], chunk: range, step: int, signal: int
     ) -> None:
-        """Append the reads of a chunk of ``pieces`` into their targets."""
+        """Append waits for a chunk of ``pieces`` and its reads into their targets."""
+        stream, waited = self.consume[rank], -1
         for piece in pieces:
+            if chunk.start >= piece.lines:
+                continue
+            if piece.writer != waited:  # views of one rank have one signal
+                waited = piece.writer
+                stream.append(Wait((waited,), signal))
             to = Place(piece.target.buffer, piece.target.line + chunk.start)
-            self.read(self.consume[rank], piece, chunk, rank + step, signal, to)
+            self.read(stream, piece, chunk, rank + step, to)
 
 
 def _move(build: _Builder, collective: Collective, lines: int, root: int) -> None:
@@ -270,7 +284,8 @@ def _add_chunk(
     size = build.scratch // len(build.ranks)
     for piece in parts:
         to = Place(Buffer.SCRATCH, piece.writer * size)
-        build.read(build.consume[rank], piece, chunk, rank + step, step, to)
+        build.consume[rank].append(Wait((piece.writer,), step))
+        build.read(build.consume[rank], piece, chunk, rank + step, to)
     sources = [Place(Buffer.SCRATCH, other * size) for other in build.ranks]
     sources[rank] = Place(Buffer.IN, shard.first + chunk.start)
     count = min(chunk.stop, shard.lines) - chunk.start
@@ -346,12 +361,18 @@ def _aggregate(build: _Builder, schedule: Schedule) -> None:
     tiles = _Tiles(build, schedule)
     every = tuple(build.ranks)
     for rank in every:
+        others = tuple(other for other in every if other != rank)
+        stream = build.publish[rank]
         for number in range(tiles.rows + 2):
             tiles.contribute(rank, number)
-            if 1 <= number <= tiles.rows:
-                build.publish[rank].append(Wait(every, number))
-            tiles.results(rank, number - 1, 1)
             tiles.results(rank, number - 2, 2)
+            if isinstance(stream[-1], Wait):
+                stream.pop()  # the next wait includes it
+            if 1 <= number <= tiles.rows and others:
+                stream.append(Wait(others, number))
+            tiles.results(rank, number - 1, 1)
+        if isinstance(stream[-1], Wait):
+            stream.pop()  # no operation follows
     for device in range(build.devices):
         stream = build.control[device % len(every)]
         stream.extend([Wait(every, DONE, back=1)] if not stream else [])
@@ -391,12 +412,12 @@ def shipped(
     Raises:
         ValueError: An argument is out of range or does not fit the collective.
     """
-    sums = collective in _SUMS
+    sums = collective in SUMS
     if sums and (adder is None or route is None):
         raise ValueError(f"{collective} adds; give adder and route")
     if not sums and (adder or route or views):
         raise ValueError(f"{collective} does not add; leave out adder, route and views")
-    rooted = collective in _ROOTED
+    rooted = collective in ROOTED
     if root is not None and not (rooted and 0 <= root < ranks):
         raise ValueError(f"{collective} of {ranks} ranks has no root {root}")
     low = [("ranks", ranks), ("devices", devices), ("granule", granule), ("tile", tile)]
@@ -424,8 +445,9 @@ def shipped(
         streams=(),
     )
     if collective is Collective.BARRIER:
-        for stream in build.publish:
-            stream.extend([Signal(1), Wait(tuple(build.ranks), 1)])
+        for rank in build.ranks:
+            others = tuple(other for other in build.ranks if other != rank)
+            build.publish[rank] = [Signal(1), *([Wait(others, 1)] if others else [])]
     elif adder is Adder.DEVICE:
         _aggregate(build, plan)
     elif sums:

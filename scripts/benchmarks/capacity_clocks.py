@@ -25,6 +25,7 @@ from neuron_fabric.capacity.cost_model import (
     Coefficients,
     Traffic,
     low_seconds,
+    most_lines,
     result_lines,
 )
 from neuron_fabric.capacity.substrate import read_substrate, shipped
@@ -40,7 +41,7 @@ HELP = "clocks of random buckets in the RTL, compared with the capacity model"
 WITHIN = 0.10
 LATENCIES = (3, 100, 300)
 LEAST, MOST = 128, 2048
-"""Lines a worker, and fewer where a bucket would take more than `CLOCKS`."""
+"""Lines a worker on a device, and fewer where a bucket would take more than `CLOCKS`."""
 CLOCKS = 300_000
 SLOW, SLOW_WORKERS = 200, 5
 """FP32 sums at a memory latency from SLOW on are modelled from so many workers on: the sums of
@@ -60,7 +61,7 @@ class BucketLoad(StrEnum):
 class RandomBucket:
     """A bucket of random size, and the memory latency in clocks at which it is driven.
 
-    `lines` is per worker.
+    `lines` is per worker; `devices` share them by tile.
     """
 
     route: Route
@@ -68,6 +69,12 @@ class RandomBucket:
     workers: int
     lines: int
     latency: int
+    devices: int = 1
+
+    @property
+    def share(self) -> int:
+        """Lines per worker of the device that has most of them."""
+        return most_lines(self.lines, self.devices)
 
     @property
     def read(self) -> tuple[int, ...]:
@@ -84,7 +91,7 @@ class RandomBucket:
     def modelled(self, known: Coefficients) -> float:
         """Return the clocks that the capacity model predicts for the bucket."""
         low = low_seconds(
-            replace(known, flit_s=1.0, memory_latency=self.latency),
+            replace(known, flit_s=1.0, memory_latency=self.latency, devices=self.devices),
             self.route,
             self.lines * elements_of_line(self.route),
             self.workers,
@@ -95,10 +102,13 @@ class RandomBucket:
         return low.device
 
     def driven(self, bench: BulkLoads) -> int:
-        """Drive the bucket in the RTL and return the clocks that it takes."""
+        """Drive the share of the slowest device in the RTL and return the clocks that it takes.
+
+        Devices have nothing in common: each has its link, so their clocks do not depend on others.
+        """
         mode = Mode[self.route]
         if self.load == BucketLoad.APART:
-            return bench.bucket(mode, self.workers, (), tile=self.lines)
+            return bench.bucket(mode, self.workers, (), tile=self.share)
         return bench.bucket(mode, self.workers, self.read)
 
 
@@ -110,6 +120,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--substrate", type=Path, metavar="FILE", help="measured coefficients")
     text = f"clocks from a request to its answer ({' '.join(map(str, LATENCIES))})"
     how: dict[str, Any] = {"type": up_to(MAX_LATENCY), "nargs": "+", "default": list(LATENCIES)}
+    what = "devices that share the lines of a bucket (1)"
+    add("--devices", type=up_to(64), nargs="+", default=[1], metavar="D", help=what)
     add("--memory-latency", **how, metavar="N", help=text)
 
 
@@ -122,15 +134,20 @@ def run(args: argparse.Namespace) -> int:
     substrate = read_substrate(args.substrate) if args.substrate else shipped()
     known = substrate.coefficients
     say(f"{substrate.name} ({substrate.measured})")
-    say(f"{'route':10}{'':16}{'W':>4}{'lines':>7}{'latency':>9}{'model':>10}{'RTL':>10}{'off':>8}")
+    say(
+        f"{'route':10}{'':16}{'W':>4}{'D':>3}{'lines':>7}{'latency':>9}{'model':>10}{'RTL':>10}{'off':>8}"
+    )
     found = []
     with benches(args.sim) as bench:
-        for one in drawn(args.buckets, args.seed, args.memory_latency, known):
-            clocks = one.driven(bench(MemoryTiming(one.latency), one.lines))
+        every = drawn(args.buckets, args.seed, args.memory_latency, known)
+        pairs = ((one, count) for one in every for count in args.devices)
+        for one in (replace(one, lines=one.lines * n, devices=n) for one, n in pairs):
+            clocks = one.driven(bench(MemoryTiming(one.latency), one.share))
             expected = one.modelled(known)
             found.append(abs(expected / clocks - 1))
             say(
-                f"{one.route:10}{one.load:16}{one.workers:4}{one.lines:7}{one.latency:9}"
+                f"{one.route:10}{one.load:16}{one.workers:4}{one.devices:3}{one.lines:7}"
+                f"{one.latency:9}"
                 f"{expected:10,.0f}{clocks:10,}{expected / clocks - 1:8.1%}"
             )
     say(f"{len(found)} buckets, {max(found):.1%} off at most (goal {WITHIN:.0%})")

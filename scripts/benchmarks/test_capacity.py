@@ -119,10 +119,11 @@ def test_the_shipped_file_is_of_this_rtl(tmp_path: Path) -> None:
     assert asdict(now.coefficients) == pytest.approx(asdict(was.coefficients), rel=0.05)
 
 
-@pytest.mark.nightly("360 buckets of every load take minutes; five are driven below")
+@pytest.mark.nightly("360 runs of buckets of every load take minutes; five are driven below")
 @pytest.mark.parametrize("seed", [11, 12])
 def test_random_buckets_are_within_a_tenth(seed: int) -> None:
-    words = ["--buckets", "180", "--seed", str(seed), "--memory-latency", "3", "48", "100", "300"]
+    words = ["--buckets", "90", "--seed", str(seed), "--memory-latency", "3", "48", "100", "300"]
+    words += ["--devices", "1", "2"]
     assert main(["measure", "capacity", "clocks", *words]) == 0
 
 
@@ -143,9 +144,12 @@ def test_some_buckets_are_within_a_tenth(
 
     Their loads are contributions alone, votes, planes, sums of codes, FP32 sums.
     """
-    one = RandomBucket(route, load, workers, 192, latency)
-    bench = BulkLoads(bulk_build.build("verilator"), tmp_path, MemoryTiming(latency), one.lines)
-    assert one.modelled(KNOWN) == pytest.approx(one.driven(bench), rel=WITHIN)
+    for devices in (1, 2):
+        one = RandomBucket(route, load, workers, 192 * devices, latency, devices)
+        assert one.share == 192
+        model = bulk_build.build("verilator")
+        bench = BulkLoads(model, tmp_path, MemoryTiming(latency), one.share)
+        assert one.modelled(KNOWN) == pytest.approx(one.driven(bench), rel=WITHIN)
 
 
 def test_a_substrate_is_measured(

@@ -60,6 +60,13 @@ SECTIONS: dict[str, dict[str, str]] = {
         "capture": "run a training script and store its gradients; check a capture",
         "serve": "reduce gradients of local trainings with the models or the RTL",
     },
+    "collectives of hosts": {
+        "collectives check": "check schedules: races, outputs, load; or try mutants of them",
+        "collectives litmus": "visit every order of small programs; count forbidden outcomes",
+        "collectives faults": "break hosts of modelled pools; judge outputs, reports and zombies",
+        "collectives show": "draw a schedule as lanes over time, or print it as JSON",
+        "collectives run": "run collectives on the RTL and compare all outputs bit for bit",
+    },
     "check the project": {
         "check": "check format, types, imports, names, generated files, documents and the testplan",
         "lint": "lint the RTL with Verilator, slang and Icarus",
@@ -94,6 +101,11 @@ SECTIONS: dict[str, dict[str, str]] = {
 # (`EXAMPLES`, or the end of the docstring).
 MODULES = {
     "analyse": "neuron_fabric.analysis.analyse_command",
+    "collectives check": "scripts.collectives.check_schedules",
+    "collectives faults": "scripts.collectives.inject_faults",
+    "collectives litmus": "scripts.collectives.litmus_tests",
+    "collectives show": "scripts.collectives.show_schedule",
+    "collectives run": "scripts.collectives.run_collectives",
     "train profile": "neuron_fabric.profile.profile_command",
     "train monitor": "neuron_fabric.monitor.monitor_command",
     "train check": "scripts.cli.train_check",
@@ -104,6 +116,7 @@ MODULES = {
 }
 VERBS = {name: verb for section in SECTIONS.values() for name, verb in section.items()}
 GROUPS = {
+    "collectives": "check, draw, run and break collectives over a pool of devices",
     "train": "run an experiment with low-bit trainings",
     "measure": "measure speed, traffic, timing, area or capacity",
 }

@@ -65,6 +65,8 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "suite link": steps.nf("run", "--suite", SUITES[1], *rtl),
         "suite rams": steps.nf("run", "--suite", "nightly-rams", *rtl, *night),
         "suite twins": steps.nf("run", "--suite", "nightly-twins", "--sim", sim, *at_once),
+        "suite collectives": steps.nf("run", "--suite", "nightly-collectives", *rtl, *night),
+        "suite litmus": steps.nf("run", "--suite", "nightly-litmus", *rtl),
         GOALS: steps.nf("cov", "goals"),
         "close": steps.nf("close", "--seed", seed, *at_once),
         "prove": steps.nf("prove", *at_once),

@@ -8,6 +8,7 @@ examples:
   NF_REDUCER=unix torchrun ...               the training, with neuron_fabric.attach
   nf serve --status                          print the status of a server
   nf serve --device model --workers 4        serve with the reference models (fast)
+  nf serve --workers 4 --devices 2           deal the lines of a bucket to two devices
   nf serve --workers 2 --socket PATH         listen at PATH: NF_REDUCER=unix:PATH
 """
 
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from models.regions import MAX_WORKERS
@@ -49,11 +50,14 @@ from scripts.common.paths import ROOT
 from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.options import ReplayOptions, parse_parameters
+from verif.serve.device_pool import DevicePool
 from verif.serve.reducer_server import Listener, ReducerServer
 from verif.serve.rtl_device import FallbackLimit, RtlDevice, place
 from verif.serve.served_device import ModelDevice, ServedDevice
 
 MODEL, RTL = "model", "rtl"
+MOST_DEVICES = 8
+"""Devices of a server: each is a simulator with its memory."""
 TIMEOUT_S = 60.0
 _ANSWER_S = 5.0
 _DEFAULT = Path()  # no socket has this name
@@ -66,6 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", choices=(RTL, MODEL), default=RTL, help=f"device that reduces ({RTL})")
     add_sim(add, "simulator of the RTL")
     add("--workers", type=up_to(MAX_WORKERS), metavar="N", help="number of ranks of a training")
+    what = f"devices that share the lines of a bucket, at most {MOST_DEVICES} (1)"
+    add("--devices", type=up_to(MOST_DEVICES), default=1, metavar="D", help=what)
     what = "socket of the server (default: in a private folder)"
     add("--socket", type=Path, metavar="PATH", help=what)
     what = "another user whose ranks may join; they must list your uid in NF_ALLOW_UID"
@@ -146,13 +152,14 @@ def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
 
 
 @contextmanager
-def served(device: str, sim: str, workers: int) -> Iterator[Path]:
+def served(device: str, sim: str, workers: int, devices: int = 1) -> Iterator[Path]:
     """Context in which a server runs in a separate process; the value is the path of its socket.
 
     Args:
         device: "rtl" or "model".
         sim: Simulator of the RTL.
         workers: Number of ranks.
+        devices: Number of devices.
 
     Raises:
         NfError: It does not start; with its last line of output.
@@ -160,7 +167,7 @@ def served(device: str, sim: str, workers: int) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="nf-serve-") as folder:
         path, output = Path(folder, "s"), Path(folder, "output.txt")
         words = ["serve", "--device", device, "--sim", sim, "--workers", str(workers)]
-        words += ["--socket", str(path)]
+        words += ["--devices", str(devices), "--socket", str(path)]
         with output.open("wb") as stream:
             command = [sys.executable, "-m", "scripts.cli.main", *words]
             child = process.start(command, stream, cwd=ROOT, env=os.environ)
@@ -208,7 +215,7 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
             raise NfError("--capacity: the models count no misses; leave out --device model.")
         if args.apart:
             raise NfError("--apart: the models know no order; leave out --device model.")
-        yield ModelDevice(options.device)
+        yield DevicePool([ModelDevice(options.device) for _ in range(args.devices)])
         return
     registry.choose(args.sim)
     simulators = Simulators(command="nf serve")
@@ -217,10 +224,14 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
         model = simulators.bulk(args.sim, options.parameters)
     except BuildError as error:
         raise NfError(f"the RTL does not compile: {error}.") from None
-    with closing(
-        RtlDevice(model, folder, args.sim, args.workers, options, args.capacity, args.apart)
-    ) as device:
-        yield device
+    with ExitStack() as stack:
+        devices: list[ServedDevice] = []
+        for number in range(args.devices):
+            own = folder / f"device{number}"
+            own.mkdir(exist_ok=True)
+            rtl = RtlDevice(model, own, args.sim, args.workers, options, args.capacity, args.apart)
+            devices.append(stack.enter_context(closing(rtl)))
+        yield DevicePool(devices)
 
 
 def _log(line: str) -> None:

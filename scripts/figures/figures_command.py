@@ -19,6 +19,7 @@ from scripts.common.git import revision
 from scripts.common.paths import BUILD, shown
 from scripts.figures import (
     baseline,
+    collectives_figure,
     result_file,
     synth_figure,
     timing_figure,
@@ -32,6 +33,7 @@ from scripts.report.chart import Points, line_chart
 FIGURES: dict[str, ModuleType] = {
     "traffic": traffic_figure,
     "timing": timing_figure,
+    "collectives": collectives_figure,
     "synth": synth_figure,
 }
 ALL = "all"
@@ -43,6 +45,7 @@ EXAMPLES = """examples:
   nf measure figures traffic --network lm --workers 64
   nf measure figures timing                  what each mode adds to plain memory, in clocks
   nf measure figures timing --only latency   a part of it
+  nf measure figures collectives --ranks 8 --devices 1 2 --only all_reduce
   nf measure figures synth --only datapath   areas of the low-bit datapath and its yardstick
   nf measure figures all --html figures.html  all of them, and one page
 """

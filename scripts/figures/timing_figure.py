@@ -624,7 +624,7 @@ PARTS: dict[str, Part] = {
 """Parts of the measurement, in order."""
 
 
-def _simulator() -> str:
+def simulator() -> str:
     """Return the name of the simulator that can be built as a library; NfError if not installed."""
     name = next(one.name for one in registry.simulators() if one.links_c)
     return registry.choose(name)[0][0]
@@ -641,7 +641,7 @@ def run(args: argparse.Namespace) -> Measured:
     if not parts:
         raise OptionError(f"--only {args.only!r}", "no part's name has that", "see --help")
     with telling("nf measure figures: building the design with its stage probe"):
-        model = bulk_build.build(_simulator(), stages=True)
+        model = bulk_build.build(simulator(), stages=True)
     assert isinstance(model, VerilatedModel)
     found = TimingFindings()
     with tempfile.TemporaryDirectory(prefix="nf-figures-") as folder:

@@ -82,13 +82,19 @@ class NfBaseTest(uvm_test):
     def configure(self, cfg: EnvConfig) -> None:
         """Change the configuration before the environment is built; by default nothing."""
 
+    def environments(self) -> list[NfEnv]:
+        """Return the environment of each simulated controller, before it is built."""
+        env = NfEnv("env", self)
+        env.dut, env.cfg = self.dut, self.cfg
+        return [env]
+
     async def scenario(self) -> None:
         """Drive the stimulus; called once the link is up. Tests override it."""
         raise NotImplementedError
 
     def errors(self) -> Sequence[str]:
         """Return the findings of all checkers at the end of the test."""
-        return self.env.errors()
+        return [text for env in self.envs for text in env.errors()]
 
     # -- phases -------------------------------------------------------------------------------
     def build_phase(self) -> None:
@@ -98,9 +104,8 @@ class NfBaseTest(uvm_test):
         self.expects_failure = bool(settings.get("expects_failure"))
         self.cfg = EnvConfig(profile=Profile(settings["profile"]), seed=settings["seed"])
         self.configure(self.cfg)
-        self.env = NfEnv("env", self)
-        self.env.dut = self.dut
-        self.env.cfg = self.cfg
+        self.envs = self.environments()
+        self.env = self.envs[0]
         self.metrics: dict[str, Any] = {}
         self.began_ns = get_sim_time("ns")
         self.finished = False
@@ -117,7 +122,8 @@ class NfBaseTest(uvm_test):
         errors = self.errors()
         if self.finished and not (errors or self.expects_failure):
             errors = self.env.coverage.fields.unseen(self.shows)
-        self.logger.info("%s: %s", self._label(), self.env.scoreboard.summary())
+        for env in self.envs:
+            self.logger.info("%s: %s", self._label(), env.scoreboard.summary())
         self._export()
         if not self.finished and not errors:
             errors = ["the scenario did not run to its end"]
@@ -132,19 +138,21 @@ class NfBaseTest(uvm_test):
             CheckFailed: The scoreboard has a finding, unless the test expects a failure.
         """
         body = cocotb.start_soon(self._whole())
-        watchdog = cocotb.start_soon(self._watchdog())
-        await First(body.complete, self.env.failed.wait())
-        watchdog.cancel()
-        if self.env.scoreboard.errors:
+        watchdogs = [cocotb.start_soon(self._watchdog(env)) for env in self.envs]
+        await First(body.complete, *(env.failed.wait() for env in self.envs))
+        for watchdog in watchdogs:
+            watchdog.cancel()
+        errors = [text for env in self.envs for text in env.scoreboard.errors]
+        if errors:
             # The scoreboard's first finding is the cause; whatever else is wrong follows from it.
             body.cancel()
-            NfBaseTest.found = self.env.scoreboard.errors
+            NfBaseTest.found = errors
             if self.expects_failure:
                 return
-            raise CheckFailed(self.env.scoreboard.errors, self._label())
+            raise CheckFailed(errors, self._label())
         try:
             body.result()
-        except CxlError as error:
+        except (CxlError, AssertionError) as error:
             if not self.expects_failure:
                 raise
             NfBaseTest.found = [str(error)]
@@ -165,51 +173,53 @@ class NfBaseTest(uvm_test):
         self.clock.start(start_high=False)
         await self.env.clocks(self.reset_clocks)
         dut.rst_n.value = 1
-        await self.env.host.link_up()
+        for env in self.envs:
+            await env.host.link_up()
 
     async def finish(self) -> None:
         """Wait until device and memory are idle, then read all registers, so that they are
         compared.
         """
-        await self.env.host.drain()
-        await self.env.clocks(20)
-        while not self.env.mem.idle:
-            await self.env.clocks(10)
-        await self._look_for_leaks()
-        await self._read_views()
-        await self.env.clocks(20)
-        await self.env.registers.read_all()
+        for env in self.envs:
+            await env.host.drain()
+            await env.clocks(20)
+            while not env.mem.idle:
+                await env.clocks(10)
+            await self._look_for_leaks(env)
+            await self._read_views(env)
+            await env.clocks(20)
+            await env.registers.read_all()
 
-    async def _look_for_leaks(self) -> None:
+    async def _look_for_leaks(self, env: NfEnv) -> None:
         """Send a lone request with a threshold of two for DevLoad, which must be LIGHT.
 
         It is not if the device still counts a transaction that was answered.
         """
-        await self.env.registers.write("DEVLOAD_THRESHOLD", 2)
-        await self.env.host.call(M2SReq(ReqOp.MEM_INV, 0, 0))
+        await env.registers.write("DEVLOAD_THRESHOLD", 2)
+        await env.host.call(M2SReq(ReqOp.MEM_INV, 0, 0))
 
-    async def _read_views(self) -> None:
+    async def _read_views(self, env: NfEnv) -> None:
         """Read STATUS and the lines of each worker through the window of every region, to compare
         them.
 
         The comparison is exact, because the device is quiescent.
         """
-        for region in range(self.cfg.hw.regions):
-            config = self.env.scoreboard.model.config(region)
+        for region in range(env.cfg.hw.regions):
+            config = env.scoreboard.model.config(region)
             if config is None or config.mode is Mode.IDENTITY or not config.ld_mask:
                 continue
             ldid = (config.ld_mask & -config.ld_mask).bit_length() - 1  # the first that may read
             for selector in VIEW_SELECTORS:
                 read = M2SReq(ReqOp.MEM_RD, 0, config.address(selector, 0), ldid=ldid)
-                await self.env.host.issue(read)
-        await self.env.host.drain()
+                await env.host.issue(read)
+        await env.host.drain()
 
-    async def _watchdog(self) -> None:
+    async def _watchdog(self, env: NfEnv) -> None:
         """Report a finding if the oldest request gets no response for `stuck_clocks` cycles."""
-        scoreboard = self.env.scoreboard
+        scoreboard = env.scoreboard
         seen, oldest = -1, None
         while True:
-            await self.env.clocks(self.cfg.stuck_clocks)
+            await env.clocks(self.cfg.stuck_clocks)
             now = scoreboard.oldest()
             if now is not None and now is oldest and scoreboard.responses == seen:
                 scoreboard.error(
@@ -253,29 +263,35 @@ class NfBaseTest(uvm_test):
             return
         label = f"{type(self).__name__}-{self.cfg.profile}"
         # A fault of the bench covers nothing of the design.
-        model = None if self.expects_failure else self.env.coverage.finished(self.dut)
-        scoreboard = self.env.scoreboard
+        model = None if self.expects_failure else self.env.coverage.finished(self.env.dut)
+        if model is not None:
+            for env in self.envs[1:]:
+                model.add(env.coverage.finished(env.dut).hits())
+        boards = [env.scoreboard for env in self.envs]
         figures = {f"{label}.{name}": value for name, value in self.metrics.items()}
-        figures[f"{label}.requests"] = scoreboard.requests
-        figures[f"{label}.judged"] = scoreboard.judge.judged
+        figures[f"{label}.requests"] = sum(one.requests for one in boards)
+        figures[f"{label}.judged"] = sum(one.judge.judged for one in boards)
         figures[f"{label}.cycles"] = round((get_sim_time("ns") - self.began_ns) / CLOCK_NS)
         leave(model, figures)
 
 
-async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "streaming") -> None:
+async def run_negative(
+    test: type[NfBaseTest], expected: str, profile: str = "streaming", **settings: Any
+) -> None:
     """Run a test that has a fault built in, and check that a checker reports it.
 
     Args:
         test: Test class.
         expected: Text that one of the findings must contain.
         profile: Traffic profile.
+        settings: Values for `test.settings`.
 
     Raises:
         AssertionError: No checker reported the fault, or only others did.
     """
     text = ""
     try:
-        await run_uvm(test, profile, expects_failure=True)
+        await run_uvm(test, profile, expects_failure=True, **settings)
     except AssertionError as found:
         text = str(found)
     # A stop at the first finding leaves requests open: other checkers then complain as well.

@@ -82,13 +82,16 @@ class Host:
         """Wait until the device has granted credits, so that requests can be sent."""
         await self.agent.host.wait_up()
 
-    async def issue(self, msg: M2SMessage, limit: int | None = None) -> Transaction:
+    async def issue(
+        self, msg: M2SMessage, limit: int | None = None, keep_tag: bool = False
+    ) -> Transaction:
         """Pass a request to the driver, and return its transaction, whose `wait` gives the
         response.
 
         Args:
-            msg: Request; the driver chooses its tag.
+            msg: Request.
             limit: Wait until fewer requests than that are in flight on its line; None: do not wait.
+            keep_tag: Send the tag of the request; else the driver chooses one.
         """
         key = self.line_key(msg)
         if limit is not None and key is not None:
@@ -96,7 +99,7 @@ class Host:
                 await self._change()
         if key is not None:
             self.busy[key] = self.busy.get(key, 0) + 1
-        [transaction] = await self.sequence.issue_all([msg])
+        [transaction] = await self.sequence.issue_all([msg], keep_tag)
         self.flight[transaction] = key
         cocotb.start_soon(self._follow(transaction))
         return transaction

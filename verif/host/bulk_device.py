@@ -260,7 +260,7 @@ class IcarusDevice:
         ops, answers, sent, got = (slice(*ends[at : at + 2]) for at in range(len(arrays)))
         self._map[ops] = block.ops.tobytes()
         self._map[sent] = block.sent.tobytes()
-        counts = (len(block.ops), len(block.sent), len(block.got), block.beside)
+        counts = (len(block.ops), len(block.sent), len(block.got), block.beside, block.queues)
         with contextlib.suppress(BrokenPipeError):  # the process has ended: `_await` reports it
             self._commands.write(f"run {' '.join(map(str, counts))}\n")
         self._await()

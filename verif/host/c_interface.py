@@ -6,6 +6,12 @@ register accesses over AXI4-Lite. A write or read is sent as soon as credits all
 operations before `after` have been answered. A register access waits until all earlier operations
 have been answered, and all later operations wait for it. The first `beside` operations of a block
 can form a second stream, as from another host; the streams do not wait for each other.
+
+A block with `queues` is the traffic of that many hosts on a switch. Each queue is sent in
+order; the queues take turns, message by message. `after` is then the first of the lines of `sent`
+that hold uint32[queues]: the operation waits until that many operations of each queue are done. An
+operation is done when it and those before it in its queue are answered; those that are `light` need
+no answer. Such a block has no register accesses.
 """
 
 from __future__ import annotations
@@ -41,6 +47,8 @@ class HostOp(ctypes.Structure):
         after: A write or read waits until the first `after` operations are answered.
         kind: A `Kind`.
         ldid: LD-ID of a write or read.
+        queue: Queue of the operation, in a block with queues.
+        light: Nonzero: no operation waits for the answer, in a block with queues.
     """
 
     _fields_ = (
@@ -49,7 +57,9 @@ class HostOp(ctypes.Structure):
         ("after", c_uint32),
         ("kind", c_uint8),
         ("ldid", c_uint8),
-        ("unused", c_uint8 * 6),
+        ("queue", c_uint8),
+        ("light", c_uint8),
+        ("unused", c_uint8 * 4),
     )
 
 
@@ -83,6 +93,7 @@ class CBlock(ctypes.Structure):
         ("sent_lines", c_uint32),
         ("got_lines", c_uint32),
         ("beside", c_uint32),
+        ("queues", c_uint32),
     )
 
 
@@ -163,6 +174,7 @@ class Block:
         got: uint8[m, 64], filled by reads.
         answers: uint64[n]: POISON, DevLoad and cycles of a response, or the value of a register.
         beside: Number of the first operations that form a second stream.
+        queues: Number of queues; 0 for operations in the order of ``ops``.
     """
 
     ops: NDArray[Any]
@@ -170,9 +182,16 @@ class Block:
     got: U8
     answers: NDArray[np.uint64]
     beside: int = 0
+    queues: int = 0
 
     @staticmethod
-    def of(ops: NDArray[Any], sent: U8 | None = None, got_lines: int = 0, beside: int = 0) -> Block:
+    def of(
+        ops: NDArray[Any],
+        sent: U8 | None = None,
+        got_lines: int = 0,
+        beside: int = 0,
+        queues: int = 0,
+    ) -> Block:
         """Return a block of operations OP[n] with zeros as answers.
 
         Args:
@@ -180,6 +199,7 @@ class Block:
             sent: Data of writes, uint8 of any shape with whole lines; None for no write.
             got_lines: Number of lines that are read.
             beside: Number of the first operations that form a second stream.
+            queues: Number of queues.
         """
         return Block(
             ops,
@@ -187,6 +207,7 @@ class Block:
             np.zeros((got_lines, LINE_BYTES), np.uint8),
             np.zeros(len(ops), np.uint64),
             beside,
+            queues,
         )
 
     def as_c(self) -> CBlock:
@@ -200,7 +221,8 @@ class Block:
             raise ValueError("the core takes contiguous arrays")
         kinds: list[Any] = [field[1] for field in CBlock._fields_]
         pointers = [array.ctypes.data_as(kind) for array, kind in zip(arrays, kinds)]
-        return CBlock(*pointers, len(self.ops), len(self.sent), len(self.got), self.beside)
+        lengths = len(self.ops), len(self.sent), len(self.got)
+        return CBlock(*pointers, *lengths, self.beside, self.queues)
 
     def value(self, index: int) -> int:
         """Return the value that the register read `ops[index]` returned."""

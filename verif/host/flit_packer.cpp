@@ -28,7 +28,14 @@ FlitPacker::Kind FlitPacker::startable(uint32_t at, uint32_t end, unsigned write
   const HostState& s = state_;
   if (!s.ready || at == end || at > s.prefix + kWindow) return Kind::kNothing;
   const nf_op& op = s.block.ops[at];
-  if (op.kind > NF_READ || op.after > s.prefix) return Kind::kNothing;
+  return op.after > s.prefix ? Kind::kNothing : sendable(op, writes, reads, room);
+}
+
+// The same of an operation that waits for no other one.
+FlitPacker::Kind FlitPacker::sendable(const nf_op& op, unsigned writes, unsigned reads,
+                                      bool room) const {
+  const HostState& s = state_;
+  if (op.kind > NF_READ) return Kind::kNothing;
   if (op.kind == NF_WRITE) {
     return writes < wire::MAX_RWD && room && s.rwd_credits ? Kind::kWrite : Kind::kNothing;
   }
@@ -38,19 +45,40 @@ FlitPacker::Kind FlitPacker::startable(uint32_t at, uint32_t end, unsigned write
 // The next operation: the streams take turns where both can go.
 FlitPacker::Next FlitPacker::next(unsigned writes, unsigned reads, bool room) const {
   const HostState& s = state_;
+  if (s.block.queues) return next_of_queues(writes, reads, room);
   const Kind own = startable(s.cursor, s.block.count, writes, reads, room);
-  if (!s.block.beside) return {own, false};
+  if (!s.block.beside) return {own, 0};
   const Kind other = startable(s.beside, s.block.beside, writes, reads, room);
-  const bool beside = other != Kind::kNothing && (own == Kind::kNothing || !beside_);
+  const bool beside = other != Kind::kNothing && (own == Kind::kNothing || !stream_);
   return {beside ? other : own, beside};
+}
+
+// The first queue after that of the last message whose next operation may go.
+FlitPacker::Next FlitPacker::next_of_queues(unsigned writes, unsigned reads, bool room) const {
+  const HostState& s = state_;
+  for (uint32_t turn = 1; s.ready && turn <= s.block.queues; ++turn) {
+    const uint32_t number = (stream_ + turn) % s.block.queues;
+    const HostState::Queue& queue = s.queues[number];
+    if (queue.next == queue.ops.size()) continue;
+    const nf_op& op = s.block.ops[queue.ops[queue.next]];
+    const Kind kind = sendable(op, writes, reads, room);
+    if (kind != Kind::kNothing && s.needs_met(op)) return {kind, number};
+  }
+  return {Kind::kNothing, stream_};
 }
 
 // The header of the next operation, MemWr or MemRd; the chunks of a write are owed from now on.
 Bits FlitPacker::start(Next next) {
-  const uint32_t index = next.beside ? state_.beside++ : state_.cursor++;
+  uint32_t index;
+  if (state_.block.queues) {
+    HostState::Queue& queue = state_.queues[next.stream];
+    index = queue.ops[queue.next++];
+  } else {
+    index = next.stream ? state_.beside++ : state_.cursor++;
+  }
   const nf_op& op = state_.block.ops[index];
   const uint32_t tag = tag_;
-  beside_ = next.beside;
+  stream_ = next.stream;
   tag_ = (tag_ + 1) % (1 << wire::req::tag.width);
   state_.started[tag] = {index, state_.figures.cycles};
   const bool read = next.kind == Kind::kRead;

@@ -23,17 +23,19 @@ class FlitPacker {
   enum class Kind { kNothing, kWrite, kRead };
   struct Next {
     Kind kind;
-    bool beside;  // it is of the stream beside
+    uint32_t stream;  // its queue, or 1: it is of the stream beside
   };
 
   Kind startable(uint32_t at, uint32_t end, unsigned writes, unsigned reads, bool room) const;
+  Kind sendable(const nf_op& op, unsigned writes, unsigned reads, bool room) const;
+  Next next_of_queues(unsigned writes, unsigned reads, bool room) const;
   Next next(unsigned writes, unsigned reads, bool room) const;
   Bits start(Next next);
   void put_chunk(uint32_t* flit, unsigned slot);
 
   HostState& state_;
   uint32_t tag_ = 0;                   // of the next message
-  bool beside_ = false;                // the last message was of the stream beside
+  uint32_t stream_ = 0;                // of the last message
   uint8_t chunks_[kRing][kSlotBytes];  // data slots owed, a ring
   unsigned first_ = 0, owed_ = 0;
 };

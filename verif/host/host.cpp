@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host.h"
 
+namespace {
+
+// The line numbers of the block's data hold what the operation waits for.
+bool needs_fit(const nf_op& op, const nf_block& block) {
+  const uint64_t bytes = uint64_t{kLineBytes} * op.after + sizeof(uint32_t) * block.queues;
+  return bytes <= uint64_t{kLineBytes} * block.sent_lines;
+}
+
+}  // namespace
+
 Host::Host(unsigned mem_lines_log2, uint32_t seed, const nf_memory& memory, uint32_t grant)
     : memory_(mem_lines_log2, seed, memory, state_.figures, state_.fault) {
   state_.ndr_return = state_.drs_return = grant;
@@ -15,12 +25,21 @@ void Host::begin(const nf_block& block) {
   std::memset(block.answers, 0, block.count * sizeof *block.answers);
   for (uint32_t i = 0; i < block.count; ++i) {
     const nf_op& op = block.ops[i];
-    const bool wrong = op.kind > NF_REG_READ || op.ldid >= kLdids || op.after > i ||
+    const bool wrong = op.kind > NF_REG_READ || op.ldid >= kLdids ||
+                       (!block.queues && op.after > i) ||
                        (op.kind == NF_WRITE && op.line >= block.sent_lines) ||
                        (op.kind == NF_READ && op.line >= block.got_lines) ||
-                       (block.beside && op.kind > NF_READ);
-    if (wrong) state_.fault.set("operation %u of the block makes no sense", i);
+                       ((block.beside || block.queues) && op.kind > NF_READ) ||
+                       (block.queues && (op.queue >= block.queues || !needs_fit(op, block)));
+    if (wrong) {
+      state_.fault.set("operation %u of the block makes no sense", i);
+      return;
+    }
   }
+  state_.queues.assign(block.queues, {});
+  if (!block.queues) return;
+  for (uint32_t i = 0; i < block.count; ++i) state_.queues[block.ops[i].queue].ops.push_back(i);
+  for (HostState::Queue& queue : state_.queues) state_.advance(queue);
 }
 
 void Host::clock(const FromDevice& device, ToDevice& to) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "cxl_wire.h"
@@ -20,7 +21,13 @@ struct HostState {
   uint32_t cursor = 0;    // the next operation to start
   uint32_t beside = 0;    // the same of the stream beside it
   uint32_t prefix = 0;    // every operation before it has been answered
-  uint64_t progress = 0;  // clock of the last answer
+  struct Queue {
+    std::vector<uint32_t> ops;  // indices of its operations
+    uint32_t next = 0;          // the next one to start, at its place in `ops`
+    uint32_t done = 0;          // so many are answered, or light
+  };
+  std::vector<Queue> queues;  // of a block with queues
+  uint64_t progress = 0;      // clock of the last answer
   struct Started {
     uint32_t op = kNobody;
     uint64_t clock = 0;
@@ -50,6 +57,24 @@ struct HostState {
   void answer(uint32_t op, uint64_t value) {
     block.answers[op] = value | NF_ANSWERED;
     while (prefix < block.count && (block.answers[prefix] & NF_ANSWERED)) ++prefix;
+    if (block.queues) advance(queues[block.ops[op].queue]);
     progress = figures.cycles;
+  }
+
+  bool needs_met(const nf_op& op) const {
+    uint32_t need;
+    for (uint32_t number = 0; number < block.queues; ++number) {
+      const uint8_t* at = block.sent + size_t{kLineBytes} * op.after + sizeof need * number;
+      std::memcpy(&need, at, sizeof need);
+      if (queues[number].done < need) return false;
+    }
+    return true;
+  }
+
+  void advance(Queue& queue) {
+    for (; queue.done < queue.ops.size(); ++queue.done) {
+      const uint32_t op = queue.ops[queue.done];
+      if (!block.ops[op].light && !(block.answers[op] & NF_ANSWERED)) return;
+    }
   }
 };

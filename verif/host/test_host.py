@@ -495,6 +495,55 @@ def test_streams_do_not_wait_for_each_other() -> None:
     assert clocks[:count].max() < 60, "no read waits for the writes"
 
 
+def queued(needs: list[list[int]], light: int, queues: int = 2) -> Block:
+    """Return a block of reads in queue 0 and as many writes in queue 1.
+
+    Args:
+        needs: For each pair of a read and a write, what the write needs of each queue.
+        light: 1 for reads whose answers nothing waits for.
+        queues: Number of queues.
+    """
+    count = len(needs)
+    ops = operations(2 * count, Kind.WRITE)
+    ops["kind"][:count], ops["light"][:count] = Kind.READ, light
+    ops["queue"][count:] = 1
+    ops["line"] = np.tile(np.arange(count), 2)
+    ops["address"] = np.arange(2 * count) * LINE_BYTES
+    ops["after"][:count] = count
+    ops["after"][count:] = count + 1 + np.arange(count)
+    lines = np.zeros((2 * count + 1, LINE_BYTES // 4), np.uint32)
+    lines[count + 1 :, :queues] = needs
+    return Block.of(ops, lines.view(np.uint8), count, queues=queues)
+
+
+def test_queues_wait_for_what_they_need() -> None:
+    """Check that a write is sent after so many answers of each queue, and the queues take turns.
+
+    The answers of light reads are not waited for.
+    """
+    count = 12
+    needs = [[n + 1, n] for n in range(count)]
+    for light in (0, 1):
+        block, wire = queued(needs, light), Wire()
+        wire.stub._latency = (30, 30)
+        wire.run(block)
+        assert wire.fault == ""
+        ended = block.ended().astype(np.int64)
+        sent = ended - block.clocks().astype(np.int64)
+        reads, writes = sent[:count], sent[count:]
+        assert (writes[1:] >= ended[count:-1]).all(), "a write waits for the one before"
+        assert bool((writes >= ended[:count]).all()) == (not light)
+        assert reads.max() < ended[:count].max(), "no read waits for a write"
+
+
+@pytest.mark.parametrize("field", ["queue", "after", "kind"])
+def test_queues_that_make_no_sense(field: str) -> None:
+    block, wire = queued([[0, 0]] * 3, 0), Wire()
+    block.ops[field][4] = {"queue": 2, "after": 7, "kind": Kind.REG_READ}[field]
+    wire.run(block)
+    assert "operation 4 of the block makes no sense" in wire.fault
+
+
 def test_registers_have_no_stream_beside_them() -> None:
     wire = Wire()
     ops = operations(2, Kind.REG_READ)

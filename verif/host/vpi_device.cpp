@@ -82,10 +82,10 @@ class Server {
 
   // Waits for the next block; the end of the pipe ends the simulation.
   void wait() {
-    unsigned count, sent, got, beside;
+    unsigned count, sent, got, beside, queues;
     char line[100];
     while (std::fgets(line, sizeof line, commands_)) {
-      if (std::sscanf(line, "run %u %u %u %u", &count, &sent, &got, &beside) == 4 &&
+      if (std::sscanf(line, "run %u %u %u %u %u", &count, &sent, &got, &beside, &queues) == 5 &&
           !host_.fault()) {
         map();
         uint8_t* at = base_ + NF_FIGURES_BYTES;
@@ -94,6 +94,7 @@ class Server {
         block.sent_lines = sent;
         block.got_lines = got;
         block.beside = beside;
+        block.queues = queues;
         block.ops = reinterpret_cast<nf_op*>(at);
         at += sizeof(nf_op) * count;
         block.answers = reinterpret_cast<uint64_t*>(at);

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.parameters import DeviceParams
 from neuron_fabric.codec import Route
 from neuron_fabric.reducers.interface import Outcome
 from neuron_fabric.reducers.server_session import ServerSession
@@ -30,6 +31,7 @@ from verif.serve.conftest import (
     serving,
     want,
 )
+from verif.serve.device_pool import DevicePool
 from verif.serve.rtl_device import RtlDevice
 from verif.serve.served_device import ModelDevice
 
@@ -81,26 +83,36 @@ JOBS: dict[str, tuple[int, float, int, tuple[Route, ...]]] = {
 """(workers, share of absent tensors, shuffle, routes) by name of the case."""
 
 
+@pytest.mark.parametrize("devices", [1, 2, 3])
 @pytest.mark.parametrize("job", JOBS)
-def test_the_models(job: str) -> None:
-    """Check that the models give the bits of torch's reducer for random buckets of each job."""
+def test_the_models(job: str, devices: int) -> None:
+    """Check that the models give the bits of torch's reducer for random buckets of each job.
+
+    A tile of a device with 8 slots has two lines, so that each of several devices has some.
+    """
     workers, absent, shuffle, routes = JOBS[job]
     seed = 10 * workers
     buckets = [drawn(seed + n, workers, absent, bool(n % 2), routes) for n in range(4)]
-    with serving(workers) as served, joined(served.path, workers, routes=routes) as ranks:
+    pool = DevicePool([ModelDevice(DeviceParams(slots=8)) for _ in range(devices)])
+    with serving(workers, pool) as served, joined(served.path, workers, routes=routes) as ranks:
         check(ranks, buckets, shuffle)
 
 
-@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
-def test_the_rtl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str) -> None:
+@pytest.mark.parametrize(
+    ("simulator", "devices"), [("verilator", 1), ("verilator", 2), ("icarus", 1)]
+)
+def test_the_rtl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str, devices: int
+) -> None:
     """Check that the RTL gives the bits of torch's reducer: a job of votes, then one of codes.
 
     The device places its regions again for the second job. Regions have 4 lines, so that buckets
     need several rounds and use both regions of a route; some workers abstain.
     """
     monkeypatch.setattr(rtl_device, "EPOCH_LINES_LOG2", 2)
-    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 3)
-    with serving(3, device, timeout_s=300.0) as served:
+    model = Simulators().bulk(simulator, {})
+    pool = [RtlDevice(model, tmp_path, simulator, 3) for _ in range(devices)]
+    with serving(3, DevicePool(pool), timeout_s=300.0) as served:
         for routes in (VOTES, CODES):
             buckets = [drawn(20 + n, 3, 0.3 * (n % 2), n == 1, routes) for n in range(3)]
             with joined(served.path, 3, routes=routes, job=str(routes)) as ranks:

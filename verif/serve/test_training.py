@@ -31,6 +31,7 @@ from scripts.cli import serve
 from scripts.run.replay_simulators import Simulators
 from verif.replay.options import ReplayOptions
 from verif.serve.conftest import serving
+from verif.serve.device_pool import DevicePool
 from verif.serve.rtl_device import FallbackLimit, RtlDevice
 from verif.serve.served_bucket import Counts, ServedBucket
 from verif.serve.served_device import ModelDevice, ServedDevice
@@ -69,9 +70,11 @@ def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
     ],
 )
 def test_weights_are_those_of_torch(tmp_path: Path, simulator: str, words: tuple[str, ...]) -> None:
+    """Check the weights of a training on the models, or on two devices of RTL."""
     device: ServedDevice = ModelDevice()
     if simulator:
-        device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 4)
+        model = Simulators().bulk(simulator, {})
+        device = DevicePool([RtlDevice(model, tmp_path, simulator, 4) for _ in range(2)])
     code, out = trained(device, "--steps", "16", *words)
     assert code == 0, out
     assert re.search(r"buckets: \d\d+ done, 0 lost", out)
