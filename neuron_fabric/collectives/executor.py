@@ -119,7 +119,7 @@ class RunArgument(ctypes.Structure):
         ("stride", ctypes.c_int64 * 4),
         *(
             (name, ctypes.c_int64)
-            for name in ("adder", "signature", "spins", "slice_ns", "who", "number", "awaited")
+            for name in ("adder", "signature", "slice_ns", "who", "number", "awaited")
         ),
     )
 
@@ -297,7 +297,6 @@ class Runner:
         """Use the pages of all ranks; `_library` may raise ValueError."""
         self.pages, self.memory = pages, [np.zeros(0, np.uint8)] * 4
         self.run_state = RunArgument(pages=pages.ctypes.data, rank=rank, world=len(pages))
-        self.run_state.spins = 300 if len(pages) <= (os.cpu_count() or 1) else 0
         self.loops = _library()
 
     def run(self, program: Program, adder: AddLines | None) -> RunState:

@@ -8,20 +8,13 @@
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 64, PAGE = 4096, BLOCK = 4096, STREAMS = 3, YIELD_NS = 20000, SLEEP_NS = 2000000 };
-#ifdef __x86_64__
-#define PAUSE() __builtin_ia32_pause()
-#else
-#define PAUSE() (void)0
-#endif
-
+enum { LINE = 64, PAGE = 4096, BLOCK = 4096, STREAMS = 3, SLEEP_NS = 2000000 };
 enum { ABORT, CALL, SEEN, AT, SIGNATURE, SLEEPS = 6, WAKE = 8, BELLS = 64 }; /* words of a page */
 enum { DONE, NUMBERS, BLOCKED, ABORTED, DIFFERENT };   /* results */
 enum { COPY, SIGNAL, WAIT, ADD };                      /* operations */
@@ -38,7 +31,7 @@ typedef struct {
     int64_t next[STREAMS], end[STREAMS];
     int64_t rank, world, epoch, call, verified; /* ranks, as bits */
     int64_t lines, bytes, stride[4]; /* of a part: lines, bytes in it, bytes from part to part */
-    int64_t adder, signature, spins, slice_ns;
+    int64_t adder, signature, slice_ns;
     int64_t who, number; /* rank and signal that are waited for; operation that numpy runs */
     uint64_t awaited;    /* all ranks that are waited for, as bits */
 } run_t;
@@ -238,7 +231,8 @@ static int aborted(run_t *run)
     return 0;
 }
 
-/* One more step, then sleep until an awaited rank signals: a late rank finds a free core. */
+/* One more step, then sleep until an awaited rank signals. A process that spins or yields waits for
+ * its turn on a loaded machine, long after the signal. */
 static int sleep_step(run_t *run, int64_t *moved)
 {
     uint64_t *own = page(run, run->rank), awaited = run->awaited;
@@ -258,30 +252,19 @@ static int sleep_step(run_t *run, int64_t *moved)
 /* Run until all is done, a Python part is next, something is wrong, or `slice_ns` have gone. */
 int nf_pool_run(run_t *run)
 {
-    int64_t moved = 0, start = now(), waited = 0;
+    int64_t moved = 0, start = now();
     for (int64_t polls = 0;; polls++) {
         int64_t before = moved;
-        if (polls % 16 == 0 && aborted(run))
+        if (aborted(run))
             return ABORTED;
-        int result;
-        if (waited <= YIELD_NS) {
-            run->awaited = 0;
-            result = step(run, &moved);
-        } else {
-            result = sleep_step(run, &moved);
-        }
+        int result = polls ? sleep_step(run, &moved) : step(run, &moved);
         if (result == DONE)
             give(run, 0);
         if (result != BLOCKED)
             return result;
         if (moved != before)
             polls = 0, start = now();
-        waited = polls < run->spins ? 0 : now() - start;
-        if (waited > run->slice_ns)
+        else if (now() - start > run->slice_ns)
             return BLOCKED;
-        if (!waited)
-            PAUSE();
-        else if (waited <= YIELD_NS)
-            sched_yield();
     }
 }

@@ -29,12 +29,14 @@ from neuron_fabric.collectives.executor import (
     TEXT,
     TEXTS,
     AddLines,
+    Program,
     Room,
     Runner,
     RunState,
+    program_of,
 )
 from neuron_fabric.collectives.programs import EXCHANGE, Programs, views
-from neuron_fabric.collectives.schedule import DONE, Collective
+from neuron_fabric.collectives.schedule import DONE, Buffer, Collective, Schedule
 from neuron_fabric.collectives.shared_memory import LEAST_ROOM, PoolError, SharedMemory
 from neuron_fabric.printable import one_line
 
@@ -67,6 +69,7 @@ class _Call:
         kind: Number in `KINDS` of an addition, -1 if ``adder`` adds, None if nothing is added.
         route: Route of packed lines.
         adder: Adds packed lines.
+        program: Program for the whole call, of a schedule that is given.
     """
 
     collective: str
@@ -78,6 +81,7 @@ class _Call:
     kind: int | None = None
     route: Route = Route.FP32
     adder: AddLines | None = None
+    program: Program | None = None
 
 
 class Work:
@@ -335,6 +339,42 @@ class Pool:
         result = (out[0], out[1:]) if route.votes else out
         return self._start(call, async_op, timeout, result)
 
+    def run_schedule(self, schedule: Schedule, given: U8) -> U8:
+        """Run a schedule, the same on all ranks, whose ranks add.
+
+        Args:
+            schedule: The schedule; the rooms of its devices must fit into that of the pool.
+            given: Buffer "in" of this rank, uint8[n, 64].
+
+        Returns:
+            Buffer "out", uint8[n, 64].
+        """
+        name = "run_schedule"
+        try:
+            program = program_of(schedule, self.rank)
+        except ValueError as error:
+            raise PoolError(name, str(error), "use a passive schedule") from None
+        if schedule.ranks != self.world or program.room * LINE > self._memory.room:
+            what = f"{schedule.ranks} ranks and {program.room * LINE:,} bytes"
+            raise PoolError(name, what, f"the pool has {self.world}, {self._memory.room:,}")
+        out = np.zeros((schedule.size(self.rank, Buffer.OUT), LINE), np.uint8)
+        data, route = self._bytes(name, given), schedule.route or Route.FP32
+        digest = hashlib.sha256(repr(schedule).encode()).hexdigest()[:8]
+        what = f"{name} {schedule.collective} of {schedule.lines} lines, schedule {digest}"
+        numbers = route is Route.FP32
+        call = _Call(
+            name,
+            what,
+            schedule.lines * LINE,
+            data,
+            out.reshape(-1),
+            kind=0 if numbers else -1,
+            route=route,
+            adder=None if numbers else partial(_add_lines, route),
+            program=program,
+        )
+        return self._start(call, False, None, out)  # type: ignore[no-any-return]
+
     # Life
 
     def abort(self, why: str) -> None:
@@ -502,19 +542,23 @@ class Pool:
         run.adder = -1 if call.kind is None else call.kind
         run.stride[Room.IN] = run.stride[Room.OUT] = call.size
         most = self._programs.most_bytes(call.collective, call.route)
+        if call.program:
+            most = max(1, call.size)
         try:
             for at in range(0, max(1, call.size), most):
-                self._chunk(call, at, min(most, call.size - at), timeout)
+                size = min(most, call.size - at)
+                lines = -(-size // LINE)
+                name = call.collective if lines else Collective.BARRIER
+                root = call.root if lines else None
+                program = call.program or self._programs.get(name, lines, root, call.route)
+                self._chunk(call, program, at, size, timeout)
         except BaseException as error:
             self._fail(str(error) or type(error).__name__)
             raise
         return result
 
-    def _chunk(self, call: _Call, at: int, size: int, timeout: float) -> None:
+    def _chunk(self, call: _Call, program: Program, at: int, size: int, timeout: float) -> None:
         """Run the part of a call from byte ``at`` of its vectors."""
-        lines = -(-size // LINE)
-        name = call.collective if lines else Collective.BARRIER
-        program = self._programs.get(name, lines, call.root if lines else None, call.route)
         run, memory = self._run, self._runner.memory
         run.epoch, run.bytes = self._epoch, size
         scratch = np.empty(program.scratch * LINE, np.uint8) if program.scratch else None
@@ -628,5 +672,5 @@ def _add_lines(route: Route, given: list[U8], out: list[U8]) -> None:
         found = [vote, *planes]
     else:
         found = list(add_codes(lines, route))
-    for one, view in zip(found, out, strict=True):
+    for one, view in zip(found, out, strict=False):  # a schedule may have the votes alone
         view[:] = one

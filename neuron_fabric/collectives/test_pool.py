@@ -24,7 +24,9 @@ from neuron_fabric.codec import Route
 from neuron_fabric.codec.reduction import ordered_sum
 from neuron_fabric.collectives import CollectiveTimeout, Pool, PoolError, shared_memory
 from neuron_fabric.collectives.executor import KINDS, reduced
+from neuron_fabric.collectives.schedule import Collective
 from neuron_fabric.collectives.shared_memory import SharedMemory
+from neuron_fabric.collectives.shipped import shipped
 
 SIZES = (0, 1, 16, 1_003, 8_193, 300_001)
 Do = Callable[[Pool], Any]
@@ -163,7 +165,14 @@ def test_async(path: Path) -> None:
     good(path, 3, check)
 
 
+def schedule_of(granule: int) -> Do:
+    """Return a call of a gather of four lines, with a granule."""
+    plan = shipped(Collective.ALL_GATHER, 3, 2, 4, granule=granule)
+    return lambda pool: pool.run_schedule(plan, np.zeros((4, 64), np.uint8))
+
+
 CALLS: dict[str, tuple[Do, Do]] = {
+    "schedule": (schedule_of(4), schedule_of(8)),
     "call": (lambda p: p.barrier(), lambda p: p.all_reduce(np.ones(3))),
     "size": (lambda p: p.all_reduce(np.ones(4)), lambda p: p.all_reduce(np.ones(5))),
     "type": (lambda p: p.broadcast(np.ones(4), 0), lambda p: p.broadcast(np.ones(4, "f4"), 0)),
