@@ -30,12 +30,14 @@ from models.line_packing import LINE_BYTES, U8
 from models.memory import ZERO_LINE
 from models.pool_devices import BELLS, PLAIN, Needs, PoolDevice, Region, TableDevice
 from models.pool_oracle import reduced
+from neuron_fabric.codec import Route
 from neuron_fabric.collectives.schedule import (
     DONE,
     Add,
     Adder,
     Buffer,
     Close,
+    Collective,
     Commit,
     Contribute,
     Copy,
@@ -185,7 +187,7 @@ class Pool:
             for rank in self.world
         ]
         """Places that each rank reads in any collective, which its cache may fetch at any time."""
-        self.buffers = {
+        self.buffers: dict[tuple[int, int, Buffer, int], bytes] = {
             (e, rank, Buffer.IN, i): line.tobytes()
             for e, ranks in enumerate(inputs)
             for rank, lines in enumerate(ranks)
@@ -355,9 +357,10 @@ class Pool:
 
     def message(self, action: Action) -> Message | None:
         """Return the message that an action delivers, or None."""
-        if action[0] != "deliver":
-            return None
-        return self.lanes[action[1]][action[2]]  # type: ignore[index]
+        match action:
+            case ("deliver", (int(rank), int(number)), int(index)):
+                return self.lanes[rank, number][index]
+        return None
 
     def lanes_of(self, rank: int) -> int:
         """Return how many messages of a rank are in flight."""
@@ -441,6 +444,11 @@ class Pool:
             return
         self.streams[key] = self.streams[key]._replace(at=self.streams[key].at + 1)
         self._issue(key, op)
+        e, rank, _ = key
+        if self.calls[e].collective is Collective.BARRIER and self.ended(self.keys(e, rank)):
+            for other in self.world:
+                if (e, other) not in self.started:
+                    raise PoolFault(f"rank {rank} leaves barrier {e} before rank {other} enters it")
 
     def _issue(self, key: Key, op: Op) -> None:
         places = self.places_of(key, op)
@@ -662,7 +670,8 @@ def header(schedule: Schedule) -> str:
 
 def needs_of(calls: Sequence[Schedule]) -> Needs:
     """Return the memory and regions that collectives need on each device."""
-    signals, routes = 1, {}
+    signals = 1
+    routes: dict[Route, int] = {}
     for one in calls:
         for stream in (stream for rank in one.streams for stream in rank):
             for op in stream.ops:

@@ -90,8 +90,8 @@ def inject(fault: str, seed: int) -> Finding:
         pool.poisoned = frozenset({_written(rnd, pool, victim)})
     if fault == _REFUSED:
         region = _written(rnd, pool, victim).region
-        for device in pool.devices:
-            device.fence(region, victim)  # type: ignore[attr-defined]
+        for device in _models(pool):
+            device.fence(region, victim)
     if fault in _STOPS:
         _until(rnd, pool, fault, victim)
         pool.stopped = frozenset({victim})
@@ -113,15 +113,22 @@ def inject(fault: str, seed: int) -> Finding:
 
 def _drawn_calls(rnd: random.Random, fault: str) -> list[Schedule]:
     """Return equal calls of a drawn shape, in which data crosses from each rank to another one."""
-    which = rnd.choice([one for one in Collective if one is not Collective.BARRIER])
+    which: Collective = rnd.choice([one for one in Collective if one is not Collective.BARRIER])
     adder, route = rnd.choice([*Adder]), rnd.choice([*Route])
     if fault == _LEADER:
-        which, adder = rnd.choice(SUMS), Adder.DEVICE
-    ranks, devices, lines = rnd.randint(2, 4), rnd.randint(1, 2), rnd.randint(1, 4)
-    cut = {"granule": 1, "tile": 1}
-    if which not in SUMS:
-        return [shipped(which, ranks, devices, lines, **cut)] * _CALLS
-    return [shipped(which, ranks, devices, lines, adder=adder, route=route, **cut)] * _CALLS
+        which, adder = Collective.ALL_REDUCE, Adder.DEVICE
+    sums = which in SUMS
+    one = shipped(
+        which,
+        rnd.randint(2, 4),
+        rnd.randint(1, 2),
+        rnd.randint(1, 4),
+        granule=1,
+        tile=1,
+        adder=adder if sums else None,
+        route=route if sums else None,
+    )
+    return [one] * _CALLS
 
 
 def _like(old: Schedule, ranks: int, lines: int) -> Schedule:
@@ -181,7 +188,7 @@ def _go_on(rnd: random.Random, pool: Pool, victim: int, finding: Finding) -> Non
     first = pool.first + _EPOCHS
     if finding.fault == _LEADER and len(live) > 1:
         # The rank that shrinks the pool dies too, when it has committed the first device only.
-        pool.devices[0].admit(pool.needs, live, first)  # type: ignore[attr-defined]
+        _models(pool)[0].admit(pool.needs, live, first)
         del live[0]
         first += _EPOCHS
     if finding.fault == _PAUSED:
@@ -236,11 +243,10 @@ def shrunken(
         inputs: Their inputs, as of `Pool`.
         first: Epoch of the first of them, even and above all epochs of ``pool``.
     """
-    devices = iter(pool.devices)
+    devices = iter(_models(pool))
 
     def admitted(needs: Needs, hosts: Sequence[int], first: int) -> ModelDevice:
         device = next(devices)
-        assert isinstance(device, ModelDevice)
         device.admit(needs, hosts, first)
         return device
 
@@ -269,6 +275,10 @@ def _wake(rnd: random.Random, zombie: Pool, new: Pool, finding: Finding, awake: 
         finding.counted += bool(writes) and _losses(new) == polled + 1
     new.strays += _losses(new) - before
     return awake and bool(actions)
+
+
+def _models(pool: Pool) -> list[ModelDevice]:
+    return [device for device in pool.devices if isinstance(device, ModelDevice)]
 
 
 def _losses(pool: Pool) -> int:

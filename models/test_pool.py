@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from models.int_sums import sums_of_views
 from models.line_packing import U8
@@ -23,7 +24,7 @@ from models.pool import Pool, PoolFault, Rules, final_outputs, outcomes
 from models.pool_devices import BELLS, ModelDevice, Needs, TableDevice
 from models.pool_oracle import digest, drawn_inputs, expected, reduced
 from neuron_fabric.codec import Route, add_planes
-from neuron_fabric.collectives.checker import ScheduleError, check
+from neuron_fabric.collectives.checker import check
 from neuron_fabric.collectives.schedule import (
     Add,
     Adder,
@@ -36,10 +37,9 @@ from neuron_fabric.collectives.schedule import (
     Signal,
     Wait,
 )
-from neuron_fabric.collectives.shipped import shipped, views_of
+from neuron_fabric.collectives.shipped import SUMS, shipped, views_of
 from neuron_fabric.errors import LineError
 
-SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
 FEW = settings(max_examples=15, deadline=None)
 
 
@@ -50,15 +50,22 @@ def schedule(
     lines: int = 3,
     adder: Adder = Adder.DEVICE,
     route: Route = Route.FP32,
-    **cut: int,
+    granule: int = 2,
+    tile: int = 2,
 ) -> Schedule:
-    """Return a shipped schedule with all views, granules and tiles of 2 lines unless given."""
-    cuts = {"granule": 2, "tile": 2} | cut
-    if collective not in SUMS:
-        lines = 0 if collective is Collective.BARRIER else lines
-        return shipped(collective, ranks, devices, lines, **cuts)
-    views = views_of(route, ranks)
-    return shipped(collective, ranks, devices, lines, adder=adder, route=route, views=views, **cuts)
+    """Return a shipped schedule with all views."""
+    sums = collective in SUMS
+    return shipped(
+        collective,
+        ranks,
+        devices,
+        0 if collective is Collective.BARRIER else lines,
+        granule=granule,
+        tile=tile,
+        adder=adder if sums else None,
+        route=route if sums else None,
+        views=views_of(route, ranks) if sums else None,
+    )
 
 
 def drawn(calls: list[Schedule], seed: int = 1) -> list[list[U8]]:
@@ -187,35 +194,31 @@ def without(one: Schedule, rank: int, stream: int, index: int) -> Schedule:
     return replace(one, streams=tuple(map(tuple, streams)))
 
 
-def refused(one: Schedule) -> bool:
-    try:
-        check(one)
-    except ScheduleError:
-        return True
-    return False
+@pytest.mark.parametrize(
+    ("collective", "adder"),
+    [
+        (one, adder)
+        for one in Collective
+        for adder in Adder
+        if one in SUMS or adder is Adder.PASSIVE
+    ],
+)
+def test_l4_no_wait_or_signal_can_be_left_out(collective: Collective, adder: Adder) -> None:
+    """Check that an order of the executor finds each dropped operation.
 
-
-@pytest.mark.parametrize("adder", Adder)
-def test_l4_no_wait_or_signal_can_be_left_out(adder: Adder) -> None:
-    """Check that the checker or an order of the executor finds each dropped operation.
-
-    With FP32 in the devices a reader that is late on purpose waits once more than it needs.
+    A wait that an earlier one of its stream repeats is needed by nothing.
     """
-    route = Route.G_INT8 if adder is Adder.DEVICE else Route.FP32
-    one = schedule(Collective.ALL_REDUCE, 3, 2, 5, adder, route, granule=1, tile=1)
+    one = schedule(collective, 3, 2, 4, adder, Route.G_INT8, granule=1, tile=1)
+    check(one)
     places = [
         (rank, number, index)
         for rank, streams in enumerate(one.streams)
         for number, stream in enumerate(streams)
         for index, op in enumerate(stream.ops)
-        if isinstance(op, Signal | Wait | Ready)
+        if isinstance(op, Signal | Wait | Ready) and op not in stream.ops[:index]
     ]
-    assert len(places) > 10
-    assert not refused(one)
-    unseen = [
-        at for at in places if not refused(without(one, *at)) and not fails([without(one, *at)] * 3)
-    ]
-    assert not unseen
+    assert places
+    assert not [at for at in places if not fails([without(one, *at)] * 3)]
 
 
 @settings(max_examples=4, deadline=None)
@@ -223,7 +226,7 @@ def test_l4_no_wait_or_signal_can_be_left_out(adder: Adder) -> None:
 def test_l6_planes_and_sums_of_groups_add_up(ranks: int, cut: int, seed: int) -> None:
     cut = min(cut, ranks - 1)
     for route in (Route.G_BINARY, Route.G_TERNARY, Route.G_INT4, Route.G_INT8):
-        results = []
+        results: list[NDArray[np.integer]] = []
         data = drawn_inputs(schedule(Collective.ALL_REDUCE, ranks, route=route), seed)
         for group in (data, data[:cut], data[cut:]):
             one = schedule(Collective.ALL_REDUCE, len(group), 1, 3, route=route)
@@ -237,7 +240,8 @@ def test_l6_planes_and_sums_of_groups_add_up(ranks: int, cut: int, seed: int) ->
                 results.append(sums_of_views(layers, kind))
         flat, first, second = results
         if route.votes:
-            assert np.array_equal(add_planes([first, second], ranks), flat)
+            groups = [first.astype(np.uint8), second.astype(np.uint8)]
+            assert np.array_equal(add_planes(groups, ranks), flat)
         else:
             assert np.array_equal(first + second, flat)
 

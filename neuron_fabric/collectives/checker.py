@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from neuron_fabric.collectives.schedule import (
     DONE,
+    STREAMS,
     Add,
     Adder,
     Buffer,
@@ -217,8 +218,10 @@ class _Run:
         known = views_of(one.route, one.ranks) if one.route else ()
         if not set(one.views) <= set(known) or sums is not bool(one.views):
             self.fail(f"its views are {','.join(one.views) or 'none'}", f"use {','.join(known)}")
-        if any(len({stream.name for stream in streams}) < len(streams) for streams in one.streams):
-            self.fail("a rank has two streams of one name", "join them")
+        for streams in one.streams:
+            names = [stream.name for stream in streams]
+            if len({*names} & {*STREAMS}) < len(names):
+                self.fail(f"streams {','.join(names)}", f"use each of {','.join(STREAMS)} once")
         lines = max(one.ranks * max(1, len(one.views)) * one.lines, one.scratch) * one.ranks
         if lines + one.devices * (one.room + self._region_lines() * one.ranks) > MAX_LINES:
             self.fail(f"more than {MAX_LINES:,} lines in all", "check it with fewer lines")
@@ -330,9 +333,12 @@ class _Run:
 
     # -- operations -------------------------------------------------------------------------------
 
-    def _device(self, thread: _Thread, op: Any, lines: int) -> None:
+    def _device(self, thread: _Thread, op: Any) -> None:
         if not (0 <= op.device < self.schedule.devices):
             self.fail(f"{self._now(thread)}: no such device", "name a device of the schedule")
+
+    def _extent(self, thread: _Thread, op: Any, lines: int) -> None:
+        self._device(thread, op)
         if op.count < 1 or op.line < 0 or op.line + op.count > lines:
             self.fail(f"{self._now(thread)}: outside the {lines} lines there", "correct line")
 
@@ -356,7 +362,7 @@ class _Run:
 
     def _write(self, thread: _Thread, op: Write) -> None:
         room = self.schedule.room
-        self._device(thread, op, room)
+        self._extent(thread, op, room)
         source = self._place(thread, op.source, op.count, _READ)
         self.held[op.device, op.line : op.line + op.count] = source
         self._access(thread, self.plain_at + op.device * room + op.line, op.count, _WRITE)
@@ -364,7 +370,7 @@ class _Run:
 
     def _read(self, thread: _Thread, op: Read) -> None:
         room = self.schedule.room
-        self._device(thread, op, room)
+        self._extent(thread, op, room)
         target = self._place(thread, op.target, op.count, _WRITE)
         target[:] = self.held[op.device, op.line : op.line + op.count]
         self._access(thread, self.plain_at + op.device * room + op.line, op.count, _READ)
@@ -375,8 +381,8 @@ class _Run:
         self._place(thread, op.target, op.count, _WRITE)[:] = source
 
     def _contribute(self, thread: _Thread, op: Contribute) -> None:
-        self._needs_device_adder(thread)
-        self._device(thread, op, self.region)
+        self._region_of(thread, op)
+        self._extent(thread, op, self.region)
         if not self.clocks[thread.row][self.committed + op.device]:
             self.fail(
                 f"{self._now(thread)}: its region may not be committed yet",
@@ -391,8 +397,8 @@ class _Run:
         self.load[0, op.device] += op.count
 
     def _result(self, thread: _Thread, op: Result) -> None:
-        self._needs_device_adder(thread)
-        self._device(thread, op, self.region)
+        self._region_of(thread, op)
+        self._extent(thread, op, self.region)
         if op.view not in self.schedule.views:
             self.fail(f"{self._now(thread)}: no such view", "name one of the schedule's views")
         target = self._place(thread, op.target, op.count, _WRITE)
@@ -421,20 +427,19 @@ class _Run:
         good &= len(parts) == self.schedule.ranks
         return np.where(good, -first, _MIXED)
 
-    def _needs_device_adder(self, thread: _Thread) -> None:
+    def _region_of(self, thread: _Thread, op: Any) -> None:
+        self._device(thread, op)
         if self.schedule.adder is not Adder.DEVICE:
             self.fail(f"{self._now(thread)}: no device adds", "set adder to device")
 
     def _ready(self, thread: _Thread, op: Ready) -> None:
-        self._needs_device_adder(thread)
-        if not (0 <= op.device < self.schedule.devices):
-            self.fail(f"{self._now(thread)}: no such device", "name a device of the schedule")
+        self._region_of(thread, op)
         clock = self._clock(thread)
         clock[self.committed + op.device] = 1
         self._advance(thread, clock)
 
     def _lead(self, thread: _Thread, op: Close | Commit) -> None:
-        self._needs_device_adder(thread)
+        self._region_of(thread, op)
         key = type(op), op.device
         if key in self.leader_ops:
             other = self.name(*self.leader_ops[key][:2])

@@ -33,6 +33,9 @@ from neuron_fabric.codec import Route
 DONE = 0
 """Number of the signal that a rank gives at the end of every collective."""
 
+STREAMS = ("publish", "consume", "control")
+"""Names of the streams of a rank."""
+
 
 class Collective(StrEnum):
     """Collectives, with torch's names.
@@ -196,7 +199,7 @@ Op = Write | Read | Copy | Contribute | Result | Signal | Wait | Ready | Close |
 
 @dataclass(frozen=True)
 class Stream:
-    """Operations that run in their order; ``name`` is publish, consume or control."""
+    """Operations that run in their order; ``name`` is one of `STREAMS`."""
 
     name: str
     ops: tuple[Op, ...]

@@ -22,6 +22,7 @@ from math import isqrt
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives.schedule import (
     DONE,
+    STREAMS,
     Add,
     Adder,
     Buffer,
@@ -112,7 +113,7 @@ class _Builder:
 
     def streams(self) -> tuple[tuple[Stream, ...], ...]:
         """Return the streams that have operations, without signals that nobody waits for."""
-        named = [("publish", self.publish), ("consume", self.consume), ("control", self.control)]
+        named = [*zip(STREAMS, (self.publish, self.consume, self.control), strict=True)]
         awaited = {
             (rank, op.number)
             for ops in (*self.publish, *self.consume)

@@ -142,6 +142,7 @@ EDITS: list[tuple[Schedule, int, str, Callable[[list[Op]], Any], str]] = [
     (DEVICE, 0, "control", swap(1), r"\(commit device=0\) races with .*\(close device=0\)"),
     (DEVICE, 0, "control", drop(Commit), "no commit device=0"),
     (DEVICE, 0, "control", drop(Close), "no close device=0"),
+    (DEVICE, 0, "control", append(Commit(2)), "no such device"),
     (DEVICE, 0, "control", append(Commit(0)), "repeats rank 0 control 2"),
     (DEVICE, 1, "publish", append(DEVICE.streams[1][0].ops[1]), "contributes a line twice"),
     # outputs
@@ -167,7 +168,7 @@ UNEVEN = shipped.shipped(Collective.BROADCAST, 2, 1, 8192)
 HEADERS: list[tuple[Schedule, dict[str, Any], str]] = [
     (GATHER, {"ranks": 0}, "ranks is 0; set it to at least 1"),
     (GATHER, {"ranks": 4}, "streams of other ranks"),
-    (GATHER, {"streams": DOUBLE}, "two streams of one name"),
+    (GATHER, {"streams": DOUBLE}, "streams publish,publish,consume; use each of"),
     (GATHER, {"room": 1 << 40}, "more than 67,108,864 lines"),
     (BROADCAST, {"root": None}, "its root is None"),
     (BROADCAST, {"root": 3}, "its root is 3"),
@@ -217,7 +218,7 @@ def test_a_schedule_survives_its_file(tmp_path: Path) -> None:
     """Check that a schedule read from its JSON text equals the original."""
     path = tmp_path / "one.json"
     for one in (DEVICE, PASSIVE, BROADCAST, BARRIER):
-        path.write_text(schedule_file.to_text(one))
+        path.write_text(schedule_file.to_text(one), "utf-8")
         assert schedule_file.read(path) == one
 
 
@@ -243,7 +244,7 @@ def test_a_wrong_file_is_refused_in_one_line(
 ) -> None:
     """Check that an error of a file names the file and the field."""
     path = tmp_path / "one.json"
-    path.write_text(schedule_file.to_text(DEVICE).replace(old, new, 1))
+    path.write_text(schedule_file.to_text(DEVICE).replace(old, new, 1), "utf-8")
     with pytest.raises(ScheduleError, match=message) as error:
         schedule_file.read(path)
     assert str(error.value).startswith(str(path))

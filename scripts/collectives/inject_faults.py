@@ -8,7 +8,7 @@ cannot go on, or if a device takes a write of a host that was shut out.
 examples:
   nf collectives faults --seeds 200          all faults in turn, 200 runs
   nf collectives faults --only paused        one of them
-  nf collectives faults --first 41 --seeds 1 the run of one seed again
+  nf collectives faults --first 41 --seeds 1  the run of one seed again
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 examples:
   nf collectives show all_reduce --world 4 --devices 2       draw build/collectives/all_reduce.svg
   nf collectives show all_reduce --adder passive --route G_BINARY --lines 256
-  nf collectives show gather --json > gather.json            for `nf collectives check gather.json`
+  nf collectives show gather --json          as JSON, which `nf collectives check FILE` takes
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.out, "--out")
     lanes = timed(schedule)
     with NewFile(args.out) as file:
-        file.put(drawing(schedule, lanes).encode())
+        file.put(drawing(schedule, lanes).svg().encode())
     end = max(bar.end for bars in lanes.values() for bar in bars)
     say(f"{args.out}: {len(lanes)} streams, {end} clocks if each device serves a line a clock")
     return 0
@@ -127,8 +127,8 @@ def _free(op: Op, device_free: Sequence[int]) -> int:
     return device_free[op.device] if hasattr(op, "device") else 0
 
 
-def drawing(schedule: Schedule, lanes: dict[tuple[int, str], list[Bar]]) -> str:
-    """Return the SVG of a timed schedule: a lane for each stream, the device in each bar."""
+def drawing(schedule: Schedule, lanes: dict[tuple[int, str], list[Bar]]) -> Sheet:
+    """Draw a timed schedule: a lane for each stream, the device in each bar."""
     title = f"{schedule.collective}, {schedule.ranks} ranks, {schedule.devices} devices"
     title += f", {schedule.lines} lines" + (f", {schedule.adder} adds" if schedule.adder else "")
     sheet = Sheet(title, _WIDTH, 90 + _LANE * len(lanes))
@@ -154,4 +154,12 @@ def drawing(schedule: Schedule, lanes: dict[tuple[int, str], list[Bar]]) -> str:
                 sheet.rect(Box(left, y, wide, _BAR), _COLOURS[kind], 'stroke="#ffffff"')
                 if hasattr(bar.op, "device") and wide > 10:
                     sheet.text(left + wide / 2, y + 12, str(bar.op.device), "small", "middle")
-    return sheet.svg()
+    return sheet
+
+
+def example() -> Sheet:
+    """Draw the schedule of docs/explain/collectives.md."""
+    schedule = shipped.shipped(
+        Collective.ALL_REDUCE, 3, 2, 128, adder=Adder.DEVICE, route=Route.FP32
+    )
+    return drawing(schedule, timed(schedule))

@@ -20,6 +20,7 @@ from neuron_fabric import output
 from neuron_fabric.data import parse_toml, read_text
 from neuron_fabric.errors import say
 from neuron_fabric.typed import typed
+from scripts.collectives import show_schedule
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.drawings import bits, front, pipeline, plots, runs, state_machines
@@ -116,6 +117,7 @@ SHEETS: dict[str, Callable[[], Sheet]] = {
     "docs/explain/epochs.svg": runs.epochs,
     "docs/explain/races.svg": runs.linearize,
     "docs/explain/ordered-sum.svg": runs.ordered,
+    "docs/explain/collectives.svg": show_schedule.example,
     **{
         f"docs/explain/{name}.svg": partial(state_machines.draw, name)
         for name in state_machines.MACHINES

@@ -97,3 +97,15 @@ def test_traffic() -> None:
     assert said(both, BOTH) | said(up, UP) == {
         name: f"{value:.2f}" for name, value in accepted.items() if name.startswith(f"{NETWORK}, ")
     }
+
+
+def test_collectives() -> None:
+    """Check the table of collectives of 8 ranks against the accepted clocks."""
+    accepted = baseline.read()["collectives"]
+    table = rows("collective")
+    for kind, said in table.items():
+        unit = "clocks" if kind == "barrier" else "clocks a line"
+        places = [(at, n) for at in (48, 300) for n in ("1 device", "2 devices")]
+        values = [accepted[f"{kind}, 8 ranks, {n} at {at}: {unit}"] for at, n in places]
+        assert said == [f"{value:.2f}" for value in values], kind
+    assert len(table) == 7

@@ -720,7 +720,7 @@ def test_event_and_neighbour(twin: Twin) -> None:
 
 ELSEWHERE = {"pair", "flag of region", "read meanwhile"}
 """Points with twins in test_pair_points.py and test_register_points.py."""
-ELSEWHERE |= {"pool beside", "pool look", "pool signals", "pool ahead"}  # test_pool_points.py
+ELSEWHERE |= {"pool meets", "pool look", "pool signals", "pool ahead"}  # test_pool_points.py
 
 
 def test_every_point_has_a_twin() -> None:

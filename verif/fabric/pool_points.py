@@ -40,7 +40,7 @@ class PoolPoints(Points):
         kind = kind_of(self.devices[device].decode(message), writes)
         flying = self.flying[device]
         for other in {flying[key] for key in flying if key[2] != message.ldid}:
-            self.hit("pool beside", kind, other)
+            self.hit("pool meets", kind, other)
         flying[not writes, message.tag, message.ldid] = kind
 
     def answered(self, device: int, response: S2MMessage) -> None:

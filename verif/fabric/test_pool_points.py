@@ -33,12 +33,12 @@ def answered(points: PoolPoints) -> None:
 
 Steps = tuple[Callable[[PoolPoints], object], ...]
 TWINS: dict[str, tuple[str, Steps, Steps]] = {
-    "pool beside": (
+    "pool meets": (
         "contribution x INFO",
         (looked, lambda points: wrote(points, 0)),
         (looked, lambda points: wrote(points, 1)),
     ),
-    "pool beside, answered": (
+    "pool meets, answered": (
         "contribution x INFO",
         (looked, lambda points: wrote(points, 0)),
         (looked, answered, lambda points: wrote(points, 0)),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from neuron_fabric.collectives.shipped import shipped, views_of
 from scripts.collectives.bulk_run import run_checked
 from scripts.common.errors import NfError
 from scripts.run.replay_simulators import Simulators
+from verif.host.c_interface import Block, Kind
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.bulk_pool import BulkPool, PoolError
 from verif.replay.bulk.bulk_schedule import PoolRun, run_schedule
@@ -97,6 +98,12 @@ def test_clocks(tmp_path: Path) -> None:
     assert max(barriers) <= 45
 
 
+def test_the_slowest_device(tmp_path: Path) -> None:
+    """Check the clocks where one of three devices has all data, the others only bells."""
+    plan = shipped(Collective.BROADCAST, 2, 3, 64, granule=64)
+    assert run(tmp_path, plan).clocks > 128
+
+
 # -- schedules that are wrong -------------------------------------------------------------------
 def edited(plan: Schedule, rank: int, edit: Callable[[list[Op]], list[Op]]) -> Schedule:
     """Return a schedule in which ``edit`` has changed the operations of a rank."""
@@ -160,3 +167,26 @@ def test_data_at_another_place(tmp_path: Path) -> None:
         run_checked(wrong, 1, model, tmp_path)
     with pytest.raises(NfError, match="all_reduce of 8 ranks on 1 devices, seed 1: rank 0 waits"):
         run_checked(edited(votes(1), 0, lambda ops: [Wait((1,), 99), *ops]), 1, model, tmp_path)
+
+
+def test_a_rank_sees_its_own_contributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a read of a result needs the answers to the contributions of its rank.
+
+    No signal says so: a rank does not wait for itself.
+    """
+    plan = shipped(Collective.ALL_REDUCE, 1, 1, 16, adder=Adder.DEVICE, route=Route.FP32)
+    blocks: list[Block] = []
+    real = BulkPool.run_phase
+
+    def seen(pool: BulkPool, now: Mapping[int, Sequence[Block]]) -> None:
+        blocks.extend(now[0])
+        real(pool, now)
+
+    monkeypatch.setattr(BulkPool, "run_phase", seen)
+    run(tmp_path, plan)
+    [block] = [one for one in blocks if one.queues]
+    writes, reads = (block.ops[block.ops["kind"] == kind] for kind in (Kind.WRITE, Kind.READ))
+    results = reads[reads["light"] != 0]
+    needs = block.sent[results["after"]].view("<u4")[:, 0]
+    assert len(writes) == len(results) == 16
+    assert (needs > 16).all()  # the poll of `Ready`, then the contributions
