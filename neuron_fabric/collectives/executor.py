@@ -333,14 +333,13 @@ class Runner:
     def _run_numpy(self, program: Program) -> RunState:
         run, start, polls = self.run_state, time.monotonic_ns(), 0
         while True:
-            aborted = np.flatnonzero(self.pages[:, ABORT])
-            if len(aborted):
-                run.who = int(aborted[0])
-                return RunState.ABORTED
-            before = tuple(run.next)
+            aborted, before = np.flatnonzero(self.pages[:, ABORT]), tuple(run.next)
             result = self._step(program)
             if result is RunState.DONE:
                 self._give(DONE)
+            if len(aborted) and result in (RunState.BLOCKED, RunState.DIFFERENT):
+                run.who = int(aborted[0])
+                return RunState.ABORTED
             if result is not RunState.BLOCKED:
                 return result
             if tuple(run.next) != before:

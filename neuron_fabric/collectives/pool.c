@@ -221,14 +221,13 @@ static int step(run_t *run, int64_t *moved)
     return result;
 }
 
-static int aborted(run_t *run)
+/* A rank that has aborted, or -1. */
+static int64_t aborted(const run_t *run)
 {
     for (int64_t rank = 0; rank < run->world; rank++)
-        if (load(page(run, rank) + ABORT)) {
-            run->who = rank;
-            return 1;
-        }
-    return 0;
+        if (load(page(run, rank) + ABORT))
+            return rank;
+    return -1;
 }
 
 /* One more step, then sleep until an awaited rank signals. A process that spins or yields waits for
@@ -254,12 +253,15 @@ int nf_pool_run(run_t *run)
 {
     int64_t moved = 0, start = now();
     for (int64_t polls = 0;; polls++) {
-        int64_t before = moved;
-        if (aborted(run))
-            return ABORTED;
+        int64_t before = moved, stop = aborted(run);
         int result = polls ? sleep_step(run, &moved) : step(run, &moved);
         if (result == DONE)
             give(run, 0);
+        /* A call that needs no more signals succeeds, although a rank has aborted since. */
+        if (stop >= 0 && (result == BLOCKED || result == DIFFERENT)) {
+            run->who = stop;
+            return ABORTED;
+        }
         if (result != BLOCKED)
             return result;
         if (moved != before)
