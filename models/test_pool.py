@@ -197,16 +197,16 @@ def without(one: Schedule, rank: int, stream: int, index: int) -> Schedule:
 @pytest.mark.parametrize(
     ("collective", "adder"),
     [
-        (one, adder)
-        for one in Collective
-        for adder in Adder
-        if one in SUMS or adder is Adder.PASSIVE
+        *((one, Adder.PASSIVE) for one in Collective),
+        (Collective.ALL_REDUCE, Adder.DEVICE),
+        (Collective.REDUCE, Adder.DEVICE),
     ],
 )
 def test_l4_no_wait_or_signal_can_be_left_out(collective: Collective, adder: Adder) -> None:
     """Check that an order of the executor finds each dropped operation.
 
-    A wait that an earlier one of its stream repeats is needed by nothing.
+    A wait that an earlier one of its stream repeats is needed by nothing. In a reduce_scatter by
+    the devices a rank also waits for rows that it does not read: that limits its lead, no more.
     """
     one = schedule(collective, 3, 2, 4, adder, Route.G_INT8, granule=1, tile=1)
     check(one)
