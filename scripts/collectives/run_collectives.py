@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("what", nargs="?", default="all", metavar="NAME", help="all, or a collective")
     add("--hosts", type=up_to(16, first=2), default=4, metavar="W", help="number of hosts (4)")
     add("--devices", type=up_to(8), default=2, metavar="D", help="number of devices (2)")
-    what = "lines of each (drawn; with --bulk or --processes 100)"
+    what = "lines of each (drawn; 100 with --bulk, --processes); run.log has the digests"
     add("--lines", type=up_to(100), metavar="N", help=what)
     add("--seeds", type=up_to(10_000), default=1, metavar="N", help="seeds 1 to N (1)")
     add_flags(
