@@ -194,8 +194,8 @@ def _array(array: NDArray[Any] | None, kind: DTypeLike, out: bool) -> tuple[int 
     return array.ctypes.data, array.nbytes
 
 
-def library(env: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of the library, which is built unless it is in the cache.
+def library(env: Mapping[str, str] = os.environ, code: Path = SOURCE) -> Path:
+    """Return the path of the library of ``code``, which is built unless it is in the cache.
 
     Raises:
         NoLibraryError: It cannot be built, or this machine is big-endian.
@@ -204,11 +204,12 @@ def library(env: Mapping[str, str] = os.environ) -> Path:
         raise NoLibraryError("lines are little-endian, this machine is not")
     words = (*OPTIONS, *(AVX2 if _has_avx2() else ()))
     try:
-        source = SOURCE.read_bytes()
+        source = code.read_bytes()
         folder = cache_folder(env)
-        place = folder / f"pack-{_digest(source, *words, platform.machine(), sys.platform)}.so"
+        digest = _digest(source, *words, platform.machine(), sys.platform)
+        place = folder / f"{code.stem}-{digest}.so"
         if not _is_whole(place):
-            _build(_compiler(env), words, place)
+            _build(_compiler(env), words, code, place)
     except OSError as error:
         raise NoLibraryError(str(error)) from None
     return place
@@ -250,10 +251,10 @@ def _compiler(env: Mapping[str, str]) -> list[str]:
     raise NoLibraryError("there is no C compiler")
 
 
-def _build(compiler: list[str], words: tuple[str, ...], place: Path) -> None:
+def _build(compiler: list[str], words: tuple[str, ...], code: Path, place: Path) -> None:
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        new = Path(folder, "pack.so")
-        command = [*compiler, *words, str(SOURCE), "-o", str(new), "-lm"]
+        new = Path(folder, f"{code.stem}.so")
+        command = [*compiler, *words, str(code), "-o", str(new), "-lm"]
         try:
             done = subprocess.run(
                 command,

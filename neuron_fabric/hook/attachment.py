@@ -61,6 +61,8 @@ from neuron_fabric.profile.profile_types import Phase, steady_route, warmup_of
 from neuron_fabric.rank_agreement import other_rank, silent_rank, together
 from neuron_fabric.reducers.host_reducer import HostReducer
 from neuron_fabric.reducers.interface import Reducer
+from neuron_fabric.reducers.pool_reducer import PREFIX as POOL
+from neuron_fabric.reducers.pool_reducer import PoolReducer
 from neuron_fabric.reducers.server_reducer import ServerReducer
 from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
 from neuron_fabric.reducers.shared_lines import most_lines
@@ -76,8 +78,8 @@ def _check_reducer(text: str) -> None:
     """Raise AttachError if ``text`` names no reducer, or a socket that cannot be one."""
     if text == DEFAULT or text.startswith(PREFIX):
         address(text)
-    elif text != TORCH:
-        what = f"reducer {text!r} is not one of {TORCH}, unix:PATH, {DEFAULT}"
+    elif text != TORCH and not text.startswith(POOL):
+        what = f"reducer {text!r} is not one of {TORCH}, pool:PATH, unix:PATH, {DEFAULT}"
         raise AttachError("attach", what, "choose one")
 
 
@@ -158,7 +160,8 @@ def attach(
         reduce: hook that reduces, for a script with a communication hook; not with a profile.
         reduce_state: state of that hook.
         first_step: number of the first step in a capture without a profile, in a resumed training.
-        reducer: "torch", or "unix" or "unix:PATH" of a reducer server (NF_REDUCER).
+        reducer: "torch"; "pool:PATH", a shared memory of ranks on one machine (PATH in /dev/shm);
+            or "unix" or "unix:PATH" of a reducer server (NF_REDUCER).
         monitor: folder of the log (NF_MONITOR).
         fp32: "ring", "ordered" or "whole", see `bucket_hook`.
         nonfinite: "nan", for GradScaler or a training that stops on NaN; "fallback" reduces a
@@ -287,6 +290,8 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
     if options.reducer == TORCH:
         direct = options.engine == TORCH and counts_on_device(model)
         return (TensorReducer if direct else TorchReducer)(options.timeout_s)
+    if options.reducer.startswith(POOL):
+        return PoolReducer(options.reducer.removeprefix(POOL), options.timeout_s)
     rule = profile.rule
     again = rule.assign is not None and rule.assign.every
     low = {
@@ -343,7 +348,7 @@ def _attached(
         },
     )
     unverified = asked.fit.unverified
-    device = options.reducer != TORCH
+    device = options.reducer != TORCH and not options.reducer.startswith(POOL)
     asks = options.substrate is not None and not device and world > 1
     if asked.auto and options.substrate is None and not device:
         vetted, router.link = Vetted(measured_costs(profile, world)), NetworkRate()

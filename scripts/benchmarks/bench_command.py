@@ -7,6 +7,7 @@ import argparse
 from types import ModuleType
 
 from scripts.benchmarks import (
+    bench_collectives,
     bench_hook,
     bench_misses,
     bench_replay,
@@ -21,6 +22,7 @@ BENCHES: dict[str, ModuleType] = {
     "misses": bench_misses,
     "runtime": bench_runtime,
     "hook": bench_hook,
+    "collectives": bench_collectives,
 }
 
 EXAMPLES = """examples:
@@ -29,6 +31,7 @@ EXAMPLES = """examples:
   nf measure bench misses --memory-latency 48  hits, misses and isolation, in clocks
   nf measure bench runtime                   packing, votes and decoding against a copy
   nf measure bench hook                      a step of a training by the hook against plain DDP
+  nf measure bench collectives               collectives of processes against gloo
 """
 
 

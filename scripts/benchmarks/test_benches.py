@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scripts.benchmarks import bench_misses, bench_replay, bench_runner
+from scripts.benchmarks import bench_collectives, bench_misses, bench_replay, bench_runner
 from scripts.benchmarks.bench_hook import at_home, by_links, hidden, shown
 from scripts.benchmarks.bulk_loads import BulkLoads
 from scripts.benchmarks.goals import SpeedGoal, table
@@ -212,3 +212,16 @@ def test_it_is_measured(
     out = capsys.readouterr().out
     assert "1gbit: left out (no root here)" in out
     assert "hidden, buckets of a layer, backward 4 x, loopback" in out
+
+
+def _cell(gloo: float, pool: float, wrong: int = 0, exact: bool = True) -> dict[str, Any]:
+    times = {"gloo": [gloo] * 3, "pool": [pool] * 3}
+    return {"seconds": times, "cpu": times, "wrong": wrong, "exact": exact}
+
+
+def test_goals_of_collectives_can_be_missed() -> None:
+    good = {2: {"all_reduce 4096": _cell(4.0, 2.0)}, 4: {"broadcast 65536": _cell(3.0, 2.0)}}
+    bad = {2: {"all_reduce 4096": _cell(1.0, 2.0, wrong=1, exact=False)}}
+    assert all(goal.good for goal in bench_collectives.goals(good))
+    assert not any(goal.good for goal in bench_collectives.goals(bad))
+    assert bench_collectives.shown(good)[1].split()[-2:] == ["2.00", "2.00"]

@@ -587,7 +587,11 @@ REFUSED: list[tuple[str, Change, str]] = [
     ),
     ("momentum twice", _both(_SIGNAL, _momentum), "'c' votes with its momentum.*momentum=0"),
     ("unknown path", _set(fp32="fast"), "unknown fp32 'fast'; use one of ring, ordered, whole"),
-    ("unknown reducer", _set(reducer="pigeon"), "reducer 'pigeon' is not one of torch, unix:PATH"),
+    (
+        "unknown reducer",
+        _set(reducer="pigeon"),
+        "'pigeon' is not one of torch, pool:PATH, unix:",
+    ),
     ("no server", _set(reducer="unix:/nowhere/s"), "/nowhere/s: no reducer server is there; start"),
     ("no steps", _set(steps=-1), "attach: steps is -1; give a number above 0"),
     ("no time", _set(timeout_s=float("nan")), "timeout_s is nan; give a number above 0"),

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rank of the tests of the backend "pool": `python -m ... CASE STORE RANK WORLD`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric.codec import Route
+from neuron_fabric.collectives import PoolError
+from neuron_fabric.collectives.torch import NAME
+from neuron_fabric.hook.attachment import attach
+from neuron_fabric.profile import PhaseRoute, sketch
+from neuron_fabric.profile.draft_profile import draft
+from neuron_fabric.profile.profile_types import LEAST_WARMUP
+
+CASE, STORE, RANK, WORLD = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+SUM = WORLD * (WORLD + 1) // 2
+Case = Callable[[], object]
+
+
+def same(found: Any, wanted: Any) -> None:
+    assert torch.equal(torch.as_tensor(found), torch.as_tensor(wanted)), (found, wanted)
+
+
+def reductions() -> None:
+    for dtype in (torch.float32, torch.float64, torch.int32, torch.int64, torch.float16):
+        x = torch.full((5, 3), RANK + 1, dtype=dtype).t()  # not contiguous
+        dist.all_reduce(x)
+        same(x, torch.full((3, 5), SUM, dtype=dtype))
+    for op, wanted in (("AVG", (WORLD - 1) / 2), ("MIN", 0), ("MAX", WORLD - 1)):
+        y = torch.tensor(float(RANK))
+        dist.all_reduce(y, getattr(dist.ReduceOp, op))
+        same(y, float(wanted))
+    z = torch.tensor(1.0 + 2**-8 * RANK, dtype=torch.bfloat16)  # rounded once, after the sum
+    every = [torch.tensor(1.0 + 2**-8 * rank, dtype=z.dtype).float() for rank in range(WORLD)]
+    dist.all_reduce(z)
+    same(z, torch.stack(every).sum().to(z.dtype))
+    part, whole = torch.empty(2), torch.arange(2.0 * WORLD)
+    dist.reduce_scatter_tensor(part, whole)
+    same(part, WORLD * whole.view(WORLD, 2)[RANK])
+    dist.reduce_scatter(part, list(whole.view(WORLD, 2) + 1))
+    same(part, WORLD * (whole.view(WORLD, 2)[RANK] + 1))
+    y = torch.tensor([float(RANK + 1)])
+    dist.reduce(y, 1)
+    same(y, [float(SUM if RANK == 1 else RANK + 1)])
+    works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(5)]
+    assert all(work.wait() and work.is_success() for work in works)
+
+
+def moves() -> None:
+    own = torch.full((2, 2), RANK, dtype=torch.bfloat16)
+    outs = [torch.empty_like(own) for _ in range(WORLD)]
+    dist.all_gather(outs, own)
+    same(torch.stack(outs)[:, 0, 0].float(), torch.arange(float(WORLD)))
+    whole = torch.empty(2 * WORLD, 2, dtype=torch.bfloat16)
+    dist.all_gather_into_tensor(whole, own)
+    same(whole, torch.cat(outs))
+    got = [torch.empty_like(own) for _ in range(WORLD)] if RANK == 1 else None
+    dist.gather(own, got, 1)
+    same(torch.stack(got or outs), torch.stack(outs))
+    dist.scatter(own, [one + 1 for one in outs] if RANK == 0 else None, 0)
+    same(own, torch.full_like(own, RANK + 1))
+    dist.broadcast(own, 1)
+    same(own, torch.full_like(own, 2))
+    found: list[Any] = [None] * WORLD
+    dist.all_gather_object(found, "x" * RANK)
+    assert found == ["x" * rank for rank in range(WORLD)]
+    group = dist.new_group([0, 1])
+    if RANK < 2:
+        one = torch.ones(1)
+        dist.all_reduce(one, group=group)
+        same(one, [2.0])
+    dist.barrier()
+
+
+def refusals() -> None:
+    ones, ints = torch.ones(WORLD), torch.ones(WORLD, dtype=torch.int32)
+    for what, call in {
+        "PRODUCT of torch.float32": lambda: dist.all_reduce(ones, dist.ReduceOp.PRODUCT),
+        "BAND of torch.int32": lambda: dist.all_reduce(ints, dist.ReduceOp.BAND),
+        "AVG of torch.int32": lambda: dist.all_reduce(ints, dist.ReduceOp.AVG),
+        "SUM of torch.uint8": lambda: dist.all_reduce(ints.to(torch.uint8)),
+        "a tensor is strided on meta": lambda: dist.all_reduce(ones.to("meta")),
+        "a tensor is sparse_coo on cpu": lambda: dist.broadcast(ones.to_sparse(), 0),
+        "give one tensor of that size": lambda: dist.all_gather([ones] * (WORLD + 1), ones),
+        'send: the backend "pool"': lambda: dist.send(ones, (RANK + 1) % WORLD),
+        'all_to_all_single: the backend "pool"': lambda: dist.all_to_all_single(ones, ones),
+    }.items():
+        with pytest.raises(PoolError, match=what):
+            call()
+    dist.all_reduce(ones)  # the group is as it was
+    same(ones, torch.full((WORLD,), float(WORLD)))
+
+
+def net() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(20, 300), nn.ReLU(), nn.Linear(300, 300), nn.Linear(300, 5))
+
+
+def trained(model: Any, session: Any, steps: int) -> torch.Tensor:
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    torch.manual_seed(RANK)
+    for _ in range(steps):
+        loss = model(torch.randn(8, 20)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        if session is not None:
+            session.observe(loss)
+        optimizer.step()
+    weights = torch.cat([one.detach().reshape(-1) for one in model.parameters()])
+    every = weights.new_empty(WORLD, weights.numel())
+    dist.all_gather_into_tensor(every, weights)
+    same(every, weights.expand(WORLD, -1))
+    return weights
+
+
+def trainings() -> None:
+    """Train by DDP with several buckets and with one; the weights are equal."""
+    caps = (0.05, 25)
+    models = [DistributedDataParallel(net(), bucket_cap_mb=cap) for cap in caps]
+    first, second = (trained(model, None, 10) for model in models)
+    same(first, second)
+
+
+def attached() -> None:
+    """Train with votes by the pool and by torch; the weights are equal."""
+    found: list[torch.Tensor] = []
+    plan = draft("net", sketch(net()))
+    how = PhaseRoute(Route.G_BINARY)
+    regions = [replace(one, phases={**one.phases, "steady": how}) for one in plan.regions]
+    warmup = replace(plan.phases, warmup=replace(plan.phases.warmup, steps=LEAST_WARMUP))
+    plan = replace(plan, regions=tuple(regions), phases=warmup, verified=True)
+    for reducer in ("torch", f"pool:{STORE}-lines"):
+        model = DistributedDataParallel(net())
+        session = attach(
+            model, plan, steps=30, reducer=reducer, fp32="ordered", scaler=False, env={}
+        )
+        assert session is not None
+        found.append(trained(model, session, 30))
+        assert session.sent[Route.G_BINARY] > 0, session.sent
+        session.close()
+    same(*found)
+
+
+def lost() -> None:
+    model = DistributedDataParallel(net())
+    trained(model, None, 2)
+    dist.barrier()
+    if RANK == 1:
+        os._exit(7)
+    with pytest.raises(Exception, match="has ended or closed the pool"):
+        model(torch.randn(8, 20)).square().mean().backward()
+    os._exit(7)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        NAME,
+        init_method=f"file://{STORE}",
+        rank=RANK,
+        world_size=WORLD,
+        timeout=timedelta(seconds=60),
+    )
+    globals()[CASE]()
+    dist.destroy_process_group()
+    os._exit(0)  # a thread of gloo may outlive what it works for

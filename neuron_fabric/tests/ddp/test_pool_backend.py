@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of torch's backend "pool" and of the reducer by pools: `pool_cases` on three ranks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch.distributed as dist
+
+from neuron_fabric.collectives import PoolError
+from neuron_fabric.collectives import torch as backend
+
+WORLD = 3
+
+
+def in_shared_memory() -> set[Path]:
+    return set(Path("/dev/shm").glob("neuron-fabric-*"))
+
+
+@pytest.mark.parametrize(
+    ("case", "code"),
+    [(name, 0) for name in ("reductions", "moves", "refusals", "trainings", "attached")]
+    + [("lost", 7)],
+)
+def test_case(case: str, code: int, tmp_path: Path) -> None:
+    before = in_shared_memory()
+    words = [sys.executable, "-m", "neuron_fabric.tests.ddp.pool_cases", case, f"{tmp_path}/store"]
+    ranks = [
+        subprocess.Popen([*words, str(rank), str(WORLD)], stderr=subprocess.PIPE, encoding="utf-8")
+        for rank in range(WORLD)
+    ]
+    try:
+        for rank in ranks:
+            _, said = rank.communicate(timeout=120)
+            assert rank.returncode == code, said
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.communicate()
+    assert in_shared_memory() == before
+
+
+def test_ranks_that_do_not_share_memory(tmp_path: Path) -> None:
+    store = dist.FileStore(str(tmp_path / "store"), 2)
+    store.set("pool/1", "another-boot 1/node7")
+    with pytest.raises(PoolError, match=r"rank 1 \(node7\) does not share /dev/shm with rank 0"):
+        backend.PoolGroup(store, 0, 2, timedelta(seconds=5), "")
+
+
+def test_torch_is_missing() -> None:
+    script = "import sys; sys.modules['torch'] = None; import neuron_fabric.collectives.torch"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, encoding="utf-8")
+    assert 'torch is missing; pip install "neuron-fabric[torch]"' in done.stderr.splitlines()[-1]
