@@ -17,6 +17,10 @@ module nf_pool #(
 );
   for (genvar i = 0; i < DEVICES; i++) begin : g_dev
     /* verilator lint_off PINMISSING */
+`ifdef __slang__
+`pragma diagnostic ignore="-Wunconnected-input-port"
+`pragma diagnostic ignore="-Wunconnected-output-port"
+`endif
     nf_controller #(.REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_device (
       .clk, .rst_n
     );
