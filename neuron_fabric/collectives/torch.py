@@ -26,7 +26,7 @@ try:
     from torch.futures import Future
 except ImportError:
     what = "torch is missing"
-    raise PoolError(__name__, what, 'pip install "neuron-fabric[torch]"') from None
+    raise PoolError(__name__, what, "pip install torch") from None
 
 NAME = "pool"
 FOLDER = Path("/dev/shm")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 
 import pytest
@@ -34,6 +35,10 @@ def test_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {dict(spec.build.parameters)["DEVICES"] for spec in found} == {1}
     [env] = {spec.env for spec in found}
     assert dict(env) == {VARIABLE: '{"names": ["all_gather"], "hosts": 3, "lines": null}'}
+    _, *again = shlex.split(found[1].rerun)
+    assert again[:2] == ["collectives", "run"]
+    assert run_collectives.run(parsed(*again[2:])) == 0
+    assert found[2:] == found[:2], "the printed command runs something else"
 
 
 def test_unknown_name() -> None:

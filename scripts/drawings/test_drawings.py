@@ -198,9 +198,10 @@ def test_transitions_of_a_job() -> None:
 
 
 def test_every_signal_causes_a_transition() -> None:
+    """Check the signals of all transitions; errors of an assignment change routes, not states."""
     job, region = state_machines.observed()
     causes = {signal for one in (job, region) for why in one.values() for signal in why}
-    assert causes == set(Reason)
+    assert causes == set(Reason) - {Reason.ERROR}
 
 
 # ---- runs ------------------------------------------------------------------------------------

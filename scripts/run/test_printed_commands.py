@@ -45,6 +45,8 @@ PASTED = {
     ("scripts/mutation/checker_mutants.py", "nf mutate --part checkers --id {}"): "",
     ("scripts/prove/proof.py", "nf prove {}"): "test_a_broken_proof",
     ("scripts/prove/counterexample.py", "nf prove --replay {}"): "test_a_broken_proof",
+    # It takes the build of a pool: scripts/collectives/test_run_collectives.py reads it back.
+    ("scripts/collectives/run_collectives.py", "nf collectives run {} --hosts {}{}"): "",
     # It takes a training: docs/tutorials/capture-and-replay.md compares the line, and types it.
     ("scripts/cli/capture.py", "nf replay {}"): "",
     ("scripts/cli/main.py", "nf"): "",  # the name of the program of another checkout
