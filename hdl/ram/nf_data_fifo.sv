@@ -14,8 +14,7 @@ module nf_data_fifo
   parameter int ECC    = 1,
   parameter int WIDTH  = 520,
   parameter int DATA_W = 512,
-  parameter int DEPTH  = 2,
-  parameter int BITWISE = 0  // of nf_ram_guard
+  parameter int DEPTH  = 2
 ) (
   input  wire logic                  clk,    // clock, rising edge
   input  wire logic                  rst_n,  // asynchronous reset, active low
@@ -68,7 +67,7 @@ module nf_data_fifo
   /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(
     .RAM(RAM), .ROWS(DEPTH),
-    .WIDTH(DATA_W), .ECC(ECC), .BITWISE(BITWISE)
+    .WIDTH(DATA_W), .ECC(ECC)
   ) u_guard (
     .clk, .rst_n,
     .flip,
