@@ -4,8 +4,9 @@
     python -m scripts.drawings.draw            write the drawings
     python -m scripts.drawings.draw --check    check them and the length of README.md
 
-Every drawing is made from the sources, from captured gradients, from a run of the models, or from
-accepted figures. `nf check` runs the second command.
+Every drawing here shows something that changes with this project: its tree, its registers, its
+monitor, its accepted figures. `nf check` runs the second command. Drawings of the line formats, of
+the link and of examples show what the specifications fix; they are plain files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from neuron_fabric.typed import typed
 from scripts.collectives import show_schedule
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, front, pipeline, plots, runs, state_machines
+from scripts.drawings import bits, front, plots, state_machines
 from scripts.drawings.sheet import FILLS, PALE, Box, Sheet
 
 # ---- boxes -------------------------------------------------------------------------------------
@@ -103,20 +104,10 @@ LARGEST = 60_000
 SHEETS: dict[str, Callable[[], Sheet]] = {
     FRONT: front.front,
     "docs/architecture.svg": partial(draw_boxes, "architecture"),
-    "docs/line-formats.svg": bits.line_formats,
     "docs/explain/training.svg": partial(draw_boxes, "training"),
-    "docs/explain/pipeline.svg": pipeline.draw,
-    "docs/explain/flit.svg": bits.flit,
-    "docs/explain/headers.svg": bits.headers,
-    "docs/explain/slots.svg": bits.slot_formats,
-    "docs/explain/control-flits.svg": bits.control_flits,
     "docs/explain/record.svg": bits.record,
     "docs/explain/registers.svg": bits.registers,
     "docs/explain/region-registers.svg": bits.region_registers,
-    "docs/explain/retry.svg": runs.retry_sequence,
-    "docs/explain/epochs.svg": runs.epochs,
-    "docs/explain/races.svg": runs.linearize,
-    "docs/explain/ordered-sum.svg": runs.ordered,
     "docs/explain/collectives.svg": show_schedule.example,
     **{
         f"docs/explain/{name}.svg": partial(state_machines.draw, name)
