@@ -5,8 +5,8 @@
     python -m scripts.drawings.draw --check    check them and the length of README.md
 
 Every drawing here shows something that changes with this project: its tree, its registers, its
-monitor, its accepted figures. `nf check` runs the second command. Drawings of the line formats, of
-the link and of examples show what the specifications fix; they are plain files.
+accepted figures. `nf check` runs the second command. The other drawings show what specifications
+fix, or an example; they are plain files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from neuron_fabric.typed import typed
 from scripts.collectives import show_schedule
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, front, plots, state_machines
+from scripts.drawings import bits, plots
 from scripts.drawings.sheet import FILLS, PALE, Box, Sheet
 
 # ---- boxes -------------------------------------------------------------------------------------
@@ -102,17 +102,12 @@ FRONT = "docs/front.svg"
 LARGEST = 60_000
 """Bytes of a drawing, at most."""
 SHEETS: dict[str, Callable[[], Sheet]] = {
-    FRONT: front.front,
     "docs/architecture.svg": partial(draw_boxes, "architecture"),
     "docs/explain/training.svg": partial(draw_boxes, "training"),
     "docs/explain/record.svg": bits.record,
     "docs/explain/registers.svg": bits.registers,
     "docs/explain/region-registers.svg": bits.region_registers,
     "docs/explain/collectives.svg": show_schedule.example,
-    **{
-        f"docs/explain/{name}.svg": partial(state_machines.draw, name)
-        for name in state_machines.MACHINES
-    },
 }
 DRAWINGS: dict[str, Callable[[], str]] = {
     **{name: lambda make=make: make().svg() for name, make in SHEETS.items()},  # type: ignore[misc]

@@ -3,21 +3,16 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from neuron_fabric.monitor.signals import Reason
-from neuron_fabric.monitor.states import Mode as Job
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, draw, plots, state_machines
-from scripts.drawings.sheet import Box, Sheet
+from scripts.drawings import bits, draw, plots
 from scripts.figures import baseline
 
 STALE: Mapping[str, Callable[[], str]] = {"docs/a.svg": lambda: "<svg/>"}
@@ -65,32 +60,6 @@ def test_a_large_drawing_and_one_that_cannot_be_drawn(page: Path) -> None:
     assert no_place == "docs/b.svg cannot be drawn: a state has no place"
 
 
-# ---- what a reader sees ------------------------------------------------------------------------
-def crowded(sheet: Sheet) -> list[str]:
-    """Return texts that overlap each other or the border of a box, or leave the page."""
-    out = [f"{a.text} / {b.text}" for a, b in itertools.combinations(sheet.words, 2) if a.meets(b)]
-    for one in sheet.words:
-        out += [f"{one.text}: on a box" for box in sheet.boxes if one.crosses(box)]
-        if one.left < 0 or one.right > sheet.width or one.top < 0 or one.bottom > sheet.height:
-            out.append(f"{one.text}: outside")
-    return out
-
-
-@pytest.mark.parametrize("name", draw.SHEETS)
-def test_words_have_room(name: str) -> None:
-    assert crowded(draw.SHEETS[name]()) == []
-
-
-def test_words_without_room() -> None:
-    sheet = Sheet("", height=100)
-    sheet.text(10, 50, "first")
-    sheet.text(12, 52, "second")
-    sheet.text(940, 80, "cut off")
-    sheet.box(Box(400, 20, 100, 40), "inside")
-    sheet.text(480, 40, "across")
-    assert crowded(sheet) == ["first / second", "cut off: outside", "across: on a box"]
-
-
 @pytest.mark.parametrize(("package", "name"), [("nf_core_pkg", "page_t"), ("no_pkg", "record_t")])
 def test_a_struct_that_is_not_there(package: str, name: str) -> None:
     with pytest.raises(NfError, match=f"the controller has no type {package}::{name}"):
@@ -111,42 +80,6 @@ def test_a_box_that_is_wrong(tmp_path: Path, old: str, new: str, told: str) -> N
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(NfError, match=told):
         draw.draw_boxes("architecture", file)
-
-
-# ---- state machines ------------------------------------------------------------------------------
-def test_a_state_without_a_place(tmp_path: Path) -> None:
-    file = tmp_path / "state_machines.toml"
-    text = state_machines.FILE.read_text(encoding="utf-8")
-    file.write_text(text.replace("RECOVERY", "RECOVERED"), encoding="utf-8")
-    with pytest.raises(NfError, match="different states: RECOVERED, RECOVERY"):
-        state_machines.draw("job", file)
-
-
-def test_transitions_of_a_job() -> None:
-    """The table in section 4.2 of the runtime specification; FALLBACK may become LOCKED_FP32."""
-    table = re.findall(
-        r"^\| ([A-Z0-9_]+) \|[^|]*\| ([^|]*)\|$",
-        (ROOT / "docs/spec/runtime.md").read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
-    names = set(Job)
-    wanted = {
-        (source, target)
-        for source, targets in table
-        if source in names
-        for target in re.findall(r"[A-Z0-9_]{6,}", targets)
-        if target in names and target != source
-    }
-    met = set(state_machines.observed()[0])
-    assert {edge for edge in met if edge[1] != Job.LOCKED_FP32} == wanted
-    assert {edge[0] for edge in met - wanted} == {Job.LOWBIT, Job.PARTIAL, Job.RECOVERY}
-
-
-def test_every_signal_causes_a_transition() -> None:
-    """Check the signals of all transitions; errors of an assignment change routes, not states."""
-    job, region = state_machines.observed()
-    causes = {signal for one in (job, region) for why in one.values() for signal in why}
-    assert causes == set(Reason) - {Reason.ERROR}
 
 
 # ---- plots -------------------------------------------------------------------------------------
