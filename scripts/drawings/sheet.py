@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sheet of SVG: text, boxes, arrows and rows of bits on a white page.
+"""Sheet of SVG: text, rectangles, lines and rows of bits on a white page.
 
 The page is white so that it can be read in a light and in a dark theme. Text has no measured width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from typing import NamedTuple
 
 INK, PALE = "#1d2b3f", "#5b6b82"
-FILLS = {"blue": "#eef3fa", "green": "#e7f3e7", "amber": "#fff3da", "red": "#fbe9e5", "": "#ffffff"}
 TINTS = ("#d3e2f7", "#fbe2c4", "#d9ecd4", "#f3d6d0", "#e6dff2")
 """Colours of neighbours that must be told apart, light enough for text."""
 SIZES = {"": 14, "head": 14, "pale": 12, "small": 11, "title": 16}
@@ -22,10 +21,7 @@ _STYLE = f"""<style>
 text {{ font: 14px Helvetica, Arial, sans-serif; fill: {INK} }}
 .pale {{ fill: {PALE}; font-size: 12px }} .head {{ font-weight: bold }}
 .small {{ font-size: 11px }} .title {{ font-size: 16px; font-weight: bold }}
-.halo {{ paint-order: stroke; stroke: #ffffff; stroke-width: 4px }}
-</style>
-<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
- orient="auto-start-reverse"><path d="M0 0 L8 4 L0 8 z" fill="{INK}"/></marker></defs>"""
+</style>"""
 
 
 class Box(NamedTuple):
@@ -35,21 +31,6 @@ class Box(NamedTuple):
     y: float
     w: float
     h: float
-
-    @property
-    def middle(self) -> tuple[float, float]:
-        """Return the centre."""
-        return self.x + self.w / 2, self.y + self.h / 2
-
-    def edge(self, towards: tuple[float, float]) -> tuple[float, float]:
-        """Return the point of the border on the straight line from the centre to a point."""
-        x, y = self.middle
-        dx, dy = towards[0] - x, towards[1] - y
-        scale = min(
-            self.w / 2 / abs(dx) if dx else float("inf"),
-            self.h / 2 / abs(dy) if dy else float("inf"),
-        )
-        return x + dx * scale, y + dy * scale
 
 
 def width_of(text: str, kind: str = "") -> float:
@@ -66,27 +47,14 @@ class Sheet:
     width: float = 960
     height: float = 0
     parts: list[str] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
-    """Parts above all others: texts with a white edge."""
 
-    def text(
-        self, x: float, y: float, words: str, kind: str = "", anchor: str = "start", halo: str = ""
-    ) -> None:
+    def text(self, x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> None:
         """Write a text whose baseline begins, is centred or ends at (x, y)."""
-        if not words:
-            return
-        style = " ".join(filter(None, (kind, halo)))
+        style = f' class="{kind}"' if kind else ""
         at = f' text-anchor="{anchor}"' if anchor != "start" else ""
-        (self.labels if halo else self.parts).append(
-            f'<text x="{x:.4g}" y="{y:.4g}"'
-            + (f' class="{style}"' if style else "")
-            + f"{at}>{escape(words, quote=False)}</text>"
+        self.parts.append(
+            f'<text x="{x:.4g}" y="{y:.4g}"{style}{at}>{escape(words, quote=False)}</text>'
         )
-
-    def lines(self, x: float, y: float, words: Iterable[str], **how: str) -> None:
-        """Write pale texts below each other; ``how`` are anchor and halo of `text`."""
-        for row, line in enumerate(words):
-            self.text(x, y + row * SIZES["pale"] * 1.35, line, "pale", **how)
 
     def rect(self, box: Box, fill: str, more: str = "") -> None:
         """Draw a rectangle of a colour; `more` are further attributes."""
@@ -95,40 +63,11 @@ class Sheet:
             f'<rect x="{x:.4g}" y="{y:.4g}" width="{w:.4g}" height="{h:.4g}" fill="{fill}" {more}/>'
         )
 
-    def box(self, box: Box, name: str, note: str = "", fill: str = "blue") -> Box:
-        """Draw a box with round corners, a name and a note in its middle, and return it."""
-        self.rect(box, FILLS[fill], f'rx="6" stroke="{INK}" stroke-width="1.2"')
-        notes = note.split("\n") if note else []
-        x, y = box.middle
-        top = y + 5 - 8 * len(notes)
-        self.text(x, top, name, "head", "middle")
-        self.lines(x, top + 17, notes, anchor="middle")
-        return box
-
     def line(self, x1: float, y1: float, x2: float, y2: float, more: str = "") -> None:
         """Draw a straight line."""
         self.parts.append(
             f'<line x1="{x1:.4g}" y1="{y1:.4g}" x2="{x2:.4g}" y2="{y2:.4g}" stroke="{INK}" {more}/>'
         )
-
-    def arrow(self, a: Box, b: Box, labels: Sequence[str] = (), both: bool = False) -> None:
-        """Draw a straight arrow from box to box: upright or level where their sides allow it."""
-        across = _overlap(a.x, a.w, b.x, b.w)
-        along = _overlap(a.y, a.h, b.y, b.h)
-        (x1, y1), (x2, y2) = a.edge(b.middle), b.edge(a.middle)
-        if across is not None:
-            x1 = x2 = across
-            y1, y2 = (a.y + a.h, b.y) if a.y < b.y else (a.y, b.y + b.h)
-        elif along is not None:
-            y1 = y2 = along
-            x1, x2 = (a.x + a.w, b.x) if a.x < b.x else (a.x, b.x + b.w)
-        tips = ' marker-start="url(#tip)"' if both else ""
-        self.line(x1, y1, x2, y2, f'stroke-width="1.4" marker-end="url(#tip)"{tips}')
-        x, y = (x1 + x2) / 2, (y1 + y2) / 2
-        if across is not None:
-            self.lines(x + 6, y + 4 - 8 * (len(labels) - 1), labels, halo="halo")
-        else:
-            self.lines(x, y - 6 - 16 * (len(labels) - 1), labels, anchor="middle", halo="halo")
 
     def bits(self, box: Box, count: int, fields: Iterable[tuple[str, int, int, str]]) -> float:
         """Draw a row of `count` bits, bit 0 at the left, and return the height with its labels.
@@ -168,14 +107,7 @@ class Sheet:
                 f'<rect width="{self.width:.4g}" height="{self.height:.4g}" rx="10" '
                 'fill="#ffffff"/>',
                 *self.parts,
-                *self.labels,
                 "</svg>",
                 "",
             ]
         )
-
-
-def _overlap(a: float, wide: float, b: float, other: float) -> float | None:
-    """Return the middle of the common part of two intervals, None if it is short."""
-    low, high = max(a, b), min(a + wide, b + other)
-    return (low + high) / 2 if high - low > 8 else None

@@ -12,7 +12,7 @@ import pytest
 
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, draw, plots
+from scripts.drawings import draw, plots
 from scripts.figures import baseline
 
 STALE: Mapping[str, Callable[[], str]] = {"docs/a.svg": lambda: "<svg/>"}
@@ -63,23 +63,7 @@ def test_a_large_drawing_and_one_that_cannot_be_drawn(page: Path) -> None:
 @pytest.mark.parametrize(("package", "name"), [("nf_core_pkg", "page_t"), ("no_pkg", "record_t")])
 def test_a_struct_that_is_not_there(package: str, name: str) -> None:
     with pytest.raises(NfError, match=f"the controller has no type {package}::{name}"):
-        bits.struct_fields(package, name)
-
-
-# ---- boxes -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ('"hdl/engine"', '"hdl/motor"', "box 'engine' names hdl/motor, which does not exist"),
-        ('fill = "amber"', 'fill = "blew"', "unknown fill 'blew' of box 'line formats'"),
-    ],
-)
-def test_a_box_that_is_wrong(tmp_path: Path, old: str, new: str, told: str) -> None:
-    file = tmp_path / "boxes.toml"
-    text = draw.BOXES.read_text(encoding="utf-8")
-    file.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(NfError, match=told):
-        draw.draw_boxes("architecture", file)
+        draw.struct_fields(package, name)
 
 
 # ---- plots -------------------------------------------------------------------------------------
