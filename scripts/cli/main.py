@@ -21,7 +21,6 @@ import inspect
 import io
 import os
 import re
-import shutil
 import signal
 import sys
 import textwrap
@@ -132,21 +131,12 @@ class _WholeWords(argparse.RawDescriptionHelpFormatter):
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Parser that reports a wrong command line in one line, and whose help fits the terminal."""
+    """Parser that reports a wrong command line in one line."""
 
     def error(self, message: str) -> NoReturn:
         choice = _CHOICE.search(message)
         hint = did_you_mean(choice[1], re.findall("'(.+?)'", choice[2])) if choice else ""
         self.exit(2, f"{self.prog}: {one_line(message, 600)}{hint} (see `{self.prog} --help`)\n")
-
-    def format_help(self) -> str:
-        width = shutil.get_terminal_size().columns
-        lines = self.text_of_help().split("\n")
-        return "\n".join(part for line in lines for part in terminal.wrapped(line, width))
-
-    def text_of_help(self) -> str:
-        """Return the help with lines of any length."""
-        return super().format_help()
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         return _WholeWords(self.prog)
@@ -155,7 +145,7 @@ class OneLineParser(argparse.ArgumentParser):
 class _OverviewParser(OneLineParser):
     """Parser of `nf` itself: its help lists the verbs by section."""
 
-    def text_of_help(self) -> str:
+    def format_help(self) -> str:
         lines = ["usage: nf VERB ...", "", "Build, run and check the neuron-fabric controller.", ""]
         for title, verbs in SECTIONS.items():
             lines += [f"{title}:", *(f"  {name:16}  {text}" for name, text in verbs.items())]

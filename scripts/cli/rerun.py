@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
     """
     with History(write=False) as history:
         found = history.find(args.id)
-    spec = secret_values.revealed_spec(found.spec)
+    spec = found.spec
+    secret_values.check(spec)
     if spec.build.sim == SOLVER:
         return _again("prove", spec.rerun)
     name = registry.get(spec.build.sim).variable

@@ -62,7 +62,6 @@ SERVE = "serve --workers 2 --socket s --device model"
         ("mutate --list link* --no-probe", "--no-probe: of mutants made from the source"),
         ("mutate --list link* --sample 1", "link*: of the listed mutants"),
         ("mutate --list --sim verilator --all", "--sim: of the listed mutants"),
-        ("mutate --sample 2 --id no_such_module", "no mutant fits"),
         ("mutate --part checkers", "--part checkers: how many is missing"),
         ("mutate --part checkers --all --sim icarus", "--part checkers: --sim is no option"),
         ("mutate --part checkers nf_* --all", "--part checkers: --globs is no option"),

@@ -53,48 +53,30 @@ class ClosureCurve:
         return None
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """Cost, as (cycles, runs), of both strategies for closing the same number of bins."""
+def costs(
+    close: ClosureCurve, plain: ClosureCurve
+) -> tuple[int, tuple[int, int], tuple[int, int]] | None:
+    """Return the largest number of bins that both closed, and the (cycles, runs) of each for it.
 
-    bins: int
-    close: tuple[int, int]
-    plain: tuple[int, int]
-
-    @property
-    def value(self) -> float:
-        """Cycles of plain random seeds divided by those of `nf close`."""
-        return self.plain[0] / max(self.close[0], 1)
-
-    def __str__(self) -> str:
-        value = self.value
-        times = f"{value:.1f} times fewer" if value >= 1 else f"{1 / value:.1f} times more"
-        ours, theirs = (f"{cycles:,} ({runs} runs)" for cycles, runs in (self.close, self.plain))
-        return (
-            f"{times} cycles for {self.bins} bins: "
-            f"nf close took {ours}, plain random seeds {theirs}"
-        )
-
-
-def ratio(close: ClosureCurve, plain: ClosureCurve) -> Ratio | None:
-    """Compare two curves at the largest number of bins that both closed.
-
-    Returns:
-        None if one of them closed no bin, or needed fewer than SEVERAL runs: then the length of one
-        run would decide.
+    None if one of them closed no bin, or needed fewer than SEVERAL runs: then the length of one run
+    would decide.
     """
     bins = min(close.bins, plain.bins)
     ours, theirs = close.reached(bins), plain.reached(bins)
     if bins <= max(close.start, plain.start) or ours is None or theirs is None:
         return None
     few = min(ours[1], theirs[1]) < SEVERAL or min(ours[0], theirs[0]) == 0
-    return None if few else Ratio(bins, ours, theirs)
+    return None if few else (bins, ours, theirs)
 
 
 def comparison(close: ClosureCurve, plain: ClosureCurve) -> str:
     """Return the sentence that compares two strategies, or says why they cannot be compared."""
-    if found := ratio(close, plain):
-        return str(found)
+    if found := costs(close, plain):
+        bins, *pair = found
+        value = pair[1][0] / pair[0][0]
+        times = f"{value:.1f} times fewer" if value >= 1 else f"{1 / value:.1f} times more"
+        ours, theirs = (f"{cycles:,} ({runs} runs)" for cycles, runs in pair)
+        return f"{times} cycles for {bins} bins: nf close took {ours}, plain random seeds {theirs}"
     each = ", ".join(
         f"{line.name} closed {line.bins - line.start} in {many(len(line.points), 'run')}"
         for line in (close, plain)

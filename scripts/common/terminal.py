@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output on a terminal: lines wrap between words, states have a colour, tables fit, bars move.
+"""Output on a terminal: states have a colour, tables fit, bars move.
 
 Other outputs (pipes, files, a terminal with TERM=dumb) get every line as it was written.
 NO_COLOR removes the colours; FORCE_COLOR adds them to every output. rich is imported when a line
@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
-from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TextIO, cast
+from itertools import islice, zip_longest
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TextIO, cast
 
 from neuron_fabric.errors import MAX_LINE, say
 from neuron_fabric.printable import one_line
@@ -36,9 +34,7 @@ _COLOURS = {
     ),
     "yellow": re.compile(r"^ *(?:FLAKY|unknown|interrupted)\b|\bwarning:"),
 }
-_COMMAND = re.compile(r"(?:^|[: ] *)(\.venv/bin/[^`]*)$")
-_NARROWEST, _USUAL = 20, 80  # columns of a terminal
-_BAR, _READABLE = 20, 30  # columns of a bar, and of text in a table
+_BAR = 20  # columns
 
 
 def clock(seconds: float) -> str:
@@ -53,40 +49,11 @@ def many(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def wrapped(line: str, width: int) -> list[str]:
-    """Break a line between words; a word that is longer than ``width`` stays whole.
-
-    The rest is indented to the last column of text that begins in the left half, or by four more
-    than the line. A command to paste goes on after a backslash, or stays whole if one of its
-    arguments has a space.
-    """
-    if len(line) <= width or "\x1b" in line:
-        return [line]
-    more, command = "", _COMMAND.search(line)
-    if command:
-        try:
-            more = "" if " " in "".join(shlex.split(command[1])) else " \\"
-        except ValueError:  # an open quotation mark
-            more = ""
-        if not more:
-            return [line]
-    columns = [gap.end() for gap in re.finditer(r"(?<=\S) {2,}(?=\S)", line[: width // 2])]
-    lines = textwrap.wrap(
-        line,
-        max(width, _NARROWEST) - len(more),
-        subsequent_indent=" " * (columns[-1] if columns else 4 + len(line) - len(line.lstrip())),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [*(f"{one}{more}" for one in lines[:-1]), lines[-1]]
-
-
 class Terminal:
     """Standard output or error on a terminal, or with colours on another output.
 
     Attributes:
-        fits: Lines are wrapped and tables and bars are drawn: the stream is a terminal that moves
-            its cursor.
+        fits: Tables and bars are drawn: the stream is a terminal that moves its cursor.
         live: Live region at the bottom of the terminal, at most one.
     """
 
@@ -101,13 +68,6 @@ class Terminal:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._out, name)
-
-    @property
-    def width(self) -> int:
-        """Columns of the terminal now."""
-        with suppress(OSError):
-            return os.get_terminal_size(self._out.fileno()).columns or _USUAL
-        return _USUAL
 
     @cached_property
     def console(self) -> Console:
@@ -142,12 +102,11 @@ class Terminal:
         self._out.flush()
 
     def _line(self, line: str) -> None:
-        text = "\n".join(wrapped(line, self.width) if self.fits else [line])
         states = self._colours and any(one.search(line) for one in _COLOURS.values())
         if Terminal.live is None and not states:
-            self._out.write(f"{text}\n")
+            self._out.write(f"{line}\n")
         else:
-            self.draw(coloured(text), soft_wrap=True)
+            self.draw(coloured(line), soft_wrap=True)
 
     def draw(self, what: RenderableType, *, soft_wrap: bool = False) -> None:
         """Print a renderable object of rich, above the live region."""
@@ -212,37 +171,22 @@ class TextTable(NamedTuple):
         return [*([head.rstrip()] if head else []), *("".join(row) for row in rows)]
 
     def show(self) -> None:
-        """Print the rows. Where they do not fit, wrap the last column, or else each row."""
+        """Print the rows; on a terminal in columns that fit it."""
         out, (formats, rows) = sys.stdout, self._parts()
-        if not isinstance(out, Terminal) or not out.fits or not rows:
+        if not isinstance(out, Terminal) or not out.fits:
             say(*self.lines())
             return
         from rich.table import Table as RichTable
 
-        shown = [[one_line(cell.strip(), MAX_LINE) for cell in row] for row in rows]
-        *first, last = zip(*([self.titles] if self.titles else []), *shown, strict=True)
-        least = [min(len(cell), _READABLE) for cell in last]
-        least += [len(word) for cell in last for word in cell.split()]
-        widths = [max(map(len, column)) for column in first]
-        before = sum(widths) + 2 * len(widths)
-        if before + max(least) > out.width:
-            widths = widths if before < 0.8 * out.width else [0] * len(widths)
-            say(*("  ".join([*map(str.ljust, row, widths), row[-1]]) for row in shown))
-            return
         table = RichTable(
             box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=bool(self.titles)
         )
-        for at, one in enumerate(formats):
-            table.add_column(
-                self.titles[at] if self.titles else "",
-                justify="right" if ">" in one else "left",
-                no_wrap=at < len(first),
-            )
-        for row in shown:
-            table.add_row(*map(coloured, row))
-        with out.console.capture() as drawn:
-            out.console.print(table)
-        sys.stdout.write(re.sub(r"(?m) +$", "", drawn.get()))
+        for title, one in zip_longest(self.titles, formats, fillvalue=""):
+            justify: Literal["left", "right"] = "right" if ">" in one else "left"
+            table.add_column(title, justify=justify, overflow="fold")
+        for row in rows:
+            table.add_row(*(coloured(one_line(cell.strip(), MAX_LINE)) for cell in row))
+        out.draw(table)
 
 
 class Bars:
@@ -281,10 +225,7 @@ class Bars:
         for name, (done, whole) in bars.items():
             bar = ProgressBar(whole, done, width=_BAR, complete_style="green")
             grid.add_row(name, bar, f"{done:,}/{whole:,}")
-        text = "\n".join(
-            part for line in note.split("\n") for part in wrapped(line, self._terminal.width)
-        )
-        Terminal.live.update(Group(grid, Text(text)), refresh=True)
+        Terminal.live.update(Group(grid, Text(note)), refresh=True)
 
     def __enter__(self) -> Self:
         return self

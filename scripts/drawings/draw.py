@@ -4,124 +4,143 @@
     python -m scripts.drawings.draw            write the drawings
     python -m scripts.drawings.draw --check    check them and the length of README.md
 
-Every drawing is made from the sources, from captured gradients, from a run of the models, or from
-accepted figures. `nf check` runs the second command.
+Every drawing here shows something that changes with this project: its registers, its accepted
+figures. `nf check` runs the second command. The other drawings show what specifications
+fix, or an example; they are plain files.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
+from models.register_map import REG_MAP
+from models.register_types import FieldAccess, Register
 from neuron_fabric import output
-from neuron_fabric.data import parse_toml, read_text
 from neuron_fabric.errors import say
-from neuron_fabric.typed import typed
+from scripts.build import slang
 from scripts.collectives import show_schedule
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, front, pipeline, plots, runs, state_machines
-from scripts.drawings.sheet import FILLS, PALE, Box, Sheet
+from scripts.drawings import plots
+from scripts.drawings.sheet import INK, TINTS, Box, Sheet
 
-# ---- boxes -------------------------------------------------------------------------------------
-BOXES = Path(__file__).with_name("boxes.toml")
-_Place = tuple[float, float, float, float]
-
-
-@dataclass(frozen=True)
-class BoxGroup:
-    """Frame with a title around some boxes."""
-
-    title: str
-    at: _Place
+# ---- bit fields, read from their declarations ----------------------------------------------------
+BITS = 32  # of a row
+_LEFT, _WIDE, _HIGH = 170, 700, 22
+FieldBits = tuple[str, int, int]
+"""Name, lowest bit and number of bits of a field."""
 
 
-@dataclass(frozen=True)
-class TreeBox:
-    """Box of a folder or file; `at` is left, top, width and height."""
+def struct_fields(package: str, name: str) -> list[FieldBits]:
+    """Return the fields of a packed struct of an RTL package, from bit 0 on, without reserved bits.
 
-    name: str
-    path: str
-    at: _Place
-    note: str = ""
-    fill: str = "blue"
-
-
-@dataclass(frozen=True)
-class BoxArrow:
-    """Arrow between the boxes of two names, with a label of one or more lines."""
-
-    ends: tuple[str, str]
-    label: str = ""
-    both: bool = False
-
-
-@dataclass(frozen=True)
-class BoxDrawing:
-    """Drawing of boxes and arrows."""
-
-    label: str
-    height: float
-    groups: tuple[BoxGroup, ...]
-    boxes: tuple[TreeBox, ...]
-    arrows: tuple[BoxArrow, ...]
-
-
-def draw_boxes(name: str, file: Path = BOXES, root: Path = ROOT) -> Sheet:
-    """Return a drawing of `boxes.toml`, in which every box names a folder or file of the tree.
-
-    Raises:
-        NfError: a box names a path that does not exist.
+    A struct in it is replaced by its fields. NfError is raised if there is no such type.
     """
-    drawing = typed(dict[str, BoxDrawing], parse_toml(read_text(file)))[name]
-    sheet = Sheet(drawing.label, height=drawing.height)
-    for group in drawing.groups:
-        sheet.rect(Box(*group.at), "#fbfcfe", f'rx="10" stroke="{PALE}" stroke-dasharray="5 4"')
-        sheet.text(group.at[0] + 12, group.at[1] + 20, group.title, "pale")
-    places = {}
-    for one in drawing.boxes:
-        if not (root / one.path).exists():
-            raise NfError(f"{file.name}: box {one.name!r} names {one.path}, which does not exist.")
-        if one.fill not in FILLS:
-            raise NfError(f"{file.name}: unknown fill {one.fill!r} of box {one.name!r}.")
-        places[one.name] = sheet.box(Box(*one.at), one.name, one.note, one.fill)
-    for arrow in drawing.arrows:
-        a, b = (places[end] for end in arrow.ends)
-        sheet.arrow(a, b, arrow.label.split("\n") if arrow.label else (), arrow.both)
+    return list(_fields_of(slang.package_type(package, name), 0))
+
+
+def _fields_of(struct: Any, base: int) -> Iterator[FieldBits]:
+    for field in reversed([*struct]):
+        if field.type.isStruct:
+            yield from _fields_of(field.type.canonicalType, base + field.bitOffset)
+        elif field.name != "rsvd":  # up to the end of the line
+            yield field.name, base + field.bitOffset, field.type.bitWidth
+
+
+def record() -> Sheet:
+    """Draw the bookkeeping line of a record, from the structs of the RTL."""
+    places = struct_fields("nf_core_pkg", "record_t")
+    tints = dict(zip((name for name, _, _ in places), cycle(TINTS), strict=False))
+    title = "Bookkeeping line of a record in device memory; bits after the last field are reserved"
+    sheet = Sheet("Bit fields of the bookkeeping line of a record")
+    sheet.text(30, 30, title, "title")
+    sheet.text(30, 66, "record_t", "head")
+    y = 50.0
+    for base in range(0, max(low + bits for _, low, bits in places), BITS):
+        row = []
+        for field, low, bits in places:
+            start, end = max(low, base), min(low + bits, base + BITS)
+            if start < end:
+                cut = bits > end - start
+                label = f"{field}[{end - low - 1}:{start - low}]" if cut else field
+                row.append((label, start - base, end - start, tints[field]))
+        if row:
+            sheet.text(_LEFT - 8, y + 15, str(base), "small", "end")
+            y += sheet.bits(Box(_LEFT, y, _WIDE, _HIGH), BITS, row) + 10
+    sheet.height = y + 10
     return sheet
 
 
-# ---- all drawings ------------------------------------------------------------------------------
+_COLOURS = {
+    FieldAccess.RO: "#e6dff2",
+    FieldAccess.RW: "#d3e2f7",
+    FieldAccess.W1C: "#fbe2c4",
+    FieldAccess.PULSE: "#f3d6d0",
+    FieldAccess.COMMIT: "#d9ecd4",
+}
+
+
+def _register_rows(label: str, title: str, registers: Sequence[Register]) -> Sheet:
+    """Draw registers, a row each; counters share rows of names."""
+    sheet = Sheet(label)
+    sheet.text(30, 30, title, "title")
+    for number, (access, colour) in enumerate(_COLOURS.items()):
+        sheet.rect(Box(30 + 150 * number, 44, 14, 14), colour, f'stroke="{INK}"')
+        sheet.text(50 + 150 * number, 56, access.value, "pale")
+    y = 76.0
+    for register in registers:
+        if register.counts is None:
+            sheet.text(30, y + 15, f"{register.address:03x}", "pale")
+            sheet.text(64, y + 15, register.name, "pale")
+            row = [(one.name, one.lsb, one.width, _COLOURS[one.access]) for one in register.fields]
+            y += sheet.bits(Box(220, y, 650, _HIGH), BITS, row) + 6
+    counters = [one for one in registers if one.counts is not None]
+    if counters:
+        sheet.text(30, y + 20, "event counters, 32 bits each, read only", "head")
+    rows = -(-len(counters) // 4)
+    for number, counter in enumerate(counters):
+        column, line = divmod(number, rows)
+        text = f"{counter.address:03x} {counter.name}"
+        sheet.text(30 + 230 * column, y + 42 + 18 * line, text, "pale")
+    sheet.height = y + (50 + 18 * rows if counters else 10)
+    return sheet
+
+
+def registers() -> Sheet:
+    """Draw the registers of the device, from the register map."""
+    return _register_rows(
+        "Map of the registers of the device with their bit fields",
+        "Registers of the device: offset, name, bit 0 at the left",
+        REG_MAP.registers,
+    )
+
+
+def region_registers() -> Sheet:
+    """Draw the registers of a region, from the register map."""
+    base, stride = REG_MAP.region_base, REG_MAP.region_stride
+    return _register_rows(
+        "Map of the registers of a region with their bit fields",
+        f"Registers of region r: offset from {base:x}h + r * {stride:x}h, name, bit 0 at the left",
+        REG_MAP.region_registers,
+    )
+
+
+# ---- all drawings --------------------------------------------------------------------------------
 COMMAND = "python -m scripts.drawings.draw"
 README_LINES = 200
 FRONT = "docs/front.svg"
 LARGEST = 60_000
 """Bytes of a drawing, at most."""
 SHEETS: dict[str, Callable[[], Sheet]] = {
-    FRONT: front.front,
-    "docs/architecture.svg": partial(draw_boxes, "architecture"),
-    "docs/line-formats.svg": bits.line_formats,
-    "docs/explain/training.svg": partial(draw_boxes, "training"),
-    "docs/explain/pipeline.svg": pipeline.draw,
-    "docs/explain/flit.svg": bits.flit,
-    "docs/explain/headers.svg": bits.headers,
-    "docs/explain/slots.svg": bits.slot_formats,
-    "docs/explain/control-flits.svg": bits.control_flits,
-    "docs/explain/record.svg": bits.record,
-    "docs/explain/registers.svg": bits.registers,
-    "docs/explain/region-registers.svg": bits.region_registers,
-    "docs/explain/retry.svg": runs.retry_sequence,
-    "docs/explain/epochs.svg": runs.epochs,
-    "docs/explain/races.svg": runs.linearize,
-    "docs/explain/ordered-sum.svg": runs.ordered,
+    "docs/explain/record.svg": record,
+    "docs/explain/registers.svg": registers,
+    "docs/explain/region-registers.svg": region_registers,
     "docs/explain/collectives.svg": show_schedule.example,
-    **{
-        f"docs/explain/{name}.svg": partial(state_machines.draw, name)
-        for name in state_machines.MACHINES
-    },
 }
 DRAWINGS: dict[str, Callable[[], str]] = {
     **{name: lambda make=make: make().svg() for name, make in SHEETS.items()},  # type: ignore[misc]

@@ -3,22 +3,16 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from models.modes import Mode
-from neuron_fabric.monitor.signals import Reason
-from neuron_fabric.monitor.states import Mode as Job
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings import bits, draw, pipeline, plots, runs, state_machines
-from scripts.drawings.sheet import Box, Sheet
+from scripts.drawings import draw, plots
 from scripts.figures import baseline
 
 STALE: Mapping[str, Callable[[], str]] = {"docs/a.svg": lambda: "<svg/>"}
@@ -66,190 +60,10 @@ def test_a_large_drawing_and_one_that_cannot_be_drawn(page: Path) -> None:
     assert no_place == "docs/b.svg cannot be drawn: a state has no place"
 
 
-# ---- what a reader sees ------------------------------------------------------------------------
-def crowded(sheet: Sheet) -> list[str]:
-    """Return texts that overlap each other or the border of a box, or leave the page."""
-    out = [f"{a.text} / {b.text}" for a, b in itertools.combinations(sheet.words, 2) if a.meets(b)]
-    for one in sheet.words:
-        out += [f"{one.text}: on a box" for box in sheet.boxes if one.crosses(box)]
-        if one.left < 0 or one.right > sheet.width or one.top < 0 or one.bottom > sheet.height:
-            out.append(f"{one.text}: outside")
-    return out
-
-
-@pytest.mark.parametrize("name", draw.SHEETS)
-def test_words_have_room(name: str) -> None:
-    assert crowded(draw.SHEETS[name]()) == []
-
-
-def test_words_without_room() -> None:
-    sheet = Sheet("", height=100)
-    sheet.text(10, 50, "first")
-    sheet.text(12, 52, "second")
-    sheet.text(940, 80, "cut off")
-    sheet.box(Box(400, 20, 100, 40), "inside")
-    sheet.text(480, 40, "across")
-    assert crowded(sheet) == ["first / second", "cut off: outside", "across: on a box"]
-
-
-# ---- bits --------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("mode", "count"),
-    [(Mode.G_BINARY, 1), (Mode.G_TERNARY, 2), (Mode.G_INT4, 4), (Mode.G_INT8, 8), (Mode.FP32, 32)],
-)
-def test_elements_take_bits_in_order(mode: Mode, count: int) -> None:
-    """The table of line formats in section 1 of the specification."""
-    assert bits.owners(mode) == [bit // count for bit in range(bits.BITS)]
-
-
-def test_five_elements_share_a_byte() -> None:
-    assert bits.owners(Mode.G_TERN5) == [5 * (bit // 8) for bit in range(bits.BITS)]
-
-
 @pytest.mark.parametrize(("package", "name"), [("nf_core_pkg", "page_t"), ("no_pkg", "record_t")])
 def test_a_struct_that_is_not_there(package: str, name: str) -> None:
     with pytest.raises(NfError, match=f"the controller has no type {package}::{name}"):
-        bits.struct_fields(package, name)
-
-
-# ---- boxes -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ('"hdl/engine"', '"hdl/motor"', "box 'engine' names hdl/motor, which does not exist"),
-        ('fill = "amber"', 'fill = "blew"', "unknown fill 'blew' of box 'line formats'"),
-    ],
-)
-def test_a_box_that_is_wrong(tmp_path: Path, old: str, new: str, told: str) -> None:
-    file = tmp_path / "boxes.toml"
-    text = draw.BOXES.read_text(encoding="utf-8")
-    file.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(NfError, match=told):
-        draw.draw_boxes("architecture", file)
-
-
-# ---- state machines ------------------------------------------------------------------------------
-LRSM = {  # section 9 of the link specification; the events are those of the RTL
-    ("LRSM_NORMAL", "LRSM_PHY_REINIT"): ["phy_drop"],
-    ("LRSM_NORMAL", "LRSM_LLRREQ"): ["lost"],
-    ("LRSM_LLRREQ", "LRSM_PHY_REINIT"): ["phy_drop", "exhausted"],
-    ("LRSM_LLRREQ", "LRSM_ABORT"): ["given_up"],
-    ("LRSM_LLRREQ", "LRSM_LOCAL_IDLE"): ["req_sent"],
-    ("LRSM_LOCAL_IDLE", "LRSM_PHY_REINIT"): ["phy_drop"],
-    ("LRSM_LOCAL_IDLE", "LRSM_NORMAL"): ["ack_match"],
-    ("LRSM_LOCAL_IDLE", "LRSM_LLRREQ"): ["timed_out"],
-    ("LRSM_PHY_REINIT", "LRSM_LLRREQ"): ["phy_up && !phy_up_q"],
-}
-
-
-def test_transitions_of_the_link() -> None:
-    assert state_machines.lrsm().edges == LRSM
-    assert state_machines.lrsm().first == "LRSM_NORMAL"
-    assert list(state_machines.link_init().edges.values()) == [
-        *(["any_clean"], ["param_ready"], ["init_received"])
-    ]
-    assert state_machines.rrsm().edges == {
-        ("RRSM_LLRACK", "RRSM_NORMAL"): ["discard || phy_drop", "ack_begun"],
-        ("RRSM_NORMAL", "RRSM_LLRACK"): ["req_seen"],
-    }
-
-
-def test_a_transition_that_cannot_be_read() -> None:
-    text = """case (state_q)
-      A: if (go) state_d = B;
-      B: begin
-        state_d = A;
-      end
-      default: state_d = A;
-    endcase
-    state_q <= A;"""
-    with pytest.raises(NfError, match="a form that cannot be read"):
-        state_machines.case_machine(text, ("A", "B"))
-    with pytest.raises(NfError, match="no case"):
-        state_machines.case_machine("", ())
-
-
-def test_a_state_without_a_place(tmp_path: Path) -> None:
-    file = tmp_path / "state_machines.toml"
-    text = state_machines.FILE.read_text(encoding="utf-8")
-    file.write_text(text.replace("LRSM_ABORT", "LRSM_HALT"), encoding="utf-8")
-    with pytest.raises(NfError, match="different states: LRSM_ABORT, LRSM_HALT"):
-        state_machines.draw("lrsm", file)
-
-
-def test_transitions_of_a_job() -> None:
-    """The table in section 4.2 of the runtime specification; FALLBACK may become LOCKED_FP32."""
-    table = re.findall(
-        r"^\| ([A-Z0-9_]+) \|[^|]*\| ([^|]*)\|$",
-        (ROOT / "docs/spec/runtime.md").read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
-    names = set(Job)
-    wanted = {
-        (source, target)
-        for source, targets in table
-        if source in names
-        for target in re.findall(r"[A-Z0-9_]{6,}", targets)
-        if target in names and target != source
-    }
-    met = set(state_machines.job().edges)
-    assert {edge for edge in met if edge[1] != Job.LOCKED_FP32} == wanted
-    assert {edge[0] for edge in met - wanted} == {Job.LOWBIT, Job.PARTIAL, Job.RECOVERY}
-
-
-def test_every_signal_causes_a_transition() -> None:
-    """Check the signals of all transitions; errors of an assignment change routes, not states."""
-    job, region = state_machines.observed()
-    causes = {signal for one in (job, region) for why in one.values() for signal in why}
-    assert causes == set(Reason) - {Reason.ERROR}
-
-
-# ---- runs ------------------------------------------------------------------------------------
-def test_a_retry_repeats_the_damaged_flit_and_its_successors() -> None:
-    run = runs.RetryRun()
-    host = [name for _, end, name in run.sent if end == 0 and name.startswith("protocol")]
-    assert host == [f"protocol {n}" for n in (1, 2, 3, 4, 2, 3, 4)]
-    assert [state for _, end, state in run.states if end == 1] == [
-        *("LLRREQ, NORMAL", "LOCAL_IDLE, NORMAL", "NORMAL, NORMAL")
-    ]
-
-
-def test_the_order_found_explains_the_answers() -> None:
-    every, found, legal, explained = runs.race()
-    assert sorted(map(id, every)) == sorted(map(id, found))
-    assert 0 < explained < legal
-
-
-# ---- pipeline ------------------------------------------------------------------------------------
-def busy(*rows: str) -> list[tuple[int, set[str]]]:
-    """Return clocks with their stages; "-" is an idle clock."""
-    return [(at, set(row.split("+"))) for at, row in enumerate(rows) if row != "-"]
-
-
-WRITE = ("SL", "S0", "S1", "S2+NDR", "S3", "-")
-HIT = ("SL", "S0+hit", "S1", "S2+NDR", "S3", "-")
-READ = ("SL", "S0+hit", "S1", "S2", "S3", "DRS", "-")
-STREAM = ("SL+S0",) * 30
-
-
-def test_scenes_of_a_run() -> None:
-    first, hit, read, stream = pipeline.scenes(busy(*WRITE, *HIT, *READ, *STREAM))
-    assert first.stages == {"SL": (0,), "S0": (1,), "S1": (2,), "S2": (3,), "S3": (4,), "NDR": (3,)}
-    assert (hit.stages["NDR"], read.stages["DRS"]) == ((3,), (5,))
-    assert stream.stages["SL"] == tuple(range(16))
-
-
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
-        ((*WRITE, *HIT, *STREAM), "no read of a vote"),
-        ((*WRITE, *READ, *STREAM), "no write that hits a slot"),
-        ((*WRITE, *HIT, *READ), "no 12 operations in consecutive clocks"),
-    ],
-)
-def test_waves_without_a_scene(rows: tuple[str, ...], told: str) -> None:
-    with pytest.raises(NfError, match=told):
-        pipeline.scenes(busy(*rows))
+        draw.struct_fields(package, name)
 
 
 # ---- plots -------------------------------------------------------------------------------------

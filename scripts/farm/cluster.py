@@ -127,7 +127,7 @@ class Farm:
                 "build": build,
             }
             text, files = self._submit(request, pickle.dumps(work))
-        except (NfError, bundle.BundleError) as error:
+        except NfError as error:
             return not_run(spec, str(error), runs)
         except CancelledError as error:
             raise process.Interrupted from error

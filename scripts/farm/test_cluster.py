@@ -28,8 +28,7 @@ from neuron_fabric.data import read_object
 from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.conftest import QUICK, Toy, left_in
-from scripts.farm import bundle, cluster
-from scripts.farm.work import CocotbRun
+from scripts.farm import cluster
 from scripts.run import schedule
 
 RUNS = 30
@@ -189,15 +188,6 @@ def test_an_odd_answer_of_a_worker_is_one_line(
         record = farm.run(spec)
         assert record.kind is FailureKind.INFRASTRUCTURE
         assert record.cause.startswith("the answer of a worker is refused: ")
-
-
-def test_a_checkout_that_cannot_be_packed_is_one_line(
-    farm: cluster.Farm, toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bundle, "MAX_FILES", 2)
-    spec = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
-    record = farm.send(spec, CocotbRun(), None, toy.folder / "runs")
-    assert record.cause == "a bundle takes 2 files"
 
 
 @pytest.mark.parametrize(

@@ -2,27 +2,19 @@
 """Simulation in the foreground, on a pseudo-terminal, for pdb (`nf run --pdb`).
 
 Keys of the user's terminal are copied to the simulator, and its output is copied back and into the
-log, so the verdict is judged as that of any other run. There is no fork
-server and no time limit.
+log, so the verdict is judged as that of any other run. There is no fork server and no time limit.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
-import selectors
-import signal
 import sys
-import termios
 import time
-import tty
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
 
-from scripts.common import interrupt, process
+from scripts.common import process
 from scripts.common.errors import NfError
 from scripts.common.process import Finished
 from scripts.run import cocotb_private
@@ -59,64 +51,24 @@ def run_logged(
     """
     begin = time.monotonic()
     process.check_stopping()
-    # The child leads a session that owns the pseudo-terminal, so Ctrl-C interrupts the simulation.
-    pid, ours = pty.fork()
-    if pid == 0:
+    variables = [f"{name}={value}" for name, value in env.items()]
+    leaders = set[int]()
+    with log.open("ab" if append else "wb") as out:
+
+        def read(terminal: int) -> bytes:
+            # The simulator leads a session that owns the terminal, so Ctrl-C interrupts it alone.
+            if not leaders and (pid := os.tcgetpgrp(terminal)):  # 0: it has ended
+                leaders.add(pid)
+                process.watch(pid)
+            data = os.read(terminal, _CHUNK)
+            out.write(data.replace(b"\r\n", b"\n"))
+            out.flush()
+            return data
+
         try:
-            os.chdir(cwd)
-            os.execvpe(command[0], [*command], dict(env))
+            status = pty.spawn(["env", "-i", "-C", str(cwd), *variables, *command], read)
         finally:
-            os._exit(127)
-    process.watch(pid)
-    try:
-        with log.open("ab" if append else "wb") as out, _raw(sys.stdin), _follow_size(ours):
-            _copy_size(ours)
-            _copy(ours, out)
-    finally:
-        process.kill_group(pid)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        process.forget(pid)
-        os.close(ours)
-    return Finished(code, False, time.monotonic() - begin)
-
-
-def _copy(ours: int, log: IO[bytes]) -> None:
-    """Copy keys to the pseudo-terminal and its output to stdout and ``log`` until its end."""
-    keys, screen = sys.stdin.fileno(), sys.stdout.fileno()
-    with selectors.DefaultSelector() as ready:
-        ready.register(ours, selectors.EVENT_READ)
-        ready.register(keys, selectors.EVENT_READ)
-        while True:
-            for key, _ in ready.select():
-                try:
-                    data = os.read(key.fd, _CHUNK)
-                except OSError:  # the simulation has ended
-                    return
-                if key.fd == ours:
-                    os.write(screen, data)
-                    log.write(data.replace(b"\r\n", b"\n"))
-                    log.flush()
-                elif data:
-                    os.write(ours, data)
-                else:  # the user's terminal is gone
-                    ready.unregister(keys)
-
-
-@contextmanager
-def _raw(keyboard: Any) -> Iterator[None]:
-    """Send each key at once, and Ctrl-C as a key, until the block ends."""
-    before = termios.tcgetattr(keyboard)
-    try:
-        tty.setraw(keyboard, termios.TCSADRAIN)
-        yield
-    finally:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
-
-
-def _follow_size(ours: int) -> Any:
-    return interrupt.handling(lambda _: _copy_size(ours), signal.SIGWINCH)
-
-
-def _copy_size(ours: int) -> None:
-    size = fcntl.ioctl(sys.stdout.fileno(), termios.TIOCGWINSZ, bytes(8))
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, size)
+            for pid in leaders:
+                process.kill_group(pid)
+                process.forget(pid)
+    return Finished(os.waitstatus_to_exitcode(status), False, time.monotonic() - begin)

@@ -44,8 +44,8 @@ def test_nohup_is_heeded() -> None:
     assert seen == [signal.SIGTERM, signal.SIGHUP, signal.SIGTERM]
 
 
-ENDINGS = [(sim, 2, signal.SIGINT) for sim in registry.names()]
-ENDINGS += [(sim, 0, signal.SIGINT) for sim in registry.names()] + [(QUICK, 2, signal.SIGTERM)]
+ENDINGS = [(sim, 0, signal.SIGINT) for sim in registry.names()]
+ENDINGS += [(QUICK, 2, number) for number in (signal.SIGINT, signal.SIGTERM)]
 
 
 @pytest.mark.parametrize(("sim", "finished", "number"), ENDINGS)

@@ -48,9 +48,7 @@ def pasted_fails_the_same_way(project: Project, record: RunRecord) -> None:
     ("words", "kind", "cause"),
     [
         (("test_toy::wrong", "--seed", "7"), FailureKind.MISMATCH, "AssertionError: q is not 77"),
-        (("test_toy::stuck",), FailureKind.TIME_OUT, "SimTimeoutError"),
         (("test_toy::spins", "--timeout", "1.5"), FailureKind.TIME_OUT, "processor time"),
-        (("test_toy::dies",), FailureKind.CRASH, "signal 11"),
         (("test_toy::no_clock",), FailureKind.CRASH, "ended early"),
         (("test_toy::wrong", "--build", "broken"), FailureKind.BUILD, "syntax error"),
     ],
