@@ -6,11 +6,17 @@
     nf train calibrate --out p.toml --workers 8 -- examples/train.py pairs100
 
 NF_MONITOR=DIR writes the log of the monitor, NF_REDUCER=unix sends the gradients to `nf serve`.
+The last line of the output is the same for trainings whose weights are equal bit for bit, as of
+
+    export NF_PROFILE=examples/digits.toml
+    NF_REDUCER=pool:/dev/shm/job7 torchrun --nproc-per-node 4 -m examples.train --backend pool
+    torchrun --nproc-per-node 4 -m examples.train --fp32 ordered
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 from pathlib import Path
 
@@ -20,6 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples.workloads import WORKLOADS, gloo
 from neuron_fabric import attach
+from neuron_fabric.collectives.torch import NAME as POOL  # the import registers the backend
 
 
 def main() -> None:
@@ -32,8 +39,10 @@ def main() -> None:
     add("--batch", type=int, help="examples of a worker in a step (those of the workload)")
     seed = int(os.environ.get("NF_SEED", "1"))
     add("--seed", type=int, default=seed, help="seed of weights and batches (NF_SEED, 1)")
+    add("--backend", choices=["gloo", POOL], default="gloo", help="of torch.distributed (gloo)")
+    add("--fp32", choices=["ring", "ordered"], default="ring", help="FP32 sums, see attach (ring)")
     args = parser.parse_args()
-    with gloo():
+    with gloo(args.backend):
         train(args)
 
 
@@ -45,7 +54,9 @@ def train(args: argparse.Namespace) -> None:
     data, model = work.data(), DistributedDataParallel(work.net())
     optimizer = work.optimizer(model.parameters())
     rates = [group["lr"] for group in optimizer.param_groups]
-    session = attach(model, args.profile, steps=steps, optimizer=optimizer, scaler=False)
+    session = attach(
+        *(model, args.profile), steps=steps, optimizer=optimizer, fp32=args.fp32, scaler=False
+    )
     for step in range(steps):
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * work.rate(step, steps)
@@ -63,6 +74,11 @@ def train(args: argparse.Namespace) -> None:
         sent = ", ".join(f"{route} {count:,}" for route, count in sorted(session.sent.items()))
         lines.append(f"bytes sent by a worker: {sent}")
         session.close()
+    weights = torch.cat([one.detach().reshape(-1) for one in model.parameters()])
+    digest = hashlib.sha256(weights.numpy().tobytes()).hexdigest()[:16]
+    found = [""] * workers
+    dist.all_gather_object(found, digest)
+    lines.append(f"digest of the weights: {', '.join(dict.fromkeys(found))}")
     if rank == 0:
         print("\n".join(lines))
 

@@ -365,8 +365,8 @@ WORKLOADS: Mapping[str, Workload] = {
 
 
 @contextlib.contextmanager
-def gloo(**where: Any) -> Iterator[None]:
-    """Initialize the gloo process group, by default from the environment of torchrun.
+def gloo(backend: str = "gloo", **where: Any) -> Iterator[None]:
+    """Initialize the process group, by default from the environment of torchrun.
 
     ``where`` are further arguments of `init_process_group`. At the end of the block it waits for
     all workers and destroys the group. Models must be gone by then (so train in a separate
@@ -374,7 +374,7 @@ def gloo(**where: Any) -> Iterator[None]:
     process at its exit.
     """
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", **where)
+    dist.init_process_group(backend, **where)
     yield
     gc.collect()
     dist.barrier()

@@ -28,29 +28,10 @@ import numpy as np
 
 from models.line_packing import LINE_BYTES, U8
 from models.memory import ZERO_LINE
-from models.pool_devices import BELLS, PLAIN, Needs, PoolDevice, Region, TableDevice
+from models.pool_devices import BELLS, PLAIN, Needs, PoolDevice, Region
 from models.pool_oracle import reduced
-from neuron_fabric.codec import Route
-from neuron_fabric.collectives.schedule import (
-    DONE,
-    Add,
-    Adder,
-    Buffer,
-    Close,
-    Collective,
-    Commit,
-    Contribute,
-    Copy,
-    Op,
-    Place,
-    Read,
-    Ready,
-    Result,
-    Schedule,
-    Signal,
-    Wait,
-    Write,
-)
+from neuron_fabric.collectives import schedule as sched
+from neuron_fabric.collectives.schedule import DONE, Adder, Collective, Schedule
 
 
 class PoolFault(Exception):
@@ -103,11 +84,11 @@ class Location(NamedTuple):
 class Message(NamedTuple):
     """Message of a stream to a place."""
 
-    kind: type[Op]
+    kind: type[sched.Op]
     place: Location
     stream: Key
     data: bytes = ZERO_LINE
-    target: tuple[Buffer, int] | None = None
+    target: tuple[sched.Buffer, int] | None = None
     number: int = 0
     """Number of a view, or epoch of a commit."""
 
@@ -130,7 +111,7 @@ class Pool:
         calls: Sequence[Schedule],
         inputs: Sequence[Sequence[U8]],
         *,
-        device: Callable[[Needs, Sequence[int], int], PoolDevice] = TableDevice,
+        device: Callable[[Needs, Sequence[int], int], PoolDevice] = PoolDevice,
         rules: Rules | None = None,
         hosts: Sequence[int] | None = None,
         first: int = 0,
@@ -176,7 +157,7 @@ class Pool:
         """Places whose next write carries poison."""
         self.reads = {
             key: frozenset(
-                place for op in ops if isinstance(op, Read) for place in self.places_of(key, op)
+                chain(*(self.places_of(key, op) for op in ops if type(op) is sched.Read))
             )
             for key, ops in self.ops.items()
         }
@@ -187,8 +168,8 @@ class Pool:
             for rank in self.world
         ]
         """Places that each rank reads in any collective, which its cache may fetch at any time."""
-        self.buffers: dict[tuple[int, int, Buffer, int], bytes] = {
-            (e, rank, Buffer.IN, i): line.tobytes()
+        self.buffers: dict[tuple[int, int, sched.Buffer, int], bytes] = {
+            (e, rank, sched.Buffer.IN, i): line.tobytes()
             for e, ranks in enumerate(inputs)
             for rank, lines in enumerate(ranks)
             for i, line in enumerate(lines)
@@ -200,12 +181,12 @@ class Pool:
         """Return what a rank calls as collective ``e``."""
         return self.others.get((e, rank), self.calls[e])
 
-    def places_of(self, key: Key, op: Op) -> list[Location]:
+    def places_of(self, key: Key, op: sched.Op) -> list[Location]:
         """Return the lines of the devices that an operation of a stream reads or writes."""
-        if not isinstance(op, Read | Write | Contribute | Result):
+        if not isinstance(op, sched.Read | sched.Write | sched.Contribute | sched.Result):
             return []
         region, first = PLAIN, op.line + key.call % 2 * (self.needs.room // 2)
-        if isinstance(op, Contribute | Result):
+        if isinstance(op, sched.Contribute | sched.Result):
             region, first = self._region(key), op.line
         return [Location(op.device, region, first + i) for i in range(op.count)]
 
@@ -260,18 +241,18 @@ class Pool:
         """Return the streams of a call."""
         return [Key(e, rank, one.name) for one in self.schedule(e, rank).streams[rank]]
 
-    def _can(self, key: Key, op: Op) -> bool:
+    def _can(self, key: Key, op: sched.Op) -> bool:
         """Return whether the next operation of a stream can be issued."""
         progress = self.streams[key]
         match op:
-            case Signal():
+            case sched.Signal():
                 return bool(self._dirty([key])) or self._may_signal([key], op.number)
-            case Wait():
+            case sched.Wait():
                 return self._rung(key.rank, op.ranks, key.call - op.back, op.number)
-            case Ready():
+            case sched.Ready():
                 place = Location(op.device, self._region(key), 0)
                 return self._info(key.rank, place)[0] == self.first + self._use(key)
-            case Write() | Copy() | Contribute() | Add():
+            case sched.Write() | sched.Copy() | sched.Contribute() | sched.Add():
                 return progress.loads == 0  # its source may be the target of a read
         return True
 
@@ -385,7 +366,7 @@ class Pool:
                     self._write_back(rank, dirty)
                 else:
                     self.signalled |= {(e, rank)}
-                    self._send(Message(Signal, self._bell(e, DONE), Key(e, rank, "done")))
+                    self._send(Message(sched.Signal, self._bell(e, DONE), Key(e, rank, "done")))
             case ("deliver", (int(rank), int(number)), int(index)):
                 messages = self.lanes[rank, number]
                 left = messages[:index] + messages[index + 1 :]
@@ -423,7 +404,7 @@ class Pool:
             data, by = self.caches[rank][place]
             assert by is not None
             self.caches[rank][place] = (data, None)
-            self._send(Message(Write, place, by, data))
+            self._send(Message(sched.Write, place, by, data))
 
     def _send(self, message: Message) -> None:
         key = message.stream
@@ -431,15 +412,15 @@ class Pool:
         self.lanes[lane] = (*self.lanes.get(lane, ()), message)
         self._count(key, message.kind, 1)
 
-    def _count(self, key: Key, kind: type[Op], amount: int) -> None:
+    def _count(self, key: Key, kind: type[sched.Op], amount: int) -> None:
         if key in self.streams:
             at, loads, stores = self.streams[key]
-            load = kind in (Read, Result)
+            load = kind in (sched.Read, sched.Result)
             self.streams[key] = _Progress(at, loads + amount * load, stores + amount * (not load))
 
     def _step(self, key: Key) -> None:
         op = self.ops[key][self.streams[key].at]
-        if isinstance(op, Signal) and (dirty := self._dirty([key])):
+        if isinstance(op, sched.Signal) and (dirty := self._dirty([key])):
             self._write_back(key.rank, dirty)
             return
         self.streams[key] = self.streams[key]._replace(at=self.streams[key].at + 1)
@@ -450,44 +431,44 @@ class Pool:
                 if (e, other) not in self.started:
                     raise PoolFault(f"rank {rank} leaves barrier {e} before rank {other} enters it")
 
-    def _issue(self, key: Key, op: Op) -> None:
+    def _issue(self, key: Key, op: sched.Op) -> None:
         places = self.places_of(key, op)
         match op:
-            case Write():
+            case sched.Write():
                 for place, data in zip(places, self._lines(key, op.source, op.count), strict=True):
                     self.caches[key.rank][place] = (data, key)
-            case Contribute():
+            case sched.Contribute():
                 for place, data in zip(places, self._lines(key, op.source, op.count), strict=True):
-                    self._send(Message(Contribute, place, key, data))
-            case Read():
+                    self._send(Message(sched.Contribute, place, key, data))
+            case sched.Read():
                 for i, place in enumerate(places):
                     self._load(key, place, (op.target.buffer, op.target.line + i))
-            case Result():
+            case sched.Result():
                 view = self.schedule(key.call, key.rank).views.index(op.view)
                 for i, place in enumerate(places):
                     target = (op.target.buffer, op.target.line + i)
-                    self._send(Message(Result, place, key, target=target, number=view))
-            case Copy():
+                    self._send(Message(sched.Result, place, key, target=target, number=view))
+            case sched.Copy():
                 for i, data in enumerate(self._lines(key, op.source, op.count)):
                     self._keep(key, op.target.buffer, op.target.line + i, data)
-            case Add():
+            case sched.Add():
                 self._add(key, op)
             case _:
                 self._order(key, op)
 
-    def _order(self, key: Key, op: Op) -> None:
+    def _order(self, key: Key, op: sched.Op) -> None:
         match op:
-            case Signal():
-                self._send(Message(Signal, self._bell(key.call, op.number), key))
-            case Wait():
+            case sched.Signal():
+                self._send(Message(sched.Signal, self._bell(key.call, op.number), key))
+            case sched.Wait():
                 self._acquire(key)
                 self._compare(key, op)
-            case Close() | Commit() if self._use(key):
+            case sched.Close() | sched.Commit() if self._use(key):
                 place = Location(op.device, self._region(key, 1), 0)
                 epoch = self.first + self._use(key) + 1
                 self._send(Message(type(op), place, key, number=epoch))
 
-    def _compare(self, key: Key, op: Wait) -> None:
+    def _compare(self, key: Key, op: sched.Wait) -> None:
         """Check that the ranks of a wait have made the same call as this one."""
         mine = self.schedule(key.call, key.rank)
         for rank in op.ranks if self.rules.calls and not op.back else ():
@@ -498,26 +479,26 @@ class Pool:
                     f"rank {rank} calls {theirs}; make the same call on all ranks"
                 )
 
-    def _local(self, key: Key, buffer: Buffer, line: int) -> bytes:
+    def _local(self, key: Key, buffer: sched.Buffer, line: int) -> bytes:
         found = self.buffers.get(_local_line(key, buffer, line))
         if found is None:
             raise PoolFault(f"{key}: line {line} of {buffer} is used before it is written")
         return found
 
-    def _lines(self, key: Key, first: Place, count: int) -> list[bytes]:
+    def _lines(self, key: Key, first: sched.Place, count: int) -> list[bytes]:
         return [self._local(key, first.buffer, first.line + i) for i in range(count)]
 
-    def _keep(self, key: Key, buffer: Buffer, line: int, data: bytes) -> None:
+    def _keep(self, key: Key, buffer: sched.Buffer, line: int, data: bytes) -> None:
         self.buffers[_local_line(key, buffer, line)] = data
 
-    def _load(self, key: Key, place: Location, target: tuple[Buffer, int]) -> None:
+    def _load(self, key: Key, place: Location, target: tuple[sched.Buffer, int]) -> None:
         held = self.caches[key.rank].get(place)
         if held is None:
-            self._send(Message(Read, place, key, target=target))
+            self._send(Message(sched.Read, place, key, target=target))
         else:
             self._keep(key, *target, held[0])
 
-    def _add(self, key: Key, op: Add) -> None:
+    def _add(self, key: Key, op: sched.Add) -> None:
         schedule = self.schedule(key.call, key.rank)
         rows = [self._lines(key, one, op.count) for one in op.sources]
         stack = np.frombuffer(b"".join(chain(*rows)), np.uint8).reshape(len(rows), -1, LINE_BYTES)
@@ -529,10 +510,10 @@ class Pool:
     def _deliver(self, message: Message) -> None:
         kind, place, key, data, target, number = message
         device, host = self.devices[place.device], self.hosts[key.rank]
-        if kind not in (Read, Result):
+        if kind not in (sched.Read, sched.Result):
             self._count(key, kind, -1)
-        if kind in (Read, Result):
-            if kind is Read:
+        if kind in (sched.Read, sched.Result):
+            if kind is sched.Read:
                 line = device.read(host, place.line)
             else:
                 views = self.schedule(key.call, key.rank).views
@@ -544,10 +525,10 @@ class Pool:
             assert target is not None
             self._count(key, kind, -1)
             self._keep(key, *target, line.data)
-            if kind is Read:
+            if kind is sched.Read:
                 self.caches[key.rank].setdefault(place, (line.data, None))
             return
-        poison = place in self.poisoned and kind is not Signal
+        poison = place in self.poisoned and kind is not sched.Signal
         match kind.__name__:
             case "Write":
                 device.write(host, place.line, data, poison)
@@ -571,8 +552,8 @@ class Pool:
 
     def output(self, e: int, rank: int) -> U8:
         """Return the "out" buffer uint8[n, 64] of a rank. Raise PoolFault if a line is missing."""
-        lines = range(self.schedule(e, rank).size(rank, Buffer.OUT))
-        data = b"".join(self._local(Key(e, rank, ""), Buffer.OUT, i) for i in lines)
+        lines = range(self.schedule(e, rank).size(rank, sched.Buffer.OUT))
+        data = b"".join(self._local(Key(e, rank, ""), sched.Buffer.OUT, i) for i in lines)
         return np.frombuffer(data, np.uint8).reshape(-1, LINE_BYTES)
 
     def run(self, seed: int, most: int | None = None) -> bool:
@@ -650,15 +631,17 @@ class Pool:
     def key(self) -> Hashable:
         """Return the whole state as a value that can be compared."""
         caches = tuple(frozenset(one.items()) for one in self.caches)
-        local = frozenset(item for item in self.buffers.items() if item[0][2] is not Buffer.IN)
+        local = frozenset(
+            item for item in self.buffers.items() if item[0][2] is not sched.Buffer.IN
+        )
         lanes, streams = frozenset(self.lanes.items()), tuple(self.streams.values())
         devices = tuple(device.key() for device in self.devices)
         return (streams, lanes, caches, local, devices, self.started, self.signalled)
 
 
-def _local_line(key: Key, buffer: Buffer, line: int) -> tuple[int, int, Buffer, int]:
+def _local_line(key: Key, buffer: sched.Buffer, line: int) -> tuple[int, int, sched.Buffer, int]:
     """Return the name of a line of a local buffer; each parity has a scratch buffer."""
-    return (key.call % 2 if buffer is Buffer.SCRATCH else key.call, key.rank, buffer, line)
+    return (key.call % 2 if buffer is sched.Buffer.SCRATCH else key.call, key.rank, buffer, line)
 
 
 def header(schedule: Schedule) -> str:
@@ -669,19 +652,9 @@ def header(schedule: Schedule) -> str:
 
 
 def needs_of(calls: Sequence[Schedule]) -> Needs:
-    """Return the memory and regions that collectives need on each device."""
-    signals = 1
-    routes: dict[Route, int] = {}
-    for one in calls:
-        for stream in (stream for rank in one.streams for stream in rank):
-            for op in stream.ops:
-                if isinstance(op, Signal):
-                    signals = max(signals, op.number + 1)
-                if isinstance(op, Contribute):
-                    assert one.route is not None
-                    routes[one.route] = max(routes.get(one.route, 1), op.line + op.count)
-    room = max(one.room for one in calls)
-    return Needs(calls[0].ranks, 2 * room or 1, signals, routes)
+    """Return the memory and routes that collectives need on each device."""
+    routes = (one.route for one in calls if one.adder is Adder.DEVICE and one.route is not None)
+    return Needs(2 * max(one.room for one in calls) or 1, tuple(dict.fromkeys(routes)))
 
 
 def final_outputs(pool: Pool) -> Hashable:
@@ -693,7 +666,7 @@ def final_outputs(pool: Pool) -> Hashable:
 def outcomes(
     pool: Pool, see: Callable[[Pool], Hashable] = final_outputs
 ) -> tuple[Counter[Hashable], int]:
-    """Visit every order of a small pool of `TableDevice`.
+    """Visit every order of a small pool.
 
     Args:
         pool: The pool at rest; it stays as it is.

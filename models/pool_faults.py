@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of the hosts of a pool: dead, paused and wrong ranks, poison and refused writes.
 
-`inject` draws a pool and a fault from a seed and runs them on device models. Whatever the fault:
+`inject` draws a pool and a fault from a seed and runs them. Whatever the fault:
 
 - The run ends. A rank that can no longer go on reports its deadline.
 - No rank gets a wrong output: it has the oracle's, or reports a fault.
@@ -20,7 +20,7 @@ import numpy as np
 
 from models.line_packing import U8
 from models.pool import Location, Pool, PoolFault
-from models.pool_devices import BELLS, ModelDevice, Needs
+from models.pool_devices import BELLS, Needs, PoolDevice
 from models.pool_oracle import drawn_inputs, expected
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives.schedule import (
@@ -33,7 +33,7 @@ from neuron_fabric.collectives.schedule import (
     Schedule,
     Write,
 )
-from neuron_fabric.collectives.shipped import SUMS, shipped
+from neuron_fabric.collectives.shipped import shipped_any
 
 _STOPS = _BEFORE, _IN, _AFTER, _LEADER, _PAUSED = (
     "dead before publish",
@@ -76,7 +76,7 @@ def inject(fault: str, seed: int) -> Finding:
     """Run collectives of a drawn pool with a fault and return what was found."""
     rnd = random.Random(f"{fault} {seed}")
     finding = Finding(fault, seed)
-    calls = _drawn_calls(rnd, fault)
+    calls = [_drawn_call(rnd, fault)] * _CALLS
     data = [drawn_inputs(one, seed + e) for e, one in enumerate(calls)]
     victim = rnd.randrange(calls[0].ranks)
     others = {}
@@ -85,12 +85,12 @@ def inject(fault: str, seed: int) -> Finding:
     if fault == _SIZES:
         others[1, victim] = _like(calls[0], calls[0].ranks, calls[0].lines + 1)
         data[1][victim] = drawn_inputs(others[1, victim], seed)[victim]
-    pool = Pool(calls, data, device=ModelDevice, others=others)
+    pool = Pool(calls, data, others=others)
     if fault == _POISON:
         pool.poisoned = frozenset({_written(rnd, pool, victim)})
     if fault == _REFUSED:
         region = _written(rnd, pool, victim).region
-        for device in _models(pool):
+        for device in pool.devices:
             device.fence(region, victim)
     if fault in _STOPS:
         _until(rnd, pool, fault, victim)
@@ -111,38 +111,20 @@ def inject(fault: str, seed: int) -> Finding:
     return finding
 
 
-def _drawn_calls(rnd: random.Random, fault: str) -> list[Schedule]:
-    """Return equal calls of a drawn shape, in which data crosses from each rank to another one."""
+def _drawn_call(rnd: random.Random, fault: str) -> Schedule:
+    """Return a call of a drawn shape, in which data crosses from each rank to another one."""
     which: Collective = rnd.choice([one for one in Collective if one is not Collective.BARRIER])
     adder, route = rnd.choice([*Adder]), rnd.choice([*Route])
     if fault == _LEADER:
         which, adder = Collective.ALL_REDUCE, Adder.DEVICE
-    sums = which in SUMS
-    one = shipped(
-        which,
-        rnd.randint(2, 4),
-        rnd.randint(1, 2),
-        rnd.randint(1, 4),
-        granule=1,
-        tile=1,
-        adder=adder if sums else None,
-        route=route if sums else None,
-    )
-    return [one] * _CALLS
+    shape = rnd.randint(2, 4), rnd.randint(1, 2), rnd.randint(1, 4)
+    return shipped_any(which, *shape, adder, route, granule=1, tile=1)
 
 
 def _like(old: Schedule, ranks: int, lines: int) -> Schedule:
     """Return the shipped schedule of the same call for other ranks and lines."""
-    return shipped(
-        old.collective,
-        ranks,
-        old.devices,
-        lines,
-        granule=old.granule,
-        tile=old.tile,
-        adder=old.adder,
-        route=old.route,
-    )
+    shape = ranks, old.devices, lines
+    return shipped_any(old.collective, *shape, old.adder, old.route, granule=1, tile=1)
 
 
 def _written(rnd: random.Random, pool: Pool, victim: int) -> Location:
@@ -188,7 +170,7 @@ def _go_on(rnd: random.Random, pool: Pool, victim: int, finding: Finding) -> Non
     first = pool.first + _EPOCHS
     if finding.fault == _LEADER and len(live) > 1:
         # The rank that shrinks the pool dies too, when it has committed the first device only.
-        _models(pool)[0].admit(pool.needs, live, first)
+        pool.devices[0].admit(pool.needs, live, first)
         del live[0]
         first += _EPOCHS
     if finding.fault == _PAUSED:
@@ -237,15 +219,15 @@ def shrunken(
     The lowest of them commits all regions again, with masks that admit them alone.
 
     Args:
-        pool: Pool of device models.
+        pool: Pool whose devices go on.
         live: LD-IDs of the remaining hosts.
         calls: Collectives of the new pool.
         inputs: Their inputs, as of `Pool`.
         first: Epoch of the first of them, even and above all epochs of ``pool``.
     """
-    devices = iter(_models(pool))
+    devices = iter(pool.devices)
 
-    def admitted(needs: Needs, hosts: Sequence[int], first: int) -> ModelDevice:
+    def admitted(needs: Needs, hosts: Sequence[int], first: int) -> PoolDevice:
         device = next(devices)
         device.admit(needs, hosts, first)
         return device
@@ -275,10 +257,6 @@ def _wake(rnd: random.Random, zombie: Pool, new: Pool, finding: Finding, awake: 
         finding.counted += bool(writes) and _losses(new) == polled + 1
     new.strays += _losses(new) - before
     return awake and bool(actions)
-
-
-def _models(pool: Pool) -> list[ModelDevice]:
-    return [device for device in pool.devices if isinstance(device, ModelDevice)]
 
 
 def _losses(pool: Pool) -> int:

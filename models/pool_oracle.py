@@ -14,9 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.fp32 import ordered_sum
-from models.int_sums import reduce_int
+from models.int_sums import reduce_int, sum8_lines
 from models.line_packing import LINE_BYTES, U8
 from models.modes import Mode
+from models.regions import PLANE_SELECTOR, SUM8_SELECTOR, SUM16_SELECTOR
 from models.votes import reduce_binary, reduce_ternary
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives.schedule import Buffer, Collective, Schedule
@@ -48,6 +49,16 @@ def _number(view: str, kind: str) -> int:
     if not view.startswith(kind) or not view[len(kind) :].isdecimal():
         raise ValueError(f"view {view!r} is no {kind}N")
     return int(view[len(kind) :])
+
+
+def selector(schedule: Schedule, view: str) -> int:
+    """Return the selector at which a device has a view of the route of a schedule."""
+    if view in ("vote", "sum"):
+        return 0
+    if schedule.route in (Route.G_BINARY, Route.G_TERNARY):
+        return PLANE_SELECTOR + _number(view, "plane")
+    narrow = sum8_lines(Mode[str(schedule.route)], schedule.ranks)
+    return (SUM8_SELECTOR if narrow else SUM16_SELECTOR) + _number(view, "sum")
 
 
 def expected(schedule: Schedule, inputs: Sequence[U8]) -> list[U8]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,23 +22,13 @@ from numpy.typing import NDArray
 from models.int_sums import sums_of_views
 from models.line_packing import U8
 from models.pool import Pool, PoolFault, Rules, final_outputs, outcomes
-from models.pool_devices import BELLS, ModelDevice, Needs, TableDevice
+from models.pool_devices import BELLS, Line, Needs, PoolDevice
 from models.pool_oracle import digest, drawn_inputs, expected, reduced
 from neuron_fabric.codec import Route, add_planes
+from neuron_fabric.collectives import schedule as sched
 from neuron_fabric.collectives.checker import check
-from neuron_fabric.collectives.schedule import (
-    Add,
-    Adder,
-    Buffer,
-    Collective,
-    Op,
-    Place,
-    Ready,
-    Schedule,
-    Signal,
-    Wait,
-)
-from neuron_fabric.collectives.shipped import SUMS, shipped, views_of
+from neuron_fabric.collectives.schedule import Adder, Collective, Schedule
+from neuron_fabric.collectives.shipped import SUMS, shipped_any, views_of
 from neuron_fabric.errors import LineError
 
 FEW = settings(max_examples=15, deadline=None)
@@ -54,28 +45,19 @@ def schedule(
     tile: int = 2,
 ) -> Schedule:
     """Return a shipped schedule with all views."""
-    sums = collective in SUMS
-    return shipped(
-        collective,
-        ranks,
-        devices,
-        0 if collective is Collective.BARRIER else lines,
-        granule=granule,
-        tile=tile,
-        adder=adder if sums else None,
-        route=route if sums else None,
-        views=views_of(route, ranks) if sums else None,
-    )
+    views = views_of(route, ranks) if collective in SUMS else None
+    how: dict[str, Any] = {"granule": granule, "tile": tile, "views": views}
+    return shipped_any(collective, ranks, devices, lines, adder, route, **how)
 
 
 def drawn(calls: list[Schedule], seed: int = 1) -> list[list[U8]]:
     return [drawn_inputs(one, seed + e) for e, one in enumerate(calls)]
 
 
-def run(calls: list[Schedule], seed: int, rules: Rules | None = None, **how: object) -> Pool:
+def run(calls: list[Schedule], seed: int, rules: Rules | None = None) -> Pool:
     """Run collectives in an order drawn from ``seed`` and compare all outputs with the oracle."""
     data = drawn(calls)
-    pool = Pool(calls, data, rules=rules, **how)  # type: ignore[arg-type]
+    pool = Pool(calls, data, rules=rules)
     assert pool.run(seed)
     for e, one in enumerate(calls):
         for rank, want in enumerate(expected(one, data[e])):
@@ -144,9 +126,9 @@ def test_l2_bits_depend_on_no_cut_and_no_reducer(
 ) -> None:
     devices, granule, tile = cut
     found = set()
-    for adder, device in ((Adder.PASSIVE, TableDevice), (Adder.DEVICE, ModelDevice)):
+    for adder in Adder:
         one = schedule(collective, 3, devices, 4, adder, route, granule=granule, tile=tile)
-        found.add(digest(run([one], seed, device=device).outputs(0)))
+        found.add(digest(run([one], seed).outputs(0)))
     plain = schedule(collective, 3, 1, 4, Adder.DEVICE, route)
     found.add(digest(run([plain], seed).outputs(0)))
     assert len(found) == 1
@@ -169,7 +151,7 @@ def test_l3_needs_devices_that_know_who_contributed(monkeypatch: pytest.MonkeyPa
     count = iter(range(100, 10_000))
 
     def forgetful(
-        self: TableDevice,
+        self: PoolDevice,
         host: int,
         worker: int,
         region: tuple[str, int],
@@ -178,10 +160,10 @@ def test_l3_needs_devices_that_know_who_contributed(monkeypatch: pytest.MonkeyPa
         poison: bool,
     ) -> None:
         at = worker if region[0] == BELLS else next(count)
-        self.lines.setdefault((region, line), {})[at] = data
+        self.lines.setdefault((region, line), {})[at] = Line(data, poison)
 
     one = schedule(Collective.ALL_REDUCE, route=Route.G_INT8)
-    monkeypatch.setattr(TableDevice, "contribute", forgetful)
+    monkeypatch.setattr(PoolDevice, "contribute", forgetful)
     assert fails([one], Rules(repeat=0.5))
     assert not fails([one], seeds=3)
 
@@ -215,7 +197,7 @@ def test_l4_no_wait_or_signal_can_be_left_out(collective: Collective, adder: Add
         for rank, streams in enumerate(one.streams)
         for number, stream in enumerate(streams)
         for index, op in enumerate(stream.ops)
-        if isinstance(op, Signal | Wait | Ready) and op not in stream.ops[:index]
+        if isinstance(op, sched.Signal | sched.Wait | sched.Ready) and op not in stream.ops[:index]
     ]
     assert places
     assert not [at for at in places if not fails([without(one, *at)] * 3)]
@@ -265,15 +247,14 @@ def test_the_oracle_refuses_other_shapes_and_views() -> None:
 
 
 def test_a_device_with_eight_regions_takes_two_routes() -> None:
-    routes = dict.fromkeys(list(Route)[:3], 4)
     with pytest.raises(LineError, match=r"3 routes need 9 regions .* at most 2 routes"):
-        ModelDevice(Needs(2, 4, 1, routes), [0, 1])
+        PoolDevice(Needs(4, tuple(Route)[:3]), [0, 1])
 
 
 def test_a_line_used_before_it_is_written_is_a_fault() -> None:
     one = schedule(Collective.REDUCE, adder=Adder.PASSIVE)
-    add = Add(1, Place(Buffer.OUT, 0), (Place(Buffer.SCRATCH, 0),))
-    ops: tuple[Op, ...] = (add,)
+    add = sched.Add(1, sched.Place(sched.Buffer.OUT, 0), (sched.Place(sched.Buffer.SCRATCH, 0),))
+    ops: tuple[sched.Op, ...] = (add,)
     streams = tuple((replace(stream[0], ops=ops),) for stream in one.streams)
     pool = Pool([replace(one, streams=streams)], drawn([one]))
     with pytest.raises(PoolFault, match="line 0 of scratch is used before it is written"):

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import pytest
 
-from models import pool_devices
 from models.pool import Pool, PoolFault, Rules
-from models.pool_devices import Line, ModelDevice
+from models.pool_devices import Line, PoolDevice
 from models.pool_faults import FAULTS, Finding, inject
 from models.pool_oracle import drawn_inputs
 from neuron_fabric.collectives.schedule import Collective
@@ -37,27 +36,21 @@ def broken(fault: str, seeds: int = 30) -> Finding | None:
 
 
 def test_l5_needs_the_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_hosts(hosts: Sequence[int]) -> int:
-        return 0xFFFF
-
-    monkeypatch.setattr(pool_devices, "mask_of", all_hosts)
-    found = broken(PAUSED)
-    assert found is not None
+    monkeypatch.setattr(PoolDevice, "_admits", lambda *_: True)
+    assert broken(PAUSED) is not None
 
 
 def test_poison_must_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    def blind(self: ModelDevice, *where: int) -> Line:
-        return Line(read(self, *where).data, False)
-
-    read = ModelDevice._read
-    monkeypatch.setattr(ModelDevice, "_read", blind)
+    for name in ("read", "result"):
+        seen: Callable[..., Line] = getattr(PoolDevice, name)
+        monkeypatch.setattr(PoolDevice, name, lambda *at, seen=seen: Line(seen(*at).data, False))
     found = broken("poison")
     assert found is not None
     assert "nobody reported" in found.problem or "wrong" in found.problem
 
 
 def test_losses_must_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ModelDevice, "losses", lambda self: 0)
+    monkeypatch.setattr(PoolDevice, "losses", lambda self: 0)
     assert broken("refused write") is not None
 
 

@@ -29,27 +29,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from neuron_fabric.collectives.schedule import (
-    DONE,
-    STREAMS,
-    Add,
-    Adder,
-    Buffer,
-    Close,
-    Collective,
-    Commit,
-    Contribute,
-    Copy,
-    Op,
-    Place,
-    Read,
-    Ready,
-    Result,
-    Schedule,
-    Signal,
-    Wait,
-    Write,
-)
+from neuron_fabric.collectives import schedule as sched
+from neuron_fabric.collectives.schedule import DONE, STREAMS, Adder, Collective, Schedule
 from neuron_fabric.collectives.shipped import ROOTED, SUMS, views_of
 from neuron_fabric.errors import InputError
 
@@ -93,20 +74,20 @@ class _Thread:
     number: int
     rank: int
     name: str
-    ops: tuple[Op, ...]
+    ops: tuple[sched.Op, ...]
     at: int = 0
     row: int = 0
     last_signal: int = DONE
 
 
-def text_of(op: Op) -> str:
+def text_of(op: sched.Op) -> str:
     """Return an operation in one line, as `write device=1 line=64 count=2 source=in:0`."""
     words = [f"{f.name}={_word(getattr(op, f.name))}" for f in fields(op)]
     return " ".join([type(op).__name__.lower(), *words])
 
 
 def _word(value: Any) -> str:
-    if isinstance(value, Place):
+    if isinstance(value, sched.Place):
         return f"{value.buffer}:{value.line}"
     return ",".join(_word(one) for one in value) if isinstance(value, tuple) else str(value)
 
@@ -148,25 +129,25 @@ class _Run:
         ]
         self.region = self._region_lines()
         self.ops = sum(len(thread.ops) for thread in self.threads)
-        self.symbols = max(schedule.size(rank, Buffer.IN) for rank in range(ranks)) + 1
+        self.symbols = max(schedule.size(rank, sched.Buffer.IN) for rank in range(ranks)) + 1
         # All lines have one axis: regions, plain memory, then out, scratch and in of each rank.
         self.plain_at = devices * self.region
         self.out_at = self.plain_at + devices * schedule.room
         self.held = np.zeros((devices, schedule.room), np.int64)
         self.given = np.zeros((devices, self.region, ranks), np.int64)
-        self.local: dict[tuple[int, Buffer], Lines] = {}
-        self.base: dict[tuple[int, Buffer], int] = {}
+        self.local: dict[tuple[int, sched.Buffer], Lines] = {}
+        self.base: dict[tuple[int, sched.Buffer], int] = {}
         at = self.out_at
-        for buffer in (Buffer.OUT, Buffer.SCRATCH, Buffer.IN):
+        for buffer in (sched.Buffer.OUT, sched.Buffer.SCRATCH, sched.Buffer.IN):
             for rank in range(ranks):
                 size = schedule.size(rank, buffer)
                 self.local[rank, buffer] = np.zeros(size, np.int64)
                 self.base[rank, buffer] = at
                 at += size
-            if buffer is Buffer.OUT:
+            if buffer is sched.Buffer.OUT:
                 self.scratch_at = at
         for rank in range(ranks):
-            lines = self.local[rank, Buffer.IN]
+            lines = self.local[rank, sched.Buffer.IN]
             lines[:] = 1 + rank * self.symbols + np.arange(len(lines))
         self.ended = len(self.threads)
         self.committed = self.ended + ranks
@@ -174,7 +155,7 @@ class _Run:
         self.signals: dict[tuple[int, int], Lines] = {}
         self.sums: dict[tuple[int, int, int], Lines] = {}
         self.accesses = array("q")
-        self.leader_ops: dict[tuple[type[Op], int], tuple[int, int, int]] = {}
+        self.leader_ops: dict[tuple[type[sched.Op], int], tuple[int, int, int]] = {}
         self.load = np.zeros((2, devices), np.int64)
 
     def _region_lines(self) -> int:
@@ -184,7 +165,7 @@ class _Run:
                 for streams in self.schedule.streams
                 for stream in streams
                 for op in stream.ops
-                if isinstance(op, Contribute | Result)
+                if isinstance(op, sched.Contribute | sched.Result)
             ),
             default=0,
         )
@@ -237,27 +218,27 @@ class _Run:
             self._publish_end(rank)
         waiting: dict[tuple[int, int], list[_Thread]] = defaultdict(list)
         ready = deque(self.threads)
-        steps: dict[type[Op], Callable[[_Thread, Any], None]] = {
-            Write: self._write,
-            Read: self._read,
-            Copy: self._copy,
-            Contribute: self._contribute,
-            Result: self._result,
-            Ready: self._ready,
-            Close: self._lead,
-            Commit: self._lead,
-            Add: self._add,
+        steps: dict[type[sched.Op], Callable[[_Thread, Any], None]] = {
+            sched.Write: self._write,
+            sched.Read: self._read,
+            sched.Copy: self._copy,
+            sched.Contribute: self._contribute,
+            sched.Result: self._result,
+            sched.Ready: self._ready,
+            sched.Close: self._lead,
+            sched.Commit: self._lead,
+            sched.Add: self._add,
         }
         while ready:
             thread = ready.popleft()
             while thread.at < len(thread.ops):
                 op = thread.ops[thread.at]
-                if type(op) is Wait:
+                if type(op) is sched.Wait:
                     if missing := self._missing(thread, op):
                         waiting[missing].append(thread)
                         break
                     self._wait(thread, op)
-                elif type(op) is Signal:
+                elif type(op) is sched.Signal:
                     self._signal(thread, op)
                     ready.extend(waiting.pop((thread.rank, op.number), ()))
                 else:
@@ -271,7 +252,7 @@ class _Run:
         if waiting:
             self._fail_stuck(waiting)
 
-    def _missing(self, thread: _Thread, op: Wait) -> tuple[int, int] | None:
+    def _missing(self, thread: _Thread, op: sched.Wait) -> tuple[int, int] | None:
         if not op.ranks or min(op.ranks) < 0 or max(op.ranks) >= self.schedule.ranks:
             self.fail(f"{self._now(thread)}: no such rank", "name ranks of the schedule")
         if op.back:
@@ -294,7 +275,7 @@ class _Run:
         thread.row = len(self.clocks)
         self.clocks.append(clock)
 
-    def _wait(self, thread: _Thread, op: Wait) -> None:
+    def _wait(self, thread: _Thread, op: sched.Wait) -> None:
         clock = self._clock(thread)
         if op.back:
             clock[[self.ended + rank for rank in op.ranks]] = 1
@@ -303,7 +284,7 @@ class _Run:
             clock = np.maximum.reduce([clock, *known])
         self._advance(thread, clock)
 
-    def _signal(self, thread: _Thread, op: Signal) -> None:
+    def _signal(self, thread: _Thread, op: sched.Signal) -> None:
         if op.number <= thread.last_signal:
             self.fail(f"{self._now(thread)} does not ascend in its stream", "number it higher")
         if (thread.rank, op.number) in self.signals:
@@ -320,7 +301,10 @@ class _Run:
     def _fail_stuck(self, waiting: dict[tuple[int, int], list[_Thread]]) -> NoReturn:
         """Report a signal that nobody gives, or else the streams of a cycle."""
         given = {
-            (one.rank, op.number) for one in self.threads for op in one.ops if type(op) is Signal
+            (one.rank, op.number)
+            for one in self.threads
+            for op in one.ops
+            if type(op) is sched.Signal
         }
         for key, threads in waiting.items():
             if key not in given and key[1] != DONE:
@@ -342,7 +326,7 @@ class _Run:
         if op.count < 1 or op.line < 0 or op.line + op.count > lines:
             self.fail(f"{self._now(thread)}: outside the {lines} lines there", "correct line")
 
-    def _place(self, thread: _Thread, place: Place, count: int, kind: int) -> Lines:
+    def _place(self, thread: _Thread, place: sched.Place, count: int, kind: int) -> Lines:
         """Return the lines of a local buffer, and record the access."""
         lines = self.local[thread.rank, place.buffer]
         if count < 1 or place.line < 0 or place.line + count > len(lines):
@@ -350,7 +334,7 @@ class _Run:
                 f"{self._now(thread)}: outside the {len(lines)} lines of {place.buffer}",
                 "correct line or count",
             )
-        if place.buffer is not Buffer.IN:
+        if place.buffer is not sched.Buffer.IN:
             at = self.base[thread.rank, place.buffer] + place.line
             self._access(thread, at, count, kind)
         elif kind == _WRITE:
@@ -360,7 +344,7 @@ class _Run:
     def _access(self, thread: _Thread, at: int, count: int, kind: int) -> None:
         self.accesses.extend((at, at + count, thread.number, thread.at, kind, thread.row))
 
-    def _write(self, thread: _Thread, op: Write) -> None:
+    def _write(self, thread: _Thread, op: sched.Write) -> None:
         room = self.schedule.room
         self._extent(thread, op, room)
         source = self._place(thread, op.source, op.count, _READ)
@@ -368,7 +352,7 @@ class _Run:
         self._access(thread, self.plain_at + op.device * room + op.line, op.count, _WRITE)
         self.load[0, op.device] += op.count
 
-    def _read(self, thread: _Thread, op: Read) -> None:
+    def _read(self, thread: _Thread, op: sched.Read) -> None:
         room = self.schedule.room
         self._extent(thread, op, room)
         target = self._place(thread, op.target, op.count, _WRITE)
@@ -376,11 +360,11 @@ class _Run:
         self._access(thread, self.plain_at + op.device * room + op.line, op.count, _READ)
         self.load[1, op.device] += op.count
 
-    def _copy(self, thread: _Thread, op: Copy) -> None:
+    def _copy(self, thread: _Thread, op: sched.Copy) -> None:
         source = self._place(thread, op.source, op.count, _READ)
         self._place(thread, op.target, op.count, _WRITE)[:] = source
 
-    def _contribute(self, thread: _Thread, op: Contribute) -> None:
+    def _contribute(self, thread: _Thread, op: sched.Contribute) -> None:
         self._region_of(thread, op)
         self._extent(thread, op, self.region)
         if not self.clocks[thread.row][self.committed + op.device]:
@@ -396,7 +380,7 @@ class _Run:
         self._access(thread, op.device * self.region + op.line, op.count, _CONTRIBUTE)
         self.load[0, op.device] += op.count
 
-    def _result(self, thread: _Thread, op: Result) -> None:
+    def _result(self, thread: _Thread, op: sched.Result) -> None:
         self._region_of(thread, op)
         self._extent(thread, op, self.region)
         if op.view not in self.schedule.views:
@@ -409,13 +393,13 @@ class _Run:
         self._access(thread, op.device * self.region + op.line, op.count, _READ)
         self.load[1, op.device] += op.count
 
-    def _add(self, thread: _Thread, op: Add) -> None:
+    def _add(self, thread: _Thread, op: sched.Add) -> None:
         if self.schedule.adder is not Adder.PASSIVE:
             self.fail(f"{self._now(thread)}: the ranks do not add", "set adder to passive")
         parts = [self._place(thread, source, op.count, _READ) for source in op.sources]
         total = self._sum(np.array(parts))
         for view in range(len(self.schedule.views)):
-            place = Place(op.target.buffer, op.target.line + view * self.schedule.lines)
+            place = sched.Place(op.target.buffer, op.target.line + view * self.schedule.lines)
             target = self._place(thread, place, op.count, _WRITE)
             target[:] = total - self.symbols * view
 
@@ -432,13 +416,13 @@ class _Run:
         if self.schedule.adder is not Adder.DEVICE:
             self.fail(f"{self._now(thread)}: no device adds", "set adder to device")
 
-    def _ready(self, thread: _Thread, op: Ready) -> None:
+    def _ready(self, thread: _Thread, op: sched.Ready) -> None:
         self._region_of(thread, op)
         clock = self._clock(thread)
         clock[self.committed + op.device] = 1
         self._advance(thread, clock)
 
-    def _lead(self, thread: _Thread, op: Close | Commit) -> None:
+    def _lead(self, thread: _Thread, op: sched.Close | sched.Commit) -> None:
         self._region_of(thread, op)
         key = type(op), op.device
         if key in self.leader_ops:
@@ -461,10 +445,10 @@ class _Run:
         if self.schedule.adder is not Adder.DEVICE:
             return
         for device in range(self.schedule.devices):
-            for kind in (Close, Commit):
+            for kind in (sched.Close, sched.Commit):
                 if (kind, device) not in self.leader_ops:
                     self.fail(f"no {kind.__name__.lower()} device={device}", "add it to a leader")
-            close, commit = (self.leader_ops[kind, device] for kind in (Close, Commit))
+            close, commit = (self.leader_ops[kind, device] for kind in (sched.Close, sched.Commit))
             known = self.clocks[commit[2]][close[0]]
             if not (known > close[1] or (close[0] == commit[0] and close[1] < commit[1])):
                 first, second = self.name(*close[:2]), self.name(*commit[:2])
@@ -476,49 +460,26 @@ class _Run:
         if not len(table):
             return
         clocks = np.stack(self.clocks)
-        _, _, thread, at, kind, row = table.T
+        _, _, thread, number, kind, row = table.T
         rank = np.array([one.rank for one in self.threads])[thread]
         for left, right, where in _pairs(table, self.scratch_at):
             both = (kind[left] == _CONTRIBUTE) & (kind[right] == _CONTRIBUTE)
             writes = (kind[left] == _WRITE) & (kind[right] == _WRITE)
             plain = (where >= self.plain_at) & (where < self.out_at)
             out = (where >= self.out_at) & (where < self.scratch_at)
-            same = thread[left] == thread[right]
-            ordered = (clocks[row[right], thread[left]] > at[left]) | (
-                clocks[row[left], thread[right]] > at[right]
+            same, others = thread[left] == thread[right], rank[left] != rank[right]
+            ordered = (clocks[row[right], thread[left]] > number[left]) | (
+                clocks[row[left], thread[right]] > number[right]
             )
-            self._refuse(
-                table,
-                left,
-                right,
-                ~(both | same | ordered),
-                "races with",
-                "add a signal and a wait between them",
-            )
-            self._refuse(
-                table,
-                left,
-                right,
-                writes & out,
-                "writes a line of out that was written by",
-                "write each line once",
-            )
-            self._refuse(
-                table,
-                left,
-                right,
-                writes & plain & (rank[left] != rank[right]),
-                "writes a line of",
-                "give each line one writer",
-            )
-
-    def _refuse(
-        self, table: Lines, left: Lines, right: Lines, wrong: Any, what: str, todo: str
-    ) -> None:
-        if wrong.any():
-            first = int(np.argmax(wrong))
-            one, other = (self.name(*table[side[first], 2:4]) for side in (right, left))
-            self.fail(f"{one} {what} {other}", todo)
+            for wrong, what, todo in (
+                (~(both | same | ordered), "races with", "add a signal and a wait between them"),
+                (writes & out, "writes a line of out that was written by", "write each line once"),
+                (writes & plain & others, "writes a line of", "give each line one writer"),
+            ):
+                if wrong.any():
+                    at = int(np.argmax(wrong))
+                    one, other = (self.name(*table[side[at], 2:4]) for side in (right, left))
+                    self.fail(f"{one} {what} {other}", todo)
 
     def check_run_ahead(self) -> None:
         """Check that no rank is more than two tiles on a device ahead of another one.
@@ -551,7 +512,7 @@ class _Run:
     def check_outputs(self) -> None:
         """Check that "out" of each rank holds what the collective defines."""
         for rank in range(self.schedule.ranks):
-            got = self.local[rank, Buffer.OUT]
+            got = self.local[rank, sched.Buffer.OUT]
             want = _expected(self.schedule, rank, self.symbols)
             if (wrong := np.flatnonzero(got != want)).size:
                 line = int(wrong[0])
@@ -634,7 +595,7 @@ def _counted(counts: Lines) -> Lines:
 
 def _expected(schedule: Schedule, rank: int, symbols: int) -> Lines:
     """Return what "out" of ``rank`` must hold at the end."""
-    size = schedule.size(rank, Buffer.OUT)
+    size = schedule.size(rank, sched.Buffer.OUT)
     lines = np.arange(schedule.lines)
     part = 1 + rank * schedule.lines + lines
     match schedule.collective:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,18 @@ class _Call:
     program: Program | None = None
 
 
+class CallOptions(TypedDict, total=False):
+    """Options of each collective call.
+
+    Attributes:
+        async_op: Whether to return a `Work` at once. False by default.
+        timeout: Seconds to wait for another rank. That of `open_pool` by default.
+    """
+
+    async_op: bool
+    timeout: float | None
+
+
 class Work:
     """Call that runs in the background."""
 
@@ -145,7 +157,7 @@ class Pool:
 
     All ranks make the same calls in one order. Each call returns when its result is there; with
     ``async_op`` it returns a `Work`, and its arrays must stay as they are until `Work.wait`.
-    Arrays are C-contiguous. ``timeout`` is in seconds, that of `open_pool` by default.
+    Arrays are C-contiguous. `CallOptions` are keywords of every call.
 
     A call raises PoolError if its arguments are wrong, and then nothing has happened. It also
     raises PoolError if the ranks call different things, a rank ends, aborts or does not come in
@@ -175,44 +187,27 @@ class Pool:
 
     # Collectives
 
-    def all_reduce(
-        self, x: Array, op: str = "sum", *, async_op: bool = False, timeout: float | None = None
-    ) -> Any:
+    def all_reduce(self, x: Array, op: str = "sum", **how: Unpack[CallOptions]) -> Any:
         """Reduce the ranks' arrays, in place, in the order of ranks.
 
         Args:
             x: float32, float64, int32 or int64, of one shape on all ranks.
             op: "sum", "min" or "max". A NaN makes the result NaN.
-            async_op: Whether to return a `Work` at once.
-            timeout: Seconds.
+            how: See `CallOptions`.
         """
         data = self._bytes("all_reduce", x, out=True)
         call = self._numbers(Collective.ALL_REDUCE, x, op, data, data)
-        return self._start(call, async_op, timeout)
+        return self._start(call, **how)
 
-    def reduce(
-        self,
-        x: Array,
-        root: int,
-        op: str = "sum",
-        *,
-        async_op: bool = False,
-        timeout: float | None = None,
-    ) -> Any:
+    def reduce(self, x: Array, root: int, op: str = "sum", **how: Unpack[CallOptions]) -> Any:
         """Reduce the ranks' arrays into that of the root, as `all_reduce`; others keep theirs."""
         self._check_root("reduce", root)
         data = self._bytes("reduce", x, out=True)
         call = self._numbers(Collective.REDUCE, x, op, data, data, root)
-        return self._start(call, async_op, timeout)
+        return self._start(call, **how)
 
     def reduce_scatter(
-        self,
-        out: Array,
-        x: Array,
-        op: str = "sum",
-        *,
-        async_op: bool = False,
-        timeout: float | None = None,
+        self, out: Array, x: Array, op: str = "sum", **how: Unpack[CallOptions]
     ) -> Any:
         """Reduce the ranks' arrays ``x`` as `all_reduce`; rank r gets part r in ``out``.
 
@@ -220,34 +215,22 @@ class Pool:
         """
         buffers = self._pair("reduce_scatter", x, out, out)
         call = self._numbers(Collective.REDUCE_SCATTER, out, op, *buffers)
-        return self._start(call, async_op, timeout)
+        return self._start(call, **how)
 
-    def all_gather(
-        self, out: Array, x: Array, *, async_op: bool = False, timeout: float | None = None
-    ) -> Any:
+    def all_gather(self, out: Array, x: Array, **how: Unpack[CallOptions]) -> Any:
         """Copy the ranks' arrays ``x``, of any type, one after another into ``out`` of each."""
         given, target = self._pair("all_gather", out, x, out)
         call = self._moved(Collective.ALL_GATHER, x, given, target)
-        return self._start(call, async_op, timeout)
+        return self._start(call, **how)
 
-    def broadcast(
-        self, x: Array, root: int, *, async_op: bool = False, timeout: float | None = None
-    ) -> Any:
+    def broadcast(self, x: Array, root: int, **how: Unpack[CallOptions]) -> Any:
         """Copy the root's array, of any type, into that of every rank."""
         self._check_root("broadcast", root)
         data = self._bytes("broadcast", x, out=True)
         call = self._moved(Collective.BROADCAST, x, data, data, root)
-        return self._start(call, async_op, timeout)
+        return self._start(call, **how)
 
-    def gather(
-        self,
-        out: Array | None,
-        x: Array,
-        root: int,
-        *,
-        async_op: bool = False,
-        timeout: float | None = None,
-    ) -> Any:
+    def gather(self, out: Array | None, x: Array, root: int, **how: Unpack[CallOptions]) -> Any:
         """Copy the ranks' arrays ``x`` one after another into ``out`` of the root."""
         self._check_root("gather", root)
         if self.rank == root:
@@ -255,17 +238,9 @@ class Pool:
         else:
             given, target = self._bytes("gather", x), None
         call = self._moved(Collective.GATHER, x, given, target, root)
-        return self._start(call, async_op, timeout)
+        return self._start(call, **how)
 
-    def scatter(
-        self,
-        x: Array,
-        parts: Array | None,
-        root: int,
-        *,
-        async_op: bool = False,
-        timeout: float | None = None,
-    ) -> Any:
+    def scatter(self, x: Array, parts: Array | None, root: int, **how: Unpack[CallOptions]) -> Any:
         """Copy part r of the root's ``parts`` into ``x`` of rank r."""
         self._check_root("scatter", root)
         if self.rank == root:
@@ -273,11 +248,9 @@ class Pool:
         else:
             given, target = None, self._bytes("scatter", x, out=True)
         call = self._moved(Collective.SCATTER, x, given, target, root)
-        return self._start(call, async_op, timeout)
+        return self._start(call, **how)
 
-    def exchange(
-        self, out: Array, x: Array, *, async_op: bool = False, timeout: float | None = None
-    ) -> Any:
+    def exchange(self, out: Array, x: Array, **how: Unpack[CallOptions]) -> Any:
         """Copy row p of every rank's ``x`` to rank p; row q of ``out`` is from rank q."""
         given, target = self._bytes("exchange", x), self._bytes("exchange", out, out=True)
         if x.shape != out.shape or x.dtype != out.dtype or len(x) != self.world:
@@ -286,29 +259,27 @@ class Pool:
         if np.may_share_memory(given, target):
             raise PoolError("exchange", "in and out overlap", "use separate arrays")
         call = self._moved(EXCHANGE, x[0], given, target)
-        return self._start(call, async_op, timeout)
+        return self._start(call, **how)
 
-    def barrier(self, *, async_op: bool = False, timeout: float | None = None) -> Any:
+    def barrier(self, **how: Unpack[CallOptions]) -> Any:
         """Wait until all ranks call it."""
-        return self._start(_Call(Collective.BARRIER, "barrier", 0), async_op, timeout)
+        return self._start(_Call(Collective.BARRIER, "barrier", 0), **how)
 
     def all_reduce_lines(
         self,
         lines: U8,
         route: Route,
         *,
-        async_op: bool = False,
-        timeout: float | None = None,
         close_after: float | None = None,
+        **how: Unpack[CallOptions],
     ) -> Any:
         """Reduce packed lines, uint8[n, 64], of all ranks by their route.
 
         Args:
             lines: Votes or codes of this rank, as of `codec.pack` and `codec.pack_codes`.
             route: Their route, the same on all ranks.
-            async_op: Whether to return a `Work` at once; its `wait` returns the result.
-            timeout: Seconds.
             close_after: Not supported: a round without stragglers needs a device.
+            how: See `CallOptions`. `Work.wait` returns the result.
 
         Returns:
             Of votes: vote lines uint8[n, 64] and count planes uint8[P, n, 64], as `codec.count`. Of
@@ -337,7 +308,7 @@ class Pool:
             adder=partial(_add_lines, route),
         )
         result = (out[0], out[1:]) if route.votes else out
-        return self._start(call, async_op, timeout, result)
+        return self._start(call, result, **how)
 
     def run_schedule(self, schedule: Schedule, given: U8) -> U8:
         """Run a schedule, the same on all ranks, whose ranks add.
@@ -373,7 +344,7 @@ class Pool:
             adder=None if numbers else partial(_add_lines, route),
             program=program,
         )
-        return self._start(call, False, None, out)  # type: ignore[no-any-return]
+        return self._start(call, out)  # type: ignore[no-any-return]
 
     # Life
 
@@ -492,7 +463,14 @@ class Pool:
 
     # Running
 
-    def _start(self, call: _Call, async_op: bool, timeout: float | None, result: Any = None) -> Any:
+    def _start(
+        self,
+        call: _Call,
+        result: Any = None,
+        *,
+        async_op: bool = False,
+        timeout: float | None = None,
+    ) -> Any:
         return self.in_order(
             partial(self._execute, call, timeout or self._timeout, result), async_op
         )

@@ -21,7 +21,7 @@ from neuron_fabric.collectives.schedule import (
     Wait,
     Write,
 )
-from neuron_fabric.collectives.shipped import shipped, views_of
+from neuron_fabric.collectives.shipped import SUMS, shipped, views_of
 
 EXCHANGE = "exchange"
 """Collective of pools alone: part p of every rank's "in" goes to rank p."""
@@ -31,7 +31,6 @@ ONE_ROUND = 512
 """Lines up to which each rank adds all of an all_reduce: 32 KiB. More are added by shards, which
 needs a second round of signals."""
 _KEPT = 512
-_SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
 
 
 def views(route: Route, world: int) -> tuple[str, ...]:
@@ -76,7 +75,7 @@ class Programs:
         if collective == Collective.ALL_REDUCE and lines > ONE_ROUND:
             piece = lines // self._world // 8  # little is lost if a piece ends within a granule
         granule = min(GRANULE, 1 << max(2, (piece - 1).bit_length()))
-        sums = collective in _SUMS
+        sums = collective in SUMS
         found = shipped(
             Collective(collective),
             self._world,

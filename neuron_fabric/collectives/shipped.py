@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isqrt
+from typing import Any
 
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives.schedule import (
@@ -378,6 +379,25 @@ def _aggregate(build: _Builder, schedule: Schedule) -> None:
         stream = build.control[device % len(every)]
         stream.extend([Wait(every, DONE, back=1)] if not stream else [])
         stream.extend([Close(device), Commit(device)])
+
+
+def shipped_any(
+    collective: Collective,
+    ranks: int,
+    devices: int,
+    lines: int,
+    adder: Adder | None = None,
+    route: Route | None = None,
+    **how: Any,
+) -> Schedule:
+    """Return `shipped` of a collective without the arguments that it does not take.
+
+    Adder and route are for sums; a barrier has no lines.
+    """
+    if collective in SUMS:
+        how |= {"adder": adder, "route": route}
+    lines = 0 if collective is Collective.BARRIER else lines
+    return shipped(collective, ranks, devices, lines, **how)
 
 
 def shipped(

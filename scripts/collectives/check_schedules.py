@@ -103,7 +103,7 @@ def _figures(loads: list[Load]) -> str:
 def _mutants(count: int, seed: int) -> int:
     passed = [one for one in drawn_mutants(count, seed) if not one.refusal]
     for one in passed:
-        say(f"passed the checks: {one.name}")
+        say(f"passed the checks: {one.name}: {one.harmless}")
     refused = count - len(passed)
     say(f"{refused} of {count} mutants refused ({refused / count:.1%}), seed {seed}")
     return int(refused < MIN_REFUSED * count)

@@ -13,6 +13,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives import schedule_file, shipped
@@ -49,17 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check a shipped schedule, and draw it or print it."""
-    sums = args.collective in shipped.SUMS
-    barrier = args.collective is Collective.BARRIER
-    schedule = shipped.shipped(
-        args.collective,
-        args.world,
-        args.devices,
-        0 if barrier else args.lines,
-        granule=args.granule,
-        adder=args.adder if sums else None,
-        route=args.route if sums else None,
-    )
+    shape = args.world, args.devices, args.lines
+    how: dict[str, Any] = {"adder": args.adder, "route": args.route, "granule": args.granule}
+    schedule = shipped.shipped_any(args.collective, *shape, **how)
     check(schedule)
     if args.json:
         say(*schedule_file.to_text(schedule).splitlines())

@@ -9,11 +9,9 @@ links between hosts are computed from the measured rate of one link.
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 from models.parameters import DeviceParams
 from neuron_fabric.capacity.substrate import shipped as shipped_substrate
@@ -29,13 +27,12 @@ from neuron_fabric.collectives.schedule import (
 )
 from neuron_fabric.errors import telling
 from scripts.benchmarks.goals import SpeedGoal
-from scripts.collectives.bulk_run import CollectiveKind, kinds_of, run_checked
+from scripts.collectives.executor_runs import CollectiveKind, kinds_of, run_checked
 from scripts.common.arguments import up_to
 from scripts.common.errors import OptionError
 from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up
 from scripts.figures.timing_figure import simulator
 from scripts.run.replay_simulators import Simulators
-from verif.host.bulk_device import BulkModel
 from verif.mem.memory_timing import MAX_LATENCY, MemoryTiming
 from verif.replay.bulk.bulk_schedule import PoolRun
 
@@ -82,8 +79,7 @@ class PoolPlace:
     def schedule(self) -> Schedule:
         """Shipped schedule of a vector of `LINES` lines a device; parts are rounded up."""
         parts = self.ranks if self.kind.collective in _IN_PARTS else 1
-        lines, tile = -(-LINES * self.devices // parts), DeviceParams().slots // 4
-        return self.kind.schedule(self.ranks, self.devices, lines, tile)
+        return self.kind.schedule(self.ranks, self.devices, -(-LINES * self.devices // parts))
 
     @property
     def lines(self) -> int:
@@ -208,7 +204,8 @@ def run(args: argparse.Namespace) -> Measured:
         with telling(f"nf measure figures: {kind.name}, memory latency {latency}"):
             for ranks, devices in product(args.ranks, args.devices):
                 place = PoolPlace(kind, ranks, devices, latency)
-                found[place] = TimedCollective(place, _run(model, place))
+                memory = MemoryTiming(latency)
+                found[place] = TimedCollective(place, run_checked(place.schedule, 1, model, memory))
     tables = [
         Table(
             f"Memory latency {latency}: clocks a line, shares and rates",
@@ -247,12 +244,6 @@ def run(args: argparse.Namespace) -> Measured:
             if place.ranks == FOLLOWED_RANKS and place.devices in FOLLOWED_DEVICES
         },
     )
-
-
-def _run(model: BulkModel, place: PoolPlace) -> PoolRun:
-    with tempfile.TemporaryDirectory(prefix="nf-figures-") as folder:
-        memory = MemoryTiming(place.latency)
-        return run_checked(place.schedule, 1, model, Path(folder), memory)
 
 
 def _break_even(kind: CollectiveKind) -> str:

@@ -11,7 +11,7 @@ import pytest
 from neuron_fabric.capacity.substrate import shipped as shipped_substrate
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.collectives.schedule import Adder, Collective
-from scripts.collectives.bulk_run import CollectiveKind
+from scripts.collectives.executor_runs import CollectiveKind
 from scripts.common.errors import OptionError
 from scripts.figures import baseline, collectives_figure
 from scripts.figures.collectives_figure import (

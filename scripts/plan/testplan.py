@@ -160,7 +160,7 @@ class Plan:
         if name not in self.suites:
             known = ", ".join(sorted(self.suites)) or "none"
             hint = did_you_mean(name, self.suites)
-            raise NfError(f"unknown suite {name!r}{hint}; there are: {known}.")
+            raise NfError(f"unknown suite {name!r}{hint} (there are: {known}).")
         return self.suites[name]
 
     def build(self, name: str) -> NamedBuild:

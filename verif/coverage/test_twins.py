@@ -720,7 +720,8 @@ def test_event_and_neighbour(twin: Twin) -> None:
 
 ELSEWHERE = {"pair", "flag of region", "read meanwhile"}
 """Points with twins in test_pair_points.py and test_register_points.py."""
-ELSEWHERE |= {"pool meets", "pool look", "pool signals", "pool ahead"}  # test_pool_points.py
+# of test_pool_points.py
+ELSEWHERE |= {"pool meets", "pool look", "pool signals", "pool abort", "pool ahead"}
 
 
 def test_every_point_has_a_twin() -> None:

@@ -13,7 +13,7 @@ from models.line_packing import U8
 from models.pool_oracle import drawn_inputs
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives.schedule import Adder, Collective, Schedule
-from neuron_fabric.collectives.shipped import shipped, views_of
+from neuron_fabric.collectives.shipped import ROOTED, SUMS, shipped, views_of
 from neuron_fabric.data import as_object, parse_json
 from verif.env.config import CLOCK_NS, Profile
 from verif.env.env import clock_now
@@ -23,8 +23,6 @@ from verif.fabric.rank_streams import Rank
 
 VARIABLE = "NF_COLLECTIVES"
 """JSON object: "names" of collectives, and numbers of "hosts" and "lines"; else drawn."""
-SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
-ROOTED = (Collective.BROADCAST, Collective.GATHER, Collective.REDUCE, Collective.SCATTER)
 HOSTS = (2, 3, 4)
 """Numbers of hosts; the traffic profiles of a seed have all of them."""
 MOST_LINES = 14
@@ -140,6 +138,8 @@ async def run_collectives(test: PoolTest) -> None:
     for schedule, digest in zip(pool.schedules, ranks.board.digests(), strict=True):
         what = " ".join(filter(None, (schedule.collective, schedule.adder, schedule.route)))
         test.logger.info("%s, %d lines: digest %s", what, schedule.lines, digest)
+        if lines:  # drawn ones may have a name twice
+            test.metrics[f"digest of {what}"] = digest
 
 
 async def run_zombie(test: PoolTest) -> None:
@@ -151,6 +151,9 @@ async def run_zombie(test: PoolTest) -> None:
     rng = test.env.rng
     count = rng.choice(HOSTS[1:])
     plans = [drawn(test, list(Collective), ranks)[:SOME] for ranks in (count, count - 1)]
+    added = next((one for one in plans[0] if one.adder is Adder.DEVICE), None)
+    if added is not None and rng.randrange(2):
+        plans[0] = [added] * SOME  # so that a route waits for commits of its leader
     pool = Pool(test, count, [*plans[0], *plans[1]])
     await pool.open()
     pool.schedules = plans[0]

@@ -1,138 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Litmus tests of ranks: small programs, the outcome that their order forbids, and their twins.
+"""Litmus tests of ranks (`models.pool_litmus`) on the RTL, and their twins.
 
 A twin leaves out one rule that a rank keeps: completions before a signal ("completion"), a wait
-before the reads after it ("acquire"), or responses of reads before a signal ("response"). It must
-show the forbidden outcome, or the litmus test could not see it.
+before the reads after it ("acquire"), or the data of reads before a signal ("loads"). It must show
+the forbidden outcome, or the litmus test could not see it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+import cocotb
+from cocotb.task import Task
 from cocotb.triggers import Timer, gather
 
-from models.line_packing import LINE_BYTES
+from models.pool_litmus import LITMUS, SIGNALS, Litmus, inputs, origins, program
+from neuron_fabric.collectives.schedule import Op, Place, Read, Signal, Stream, Wait, Write
 from verif.env.config import CLOCK_NS
-from verif.fabric.pool_bench import SIGNALS_LOG2, Pool, PoolTest
-from verif.fabric.rank_streams import Rank, data_of
-from verif.fabric.switch import Request
+from verif.fabric.pool_bench import ABORT, Pool, PoolTest
+from verif.fabric.rank_streams import Rank, Running, StreamSequence
 
 RANKS = 3
 AT_ONCE = 4
 """Rounds that run at the same time, on different lines."""
-SIGNALS = 2
-"""Signals of a round."""
-ROUNDS = (1 << SIGNALS_LOG2) // SIGNALS
-"""Rounds of a use of the bells."""
-PATIENCE = 20 * ROUNDS
+ROUNDS = (ABORT - 1) // SIGNALS // AT_ONCE * AT_ONCE
+"""Rounds of a use of the bells; signal 0 and the line of `ABORT` are not used."""
+DRAWS = 64
+"""Rounds of a litmus test."""
+PATIENCE = 20 * DRAWS
 """Rounds after which a twin has shown nothing."""
+SHAPES = {name: test for name, test in LITMUS.items() if test.uncached}
+"""Litmus tests that need no caches; only `DONE` of a pool at work orders the others."""
 
 
-@dataclass(frozen=True)
-class Litmus:
-    """A litmus test.
+class LitmusStream(StreamSequence):
+    """Stream of a rank that breaks the rule ``without``; "" for none."""
 
-    Attributes:
-        programs: Steps of each rank: "write V", "read V", "signal N", "wait N"; V is x or y.
-        forbidden: Returns whether an outcome is forbidden, from whether each read is of the new
-            value, in the order of ranks and steps.
-        twins: Rules without which the outcome must occur.
+    def __init__(self, running: Running, stream: Stream, without: str) -> None:
+        super().__init__(running, stream)
+        self.without = without
+        self.late: list[Task[None]] = []
+
+    async def body(self) -> None:
+        await Timer(self.rank.pool.rng.randint(1, 40) * CLOCK_NS, "ns")
+        await super().body()
+        await super().settle()
+        for task in self.late:
+            await task
+
+    async def settle(self) -> None:
+        if self.without != "completion":
+            await super().settle()
+
+    async def load(self, device: int, target: Place, count: int, address: int) -> None:
+        read = super().load(device, target, count, address)
+        if self.without == "loads":
+            self.late.append(cocotb.start_soon(read))
+        else:
+            await read
+
+
+def placed(litmus: Litmus, rank: int, place: int, devices: Sequence[int]) -> Iterator[Op]:
+    """Yield the operations of a rank in a round, with the devices of its two lines.
+
+    A rank waits for its own writes before it reads, so its waits for itself are left out.
     """
-
-    programs: tuple[tuple[str, ...], ...]
-    forbidden: Callable[[Sequence[bool]], bool]
-    twins: tuple[str, ...]
-
-
-def _stale(fresh: Sequence[bool]) -> bool:
-    return not all(fresh)
-
-
-SHAPES = {
-    "message passing": Litmus(
-        (("write x", "signal 0"), ("wait 0", "read x")), _stale, ("completion", "acquire")
-    ),
-    "store buffering": Litmus(
-        (("write x", "read y"), ("write y", "read x")),
-        lambda fresh: not any(fresh),
-        ("completion",),
-    ),
-    "WRC": Litmus(
-        (("write x", "signal 0"), ("wait 0", "read x", "signal 1"), ("wait 1", "read x")),
-        _stale,
-        ("completion", "acquire"),
-    ),
-    "ISA2": Litmus(
-        (("write x", "signal 0"), ("wait 0", "write y", "signal 1"), ("wait 1", "read x")),
-        _stale,
-        ("completion", "acquire"),
-    ),
-    "write after read": Litmus((("read x", "signal 0"), ("wait 0", "write x")), any, ("response",)),
-}
-"""Write after read is that of a shadow, which may be overwritten after the reader's `DONE`."""
+    waits = [op for ops in litmus.ranks for op in ops if isinstance(op, Wait)]
+    for op in litmus.ranks[rank]:
+        if isinstance(op, Write | Read):
+            yield replace(op, device=devices[op.device], line=2 * place + op.line)
+        elif (isinstance(op, Wait) and op.ranks != (rank,)) or (
+            isinstance(op, Signal)
+            and any(one.number == op.number and one.ranks != (rank,) for one in waits)
+        ):
+            yield replace(op, number=SIGNALS * place + op.number)
 
 
-class Round:
-    """A round of a litmus test: the lines of its variables, and its signals.
-
-    Args:
-        pool: The pool.
-        litmus: The litmus test.
-        number: Number of the round, which places its lines and signals.
-        without: Rule that all ranks break; "" for none.
-    """
-
-    def __init__(self, pool: Pool, litmus: Litmus, number: int, without: str) -> None:
-        self.litmus, self.without = litmus, without
-        self.use, place = divmod(number, ROUNDS)
-        self.first = place * SIGNALS
-        self.value = (number + 1).to_bytes(8, "little") * (LINE_BYTES // 8)
-        devices = pool.rng.sample(pool.devices, len(pool.devices))
-        self.places = {
-            name: (device.number, device.plain.base + LINE_BYTES * (2 * place + index))
-            for index, (name, device) in enumerate(zip("xy", (devices[0], devices[-1])))
-        }
-
-    async def run(self, ranks: Sequence[Rank]) -> list[bool]:
-        """Run all programs at once; return whether each read found the new value."""
-        parts = [self._program(*one) for one in zip(ranks, self.litmus.programs)]
-        return [fresh for reads in await gather(*parts) for fresh in reads]
-
-    def steps(self, program: Sequence[str]) -> list[str]:
-        """Return the steps of a program; without acquire a read goes before the wait."""
-        steps = list(program)
-        for at in range(1, len(steps) if self.without == "acquire" else 0):
-            if steps[at - 1].startswith("wait") and steps[at].startswith("read"):
-                steps[at - 1 : at + 1] = steps[at], steps[at - 1]
-        return steps
-
-    async def _program(self, rank: Rank, program: Sequence[str]) -> list[bool]:
-        posted: list[Request] = []
-        reads: list[Request] = []
-        await Timer(rank.pool.rng.randint(1, 40) * CLOCK_NS, "ns")
-        for step in self.steps(program):
-            kind, name = step.split()
-            if kind == "write":
-                posted.append(await rank.write(*self.places[name], self.value))
-                if self.without != "completion":
-                    await posted[-1].wait()
-            elif kind == "read":
-                reads.append(await rank.read(*self.places[name]))
-                if self.without not in ("acquire", "response"):
-                    await reads[-1].wait()
-            elif kind == "signal":
-                await rank.signal(self.use, self.first + int(name))
-            else:
-                await rank.wait(self.use, (self.giver(name),), self.first + int(name))
-        for request in posted:
-            await request.wait()
-        return [await data_of(request) == self.value for request in reads]
-
-    def giver(self, name: str) -> int:
-        """Return the rank that gives a signal."""
-        return [f"signal {name}" in one for one in self.litmus.programs].index(True)
+def read_first(ops: Sequence[Op]) -> tuple[Op, ...]:
+    """Return operations in which each read goes before the wait that it follows."""
+    out = list(ops)
+    for at in range(1, len(out)):
+        if isinstance(out[at - 1], Wait) and isinstance(out[at], Read):
+            out[at - 1 : at + 1] = out[at], out[at - 1]
+    return tuple(out)
 
 
 class LitmusRun:
@@ -150,20 +101,34 @@ class LitmusRun:
         for _ in range(-(-rounds // AT_ONCE)):
             for env in self.test.envs:
                 env.cfg.mem.latency = self.pool.rng.choice(((1, 4), (10, 60), (60, 160)))
-            await self._bells()
-            batch = [
-                Round(self.pool, litmus, self.number + at, without).run(self.ranks)
-                for at in range(AT_ONCE)
-            ]
-            self.number += AT_ONCE
-            found += sum(map(litmus.forbidden, await gather(*batch)))
+            use, place = divmod(self.number, ROUNDS)
+            for device in self.pool.devices if use > 1 and not place else ():
+                await self.ranks[device.leader].commit(device.bells, use)
+            batch = range(self.number, self.number + AT_ONCE)
+            self.number = batch.stop
+            found += sum(await gather(*(self._round(litmus, one, without) for one in batch)))
         return found
 
-    async def _bells(self) -> None:
-        """Commit the bells, where the next rounds are the first of a use; nothing is in flight."""
-        use, place = divmod(self.number, ROUNDS)
-        for device in self.pool.devices if use > 1 and not place else ():
-            await self.ranks[device.leader].commit(device.bells, use)
+    async def _round(self, litmus: Litmus, number: int, without: str) -> bool:
+        """Run the programs of all ranks at once; return whether the outcome is forbidden."""
+        use, place = divmod(number, ROUNDS)
+        order = self.pool.rng.sample(range(len(self.pool.devices)), len(self.pool.devices))
+        plan, runs = program(litmus, len(order)), []
+        for rank, data in enumerate(inputs(litmus, number)):
+            ops = tuple(placed(litmus, rank, place, (order[0], order[-1])))
+            stream = Stream("publish", read_first(ops) if without == "acquire" else ops)
+            running = Running(self.ranks[rank], use, 0, plan, data)
+            runs.append(LitmusStream(running, stream, without))
+        await gather(*(one.start() for one in runs))
+        known = origins(litmus, number)
+        return litmus.forbidden(
+            {
+                (rank, op.target.line): known.get(one.local(op.target, 1).tobytes())
+                for rank, one in enumerate(runs)
+                for op in one.stream.ops
+                if isinstance(op, Read)
+            }
+        )
 
 
 async def run_litmus(test: PoolTest) -> None:
@@ -174,7 +139,7 @@ async def run_litmus(test: PoolTest) -> None:
     """
     run = LitmusRun(test)
     await run.pool.open()
-    rounds = test.cfg.count(ROUNDS)
+    rounds = test.cfg.count(DRAWS)
     for name, litmus in SHAPES.items():
         found = await run.forbidden(litmus, rounds)
         test.figure(f"{name}: forbidden outcomes of {rounds}", found)
@@ -190,10 +155,10 @@ async def run_twins(test: PoolTest) -> None:
     run = LitmusRun(test)
     await run.pool.open()
     for name, litmus in SHAPES.items():
-        for without in litmus.twins:
+        for without in litmus.uncached:
             found = rounds = 0
             while not found and rounds < PATIENCE:
-                found += await run.forbidden(litmus, ROUNDS, without)
-                rounds += ROUNDS
+                found += await run.forbidden(litmus, DRAWS, without)
+                rounds += DRAWS
             test.figure(f"{name} without {without}: forbidden outcomes of {rounds}", found)
             assert found, f"{name} without {without}: no forbidden outcome in {rounds} rounds"

@@ -65,3 +65,7 @@ class PoolPoints(Points):
     def running(self, collectives: int) -> None:
         """Count how many collectives a rank runs at once, when it starts one."""
         self.hit("pool ahead", str(collectives))
+
+    def aborted(self, kind: str) -> None:
+        """Count a wait, by its kind, in which a rank sees `ABORT`."""
+        self.hit("pool abort", kind)

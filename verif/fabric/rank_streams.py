@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
-from string import ascii_lowercase
-from string import digits as DIGITS
 
 import numpy as np
 from cocotb.task import Task
@@ -19,36 +17,12 @@ from pyuvm import uvm_sequence
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.info_status_lines import LineInfo
-from models.int_sums import SUM8_WORKERS
 from models.line_packing import LINE_BYTES, U8
-from models.pool_oracle import reduced
-from models.regions import (
-    INFO_SELECTOR,
-    PLANE_SELECTOR,
-    SUM8_SELECTOR,
-    SUM16_SELECTOR,
-)
+from models.pool_oracle import reduced, selector
+from models.regions import INFO_SELECTOR
 from neuron_fabric.codec import Route
-from neuron_fabric.collectives.schedule import (
-    DONE,
-    Add,
-    Adder,
-    Buffer,
-    Close,
-    Commit,
-    Contribute,
-    Copy,
-    Op,
-    Place,
-    Read,
-    Ready,
-    Result,
-    Schedule,
-    Signal,
-    Stream,
-    Wait,
-    Write,
-)
+from neuron_fabric.collectives import schedule as sched
+from neuron_fabric.collectives.schedule import DONE, Adder, Schedule
 from verif.env.config import CLOCK_NS
 from verif.env.env import clock_now
 from verif.fabric.pool_bench import ABORT, Device, Pair, Pool
@@ -137,25 +111,40 @@ class Rank:
 
     # -- bells --------------------------------------------------------------------------------
     async def until(
-        self, pair: Pair, use: int, line: int, seen: Callable[[LineInfo], bool], what: str
+        self,
+        pair: Pair,
+        use: int,
+        line: int,
+        seen: Callable[[LineInfo], bool],
+        what: str,
+        kind: str,
     ) -> None:
-        """Look at INFO of a line until ``seen`` is true of it; ``what`` says what is waited for.
+        """Look at INFO of a line until ``seen`` is true of it.
+
+        Args:
+            pair: The bells, or the regions of a route.
+            use: Use that is meant.
+            line: The line.
+            seen: Returns whether a look ends the wait.
+            what: What the rank waits for, for errors.
+            kind: Kind of the wait, a bin of "pool abort".
 
         Raises:
             CollectiveTimeout: It is not for ``Pool.patience`` clocks; all ranks leave.
             CollectiveAborted: Another rank has given up.
         """
         address = pair.configs[use % 2].address(INFO_SELECTOR, line)
-        begin = clock_now()
+        begin, points = clock_now(), self.pool.switch.points
         for looks in count(1):
             info = await self._info(pair.device, address)
             ahead = pair.use(info) - use
             of = "route" if pair.regions[0] else "bells"
-            self.pool.switch.points.looked(of, ahead, info.m, len(self.pool.hosts))
+            points.looked(of, ahead, info.m, len(self.pool.hosts))
             if seen(info):
                 return
             late = clock_now() - begin > self.pool.patience
             if (late or looks % LOOKS == 0) and await self._aborted(pair.device):
+                points.aborted(kind)
                 raise CollectiveAborted(f"rank {self.number} leaves its wait for {what}")
             if late:
                 await self._abort()
@@ -189,7 +178,8 @@ class Rank:
     async def committed(self, pair: Pair, use: int) -> None:
         """Wait until a region is committed for a use."""
         what = f"use {use} of regions {pair.regions}"
-        await self.until(pair, use, 0, lambda info: pair.use(info) >= use, what)
+        kind = "route" if pair.regions[0] else "bells"
+        await self.until(pair, use, 0, lambda info: pair.use(info) >= use, what, kind)
 
     def bells(self, number: int) -> Pair:
         """Return the bells of a signal."""
@@ -210,7 +200,8 @@ class Rank:
             return use > collective or (use == collective and wanted & ~info.bitmap == 0)
 
         what = f"signal {number} of ranks {ranks} in collective {collective}"
-        await self.until(bells, collective, number, seen, what)
+        kind = "signal" if number else "DONE"
+        await self.until(bells, collective, number, seen, what, kind)
 
 
 async def data_of(request: Request) -> bytes:
@@ -227,9 +218,9 @@ class Running:
 
     def __init__(self, rank: Rank, number: int, use: int, schedule: Schedule, data: U8) -> None:
         self.rank, self.number, self.use, self.schedule = rank, number, use, schedule
-        sizes = {one: schedule.size(rank.number, one) for one in Buffer}
+        sizes = {one: schedule.size(rank.number, one) for one in sched.Buffer}
         self.buffers = {one: np.zeros((size, LINE_BYTES), np.uint8) for one, size in sizes.items()}
-        self.buffers[Buffer.IN][:] = data
+        self.buffers[sched.Buffer.IN][:] = data
 
     async def run(self, ended: Callable[[int, int, U8], None]) -> None:
         """Run all streams, pass the output to ``ended``, and give the signal `DONE`."""
@@ -237,14 +228,14 @@ class Running:
         streams = [StreamSequence(self, one) for one in self.schedule.streams[rank.number]]
         if streams:
             await gather(*(one.start() for one in streams))
-        ended(rank.number, self.number, self.buffers[Buffer.OUT])
+        ended(rank.number, self.number, self.buffers[sched.Buffer.OUT])
         await rank.signal(self.number, DONE)
 
 
 class StreamSequence(uvm_sequence):
     """Sequence of a stream: its operations in their order."""
 
-    def __init__(self, running: Running, stream: Stream) -> None:
+    def __init__(self, running: Running, stream: sched.Stream) -> None:
         super().__init__(f"{stream.name}_{running.rank.number}_{running.number}")
         self.running, self.rank, self.stream = running, running.rank, stream
         self.posted: list[Request] = []
@@ -260,33 +251,33 @@ class StreamSequence(uvm_sequence):
             await request.wait()
         self.posted.clear()
 
-    async def step(self, op: Op) -> None:
+    async def step(self, op: sched.Op) -> None:
         """Run an operation."""
         number, use, rank = self.running.number, self.running.use, self.rank
         match op:
-            case Write():
+            case sched.Write():
                 await self.store(op.device, op.source, op.count, self.plain(op))
-            case Read():
+            case sched.Read():
                 await self.load(op.device, op.target, op.count, self.plain(op))
-            case Contribute():
+            case sched.Contribute():
                 await self.store(op.device, op.source, op.count, self.place(op, rank.number))
-            case Result():
-                place = self.place(op, self.selector(op.view))
+            case sched.Result():
+                place = self.place(op, selector(self.running.schedule, op.view))
                 await self.load(op.device, op.target, op.count, place)
-            case Signal():
+            case sched.Signal():
                 await self.settle()
                 await rank.signal(number, op.number)
-            case Wait() if number >= op.back:
+            case sched.Wait() if number >= op.back:
                 await rank.wait(number - op.back, op.ranks, op.number)
-            case Ready():
+            case sched.Ready():
                 await rank.committed(self.region(op.device), use)
-            case Close() if use:
+            case sched.Close() if use:
                 await rank.close(self.region(op.device), use - 1)
-            case Commit() if use:
+            case sched.Commit() if use:
                 await rank.commit(self.region(op.device), use + 1)
-            case Copy():
+            case sched.Copy():
                 self.local(op.target, op.count)[:] = self.local(op.source, op.count)
-            case Add():
+            case sched.Add():
                 self.add(op)
 
     def region(self, device: int) -> Pair:
@@ -295,38 +286,28 @@ class StreamSequence(uvm_sequence):
         assert route is not None, "a schedule without a route has operations on its regions"
         return self.rank.pool.devices[device].routes[route]
 
-    def place(self, op: Contribute | Result, selector: int) -> int:
+    def place(self, op: sched.Contribute | sched.Result, selector: int) -> int:
         """Return the address of the first line of the route's region of an operation."""
         config = self.region(op.device).configs[self.running.use % 2]
         return config.address(selector, op.line)
 
-    def plain(self, op: Write | Read) -> int:
+    def plain(self, op: sched.Write | sched.Read) -> int:
         """Return the address of the first line of plain memory of an operation."""
         pool = self.rank.pool
         place = self.running.number % 2 * pool.room + op.line
         return pool.devices[op.device].plain.base + LINE_BYTES * place
 
-    def selector(self, view: str) -> int:
-        """Return the selector of a view."""
-        schedule = self.running.schedule
-        name, digits = view.rstrip(DIGITS), view.lstrip(ascii_lowercase)
-        narrow = schedule.route is Route.G_INT4 and schedule.ranks <= SUM8_WORKERS
-        sums = SUM8_SELECTOR if narrow else SUM16_SELECTOR
-        return {"plane": PLANE_SELECTOR, "sum": sums if digits else 0, "vote": 0}[name] + int(
-            digits or 0
-        )
-
-    def local(self, place: Place, count: int) -> U8:
+    def local(self, place: sched.Place, count: int) -> U8:
         """Return lines of a local buffer."""
         return self.running.buffers[place.buffer][place.line : place.line + count]
 
-    async def store(self, device: int, source: Place, count: int, address: int) -> None:
+    async def store(self, device: int, source: sched.Place, count: int, address: int) -> None:
         """Post the writes of lines of a buffer to an address and those after it."""
         for at, line in enumerate(self.local(source, count)):
             one = await self.rank.write(device, address + LINE_BYTES * at, line.tobytes())
             self.posted.append(one)
 
-    async def load(self, device: int, target: Place, count: int, address: int) -> None:
+    async def load(self, device: int, target: sched.Place, count: int, address: int) -> None:
         """Read the lines from an address on to a buffer, after all that this stream has posted: no
         wait of a schedule is for the rank itself.
         """
@@ -336,10 +317,10 @@ class StreamSequence(uvm_sequence):
         for line, one in zip(self.local(target, count), reads, strict=True):
             line[:] = np.frombuffer(await data_of(one), np.uint8)
 
-    def add(self, op: Add) -> None:
+    def add(self, op: sched.Add) -> None:
         """Reduce lines of local buffers by the route of the schedule."""
         schedule = self.running.schedule
         lines = np.stack([self.local(source, op.count) for source in op.sources])
         for view, part in enumerate(reduced(lines, schedule.route, schedule.views)):
-            target = Place(op.target.buffer, op.target.line + view * schedule.lines)
+            target = sched.Place(op.target.buffer, op.target.line + view * schedule.lines)
             self.local(target, op.count)[:] = part

@@ -53,6 +53,11 @@ TWINS: dict[str, tuple[str, Steps, Steps]] = {
         (lambda points: points.looked("bells", 0, 2, 3),),
         (lambda points: points.looked("bells", 1, 2, 3),),
     ),
+    "pool abort": (
+        "DONE",
+        (lambda points: points.aborted("DONE"),),
+        (lambda points: points.aborted("signal"),),
+    ),
     "pool ahead": ("2", (lambda points: points.running(2),), (lambda points: points.running(1),)),
 }
 

@@ -135,23 +135,25 @@ def trainings() -> None:
 
 
 def attached() -> None:
-    """Train with votes by the pool and by torch; the weights are equal."""
-    found: list[torch.Tensor] = []
+    """Train with votes, and with factors of rank 2, by the pool and by torch: equal weights."""
+    for how in (PhaseRoute(Route.G_BINARY), PhaseRoute(Route.FP32, low_rank=2)):
+        same(*(attached_weights(how, one) for one in ("torch", f"pool:{STORE}-lines")))
+
+
+def attached_weights(how: PhaseRoute, reducer: str) -> torch.Tensor:
+    """Return the weights of a training whose regions use a route after the warm-up."""
     plan = draft("net", sketch(net()))
-    how = PhaseRoute(Route.G_BINARY)
     regions = [replace(one, phases={**one.phases, "steady": how}) for one in plan.regions]
     warmup = replace(plan.phases, warmup=replace(plan.phases.warmup, steps=LEAST_WARMUP))
     plan = replace(plan, regions=tuple(regions), phases=warmup, verified=True)
-    for reducer in ("torch", f"pool:{STORE}-lines"):
-        model = DistributedDataParallel(net())
-        session = attach(
-            model, plan, steps=30, reducer=reducer, fp32="ordered", scaler=False, env={}
-        )
-        assert session is not None
-        found.append(trained(model, session, 30))
-        assert session.sent[Route.G_BINARY] > 0, session.sent
-        session.close()
-    same(*found)
+    model = DistributedDataParallel(net())
+    session = attach(model, plan, steps=30, reducer=reducer, fp32="ordered", scaler=False, env={})
+    assert session is not None
+    weights = trained(model, session, 30)
+    whole = 30 * 4 * len(weights) * (WORLD - 1)  # sent by ordered sums of all steps
+    assert 0 < session.sent[how.route] < whole, session.sent
+    session.close()
+    return weights
 
 
 def lost() -> None:

@@ -17,17 +17,10 @@ from typing import Any, Self
 import numpy as np
 
 from models.commit_check import CommitCode
-from models.int_sums import sum8_lines
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import (
-    PLANE_SELECTOR,
-    SUM8_SELECTOR,
-    SUM16_SELECTOR,
-    RegionConfig,
-    state_lines,
-)
+from models.regions import RegionConfig, state_lines
 from models.register_map import REG_MAP
 from neuron_fabric.collectives.schedule import DONE, Adder, Contribute, Op, Schedule, Signal
 from neuron_fabric.errors import LineError
@@ -155,16 +148,6 @@ class BulkPool:
         """Return the operation of `Close`: the region of the use before."""
         region = _ROUTE + (self._number + 1) % 2
         return register_ops(Kind.REG_WRITE, [(_ADDRESS[f"REGION[{region}].CTRL"], 1)])
-
-    def selector(self, view: str) -> int:
-        """Return the selector of a view of the route."""
-        mode, ranks = Mode[str(self.schedule.route)], self.schedule.ranks
-        if view.startswith("plane"):
-            return PLANE_SELECTOR + int(view[5:])
-        if mode.bits:
-            first = SUM8_SELECTOR if sum8_lines(mode, ranks) else SUM16_SELECTOR
-            return first + int(view[3:])
-        return 0
 
     def _place(self) -> list[RegionConfig]:
         """Return the regions: two of bells, two of the route if the device adds."""

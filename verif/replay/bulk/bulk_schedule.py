@@ -26,27 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.line_packing import LINE_BYTES, U8
+from models.pool_oracle import reduced, selector
 from models.regions import INFO_SELECTOR, STATUS_SELECTOR
-from neuron_fabric.codec import Route, add_codes, count
-from neuron_fabric.codec.reduction import ordered_sum
-from neuron_fabric.collectives.schedule import (
-    Add,
-    Adder,
-    Buffer,
-    Close,
-    Commit,
-    Contribute,
-    Copy,
-    Op,
-    Place,
-    Read,
-    Ready,
-    Result,
-    Schedule,
-    Signal,
-    Wait,
-    Write,
-)
+from neuron_fabric.collectives import schedule as sched
+from neuron_fabric.collectives.schedule import Adder
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, operations
 from verif.replay.bulk.bulk_pool import BulkPool, PoolError
 
@@ -144,10 +127,10 @@ class _Work:
 class _Stream:
     """Stream of a rank, and what its next operation needs on each device."""
 
-    def __init__(self, number: int, rank: int, ops: Sequence[Op], devices: int) -> None:
+    def __init__(self, number: int, rank: int, ops: Sequence[sched.Op], devices: int) -> None:
         self.number, self.rank, self.ops, self.at = number, rank, ops, 0
         self.needs: list[Counts] = [np.zeros(0, np.int64)] * devices
-        self.written: list[dict[tuple[type[Op], int], int]] = [{} for _ in range(devices)]
+        self.written: list[dict[tuple[type[sched.Op], int], int]] = [{} for _ in range(devices)]
         """Operations of the stream up to its last write of a line, by kind of write and line."""
 
 
@@ -177,11 +160,13 @@ class _Execution:
     def __init__(self, pool: BulkPool, inputs: Sequence[U8]) -> None:
         self.pool, self.plan = pool, pool.schedule
         plan = self.plan
-        self.buffers: list[dict[Buffer, U8]] = [
+        self.buffers: list[dict[sched.Buffer, U8]] = [
             {
-                Buffer.IN: np.asarray(own),
-                Buffer.OUT: np.zeros((plan.size(rank, Buffer.OUT), LINE_BYTES), np.uint8),
-                Buffer.SCRATCH: np.zeros((plan.scratch, LINE_BYTES), np.uint8),
+                sched.Buffer.IN: np.asarray(own),
+                sched.Buffer.OUT: np.zeros(
+                    (plan.size(rank, sched.Buffer.OUT), LINE_BYTES), np.uint8
+                ),
+                sched.Buffer.SCRATCH: np.zeros((plan.scratch, LINE_BYTES), np.uint8),
             }
             for rank, own in enumerate(inputs)
         ]
@@ -194,7 +179,7 @@ class _Execution:
         self.streams = [_Stream(n, *one, plan.devices) for n, one in enumerate(every)]
         self.given: dict[tuple[int, int], list[Counts]] = {}
         """Operations that a signal releases on each device, by rank and number."""
-        self.found = PoolRun([own[Buffer.OUT] for own in self.buffers])
+        self.found = PoolRun([own[sched.Buffer.OUT] for own in self.buffers])
         self._begin()
 
     def all_phases(self) -> None:
@@ -227,46 +212,46 @@ class _Execution:
             stream.at += 1
         return stream.at > start
 
-    def _can(self, rank: int, op: Op) -> bool:
+    def _can(self, rank: int, op: sched.Op) -> bool:
         """Return True if an operation can be appended to the present phase."""
-        if isinstance(op, Wait):
+        if isinstance(op, sched.Wait):
             return bool(op.back) or all((other, op.number) in self.given for other in op.ranks)
-        sources: tuple[Place, ...] = ()
-        if isinstance(op, Write | Contribute | Copy):
+        sources: tuple[sched.Place, ...] = ()
+        if isinstance(op, sched.Write | sched.Contribute | sched.Copy):
             sources = (op.source,)
-        elif isinstance(op, Add):
+        elif isinstance(op, sched.Add):
             sources = op.sources
         else:
             return True
         coming = self.coming[rank]
         return not any(coming[at.buffer][at.line : at.line + op.count].any() for at in sources)
 
-    def _append(self, stream: _Stream, op: Op) -> None:
+    def _append(self, stream: _Stream, op: sched.Op) -> None:
         rank, pool = stream.rank, self.pool
-        if isinstance(op, Write):
+        if isinstance(op, sched.Write):
             self._write(stream, op, pool.plain(op.line))
-        elif isinstance(op, Contribute):
+        elif isinstance(op, sched.Contribute):
             self._write(stream, op, pool.route(rank, op.line))
-        elif isinstance(op, Read):
+        elif isinstance(op, sched.Read):
             self._read(stream, op, pool.plain(op.line))
-        elif isinstance(op, Result):
-            self._read(stream, op, pool.route(pool.selector(op.view), op.line))
-        elif isinstance(op, Signal):
+        elif isinstance(op, sched.Result):
+            self._read(stream, op, pool.route(selector(self.plan, op.view), op.line))
+        elif isinstance(op, sched.Signal):
             self._signal(stream, op.number)
-        elif isinstance(op, Wait):
+        elif isinstance(op, sched.Wait):
             self._wait(stream, op)
-        elif isinstance(op, Ready):
+        elif isinstance(op, sched.Ready):
             what = f"region of {self.plan.route}"
             self._poll(stream, op.device, pool.route(INFO_SELECTOR, 0), pool.number + 1, 0, what)
-        elif isinstance(op, Close | Commit):
-            ops = pool.shut() if isinstance(op, Close) else pool.turn_over()
+        elif isinstance(op, sched.Close | sched.Commit):
+            ops = pool.shut() if isinstance(op, sched.Close) else pool.turn_over()
             self.works[op.device].registers.append(Block.of(ops))
-        elif isinstance(op, Copy):
+        elif isinstance(op, sched.Copy):
             self._lines(rank, op.target, op.count)[:] = self._lines(rank, op.source, op.count)
         else:
             self._sum(rank, op)
 
-    def _write(self, stream: _Stream, op: Write | Contribute, first: int) -> None:
+    def _write(self, stream: _Stream, op: sched.Write | sched.Contribute, first: int) -> None:
         lines = self._lines(stream.rank, op.source, op.count)
         ldid, needs = self.pool.ldid(stream.rank), stream.needs[op.device]
         work = self.works[op.device]
@@ -274,11 +259,14 @@ class _Execution:
         for n in range(op.count):
             stream.written[op.device][type(op), op.line + n] = int(work.count[stream.number])
 
-    def _read(self, stream: _Stream, op: Read | Result, first: int) -> None:
+    def _read(self, stream: _Stream, op: sched.Read | sched.Result, first: int) -> None:
         """Append reads; a rank does not signal to itself, so they need its writes of the lines."""
         work, to = self.works[op.device], op.target
         ldid, needs = self.pool.ldid(stream.rank), stream.needs[op.device].copy()
-        kind, written = Contribute if isinstance(op, Result) else Write, stream.written[op.device]
+        kind, written = (
+            sched.Contribute if isinstance(op, sched.Result) else sched.Write,
+            stream.written[op.device],
+        )
         own = max(written.get((kind, op.line + n), 0) for n in range(op.count))
         needs[stream.number] = max(needs[stream.number], own)
         line = work.read(stream.number, first, op.count, ldid, needs, light=True)
@@ -299,7 +287,7 @@ class _Execution:
         released[at][queue] = self.works[at].count[queue]
         self.given[stream.rank, number] = released
 
-    def _wait(self, stream: _Stream, op: Wait) -> None:
+    def _wait(self, stream: _Stream, op: sched.Wait) -> None:
         """Poll a bell; what follows is sent after all that the signals release."""
         for rank in () if op.back else op.ranks:
             both = zip(stream.needs, self.given[rank, op.number], strict=True)
@@ -319,13 +307,13 @@ class _Execution:
         stream.needs[device] = needs.copy()
         stream.needs[device][stream.number] = work.count[stream.number]
 
-    def _sum(self, rank: int, op: Add) -> None:
+    def _sum(self, rank: int, op: sched.Add) -> None:
         sources = np.stack([self._lines(rank, one, op.count) for one in op.sources])
-        for layer, lines in enumerate(added(sources, self.plan)):
-            to = Place(op.target.buffer, op.target.line + layer * self.plan.lines)
+        for layer, lines in enumerate(reduced(sources, self.plan.route, self.plan.views)):
+            to = sched.Place(op.target.buffer, op.target.line + layer * self.plan.lines)
             self._lines(rank, to, op.count)[:] = lines
 
-    def _lines(self, rank: int, place: Place, count: int) -> U8:
+    def _lines(self, rank: int, place: sched.Place, count: int) -> U8:
         return self.buffers[rank][place.buffer][place.line : place.line + count]
 
     # -- running it -----------------------------------------------------------------------------
@@ -392,23 +380,3 @@ def _check_info(what: str, line: U8, epoch: int, bitmap: int) -> None:
     ranks = low | high << 32
     if got != epoch or bitmap & ~ranks:
         raise PoolError(f"{what}: epoch {got}, ranks {ranks:#x}, not epoch {epoch}, {bitmap:#x}")
-
-
-def added(sources: U8, plan: Schedule) -> Sequence[U8]:
-    """Return the lines of each view of the sum of lines uint8[W, n, 64], as `Add` has them.
-
-    Args:
-        sources: Lines in rank order.
-        plan: Schedule, for its route and views.
-
-    Raises:
-        PoolError: The schedule has no route.
-    """
-    if plan.route is None:
-        raise PoolError(f"{plan.collective} adds without a route")
-    if plan.route is Route.FP32:
-        return [ordered_sum(sources.view("<f4")).view(np.uint8)]
-    if plan.route.codes:
-        return list(add_codes(sources, plan.route))
-    vote, planes = count(sources, plan.route)
-    return [vote if view == "vote" else planes[int(view[5:])] for view in plan.views]

@@ -23,17 +23,14 @@ from neuron_fabric.collectives.schedule import (
     Wait,
     Write,
 )
-from neuron_fabric.collectives.shipped import shipped, views_of
-from scripts.collectives.bulk_run import run_checked
+from neuron_fabric.collectives.shipped import SUMS, shipped, views_of
+from scripts.collectives.executor_runs import run_checked
 from scripts.common.errors import NfError
 from scripts.run.replay_simulators import Simulators
 from verif.host.c_interface import Block, Kind
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.bulk_pool import BulkPool, PoolError
 from verif.replay.bulk.bulk_schedule import PoolRun, run_schedule
-
-SUMS = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
-ROUTES = (Route.FP32, Route.G_BINARY, Route.G_TERNARY, Route.G_INT4, Route.G_INT8)
 
 
 def run(
@@ -63,7 +60,7 @@ def test_collectives(tmp_path: Path, collective: Collective, ranks: int, devices
 
 
 @pytest.mark.parametrize("adder", Adder)
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("route", Route)
 @pytest.mark.parametrize("collective", SUMS)
 def test_sums(tmp_path: Path, collective: Collective, route: Route, adder: Adder) -> None:
     """Check the outputs of sums, with all views; the third use is on a region used before."""
@@ -164,9 +161,9 @@ def test_data_at_another_place(tmp_path: Path) -> None:
         plan, 1, lambda ops: [replace(op, line=9) if isinstance(op, Write) else op for op in ops]
     )
     with pytest.raises(NfError, match="wrong lines of rank 0, first 4; nf collectives check"):
-        run_checked(wrong, 1, model, tmp_path)
+        run_checked(wrong, 1, model)
     with pytest.raises(NfError, match="all_reduce of 8 ranks on 1 devices, seed 1: rank 0 waits"):
-        run_checked(edited(votes(1), 0, lambda ops: [Wait((1,), 99), *ops]), 1, model, tmp_path)
+        run_checked(edited(votes(1), 0, lambda ops: [Wait((1,), 99), *ops]), 1, model)
 
 
 def test_a_rank_sees_its_own_contributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
