@@ -5,8 +5,6 @@ A twin (`white_box_twins.toml`) gives two inputs that differ in one property to 
 module under Icarus.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

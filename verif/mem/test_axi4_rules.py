@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Negative twins of the AXI4 rules, and tests of the store; no simulator is used."""
 
-from __future__ import annotations
-
 from itertools import count
 from types import SimpleNamespace
 from typing import Any

@@ -5,8 +5,6 @@ or written.
 Faults of single files of a capture are tested in `neuron_fabric/capture/test_reader.py`.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

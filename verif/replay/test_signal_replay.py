@@ -3,8 +3,6 @@
 codes (sums, means, scales) by both transports.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of bulk replay on the device model: tensors, shards, kills, journals, and faults."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
