@@ -4,8 +4,6 @@
 A line address is bits [51:6] of the byte address. Spec: controller §2, second edition §10.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum

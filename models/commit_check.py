@@ -4,8 +4,6 @@
 Counts are in 64-byte lines. Spec: controller §2, second edition §7, §9, §10.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 

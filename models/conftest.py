@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers for tests that drive ``DeviceModel``."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ Line i of the window contains registers 16 i .. 16 i + 15, the lowest address in
 controller, second edition, section 9.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ race on one line, the scoreboard tries several orders with ``line_key``, ``snaps
 ``restore``. Spec: controller §1 to §6.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 

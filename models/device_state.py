@@ -4,8 +4,6 @@
 ``models.device`` executes messages on this state. Spec: controller §2, §5, §6.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace

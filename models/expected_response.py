@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expected response of one message, and its differences from an actual response."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 

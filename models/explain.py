@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explanation of an expected response, as text for error messages."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD

@@ -5,8 +5,6 @@ It uses the float32 addition of this machine, which rounds to nearest even and k
 (IEEE 754); ``models/test_fp32.py`` compares it with exact fractions. Spec: controller §4.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -6,8 +6,6 @@ in planes; its reference therefore uses no planes. `sums_of_planes` is the host'
 count planes, for a region without a sum view. Spec: controller, second edition §7.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ to float32 counts units of 2^-149, of which every float32 is a multiple, and a r
 is Python's conversion of a fraction, which is correct to the last bit.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

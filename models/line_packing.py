@@ -5,8 +5,6 @@ A line is little-endian: element ``e`` starts at bit ``e * width``, and bit ``n`
 ``n mod 8`` of byte ``n // 8``. Spec: controller §1, second edition §7, §10.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np

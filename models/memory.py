@@ -6,8 +6,6 @@ returned an AXI error. Their bytes are marked unknown, and a check must not comp
 controller §2; poison in plain memory: hdl/README.md, Choices.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 `python -m verif.regs.generate` writes that file.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from models.register_types import RegMap

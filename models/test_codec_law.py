@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that the codec of the package is bit-identical to the reference models, on each engine."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from collections.abc import Iterator

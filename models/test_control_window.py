@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the control window in the device model: decoding, refusals, positions, written words."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, DrsOp, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.access_decode import Cause
 from models.commit_check import CommitCode
-from models.conftest import MEMORY_LINES, PARAMS, DeviceFixture, config, counts, lines
+from models.conftest import PARAMS, DeviceFixture, config, counts, lines
 from models.device import DeviceModel
 from models.fp32 import ordered_sum
 from models.line_packing import codes_to_lines
@@ -131,15 +131,6 @@ def test_counters_saturate_with_a_sticky_flag() -> None:
     assert not bench.model.region_status(2).saturated
 
 
-def test_saturation_needs_a_lost_increment() -> None:
-    bench = DeviceFixture(config(workers=8), DeviceParams(mem_lines_log2=12, cnt_w=1))
-    bench.write(0, 0, ZEROS)
-    bench.write(1, 0, ONES)
-    assert not bench.model.region_status(2).saturated
-    bench.write(2, 0, b"\xfe" + ONES[1:])
-    assert bench.model.region_status(2).saturated
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([Mode.G_BINARY, Mode.G_TERNARY]), st.integers(1, 3))
 def test_arrival_order_does_not_matter(seed: int, mode: Mode, cnt_w: int) -> None:
@@ -227,19 +218,6 @@ def test_opcodes() -> None:
     assert bench.model.step(framed, illegal_framing=True) == S2MNDR(0, 7)
     bench.counted(UNSUPPORTED=5)
     assert isinstance(step(ReqOp.MEM_RD_DATA), S2MDRS)
-
-
-def test_regions_do_not_touch_each_other() -> None:
-    bench = DeviceFixture(config())
-    other = config(base=(MEMORY_LINES + 1024) * 64, state_base=64 * 128)
-    assert bench.model.commit(7, other, 4) == CommitCode.OK
-    bench.write(0, 0, ONES)
-    bench.write_at(other.address(0, 0), ZEROS)
-    bench.write_at(other.address(1, 0), ZEROS)
-    assert bench.read(0, 0)[0] == ONES
-    assert bench.read_at(other.address(9, 0))[0] == ONES
-    bench.recommit()
-    assert bench.read_at(other.address(9, 0))[0] == ONES
 
 
 def test_a_lost_record_empties_and_poisons_the_line() -> None:

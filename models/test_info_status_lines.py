@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of INFO, STATUS, CLOSE and LATE in the device model (second edition, §4 and §5)."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

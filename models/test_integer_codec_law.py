@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the package's integer codes: packing by buckets, exact sums in any order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

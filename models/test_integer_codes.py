@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the oracle of integer codes, and of the package's codec against it."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -4,8 +4,6 @@
 A vote on the votes of the groups does not. Spec: runtime L14.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

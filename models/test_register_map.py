@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the rules of the register map, and of numbers on which other parts rely."""
 
-from __future__ import annotations
-
 import pytest
 
 from models.parameters import DeviceParams

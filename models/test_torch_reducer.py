@@ -5,8 +5,6 @@ The number of workers, sizes of shares and abstaining tensors vary. Threads repl
 the network.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -6,8 +6,6 @@ with numpy and never with ripple-carry planes: the device is bit-sliced, so its 
 another way and slices only the result. Spec: controller §3, second edition §10.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

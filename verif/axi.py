@@ -3,8 +3,6 @@
 rule, and the sampling loop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import IntEnum
 from types import SimpleNamespace

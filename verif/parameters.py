@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of the simulated build, from the environment of the simulator process."""
 
-from __future__ import annotations
-
 import os
 
 from models.parameters import DeviceParams

@@ -5,8 +5,6 @@ Names are imported on first use, so that ``cocotbext.cxl.wire`` and ``cocotbext.
 without cocotb, and all modules but ``cocotbext.cxl.uvm_agent`` without pyuvm.
 """
 
-from __future__ import annotations
-
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 

@@ -3,8 +3,6 @@
 simulator.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from functools import cache

@@ -5,8 +5,6 @@ See `endpoint` for the timing contract and `link.device_stub` for link and memor
 simulator. The device accepts a flit in every clock with m2s_valid.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -6,8 +6,6 @@ driven before that edge; values that it then drives are sampled at the next edge
 the clock that cocotb drives itself.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any, Generic, TypeVar
 

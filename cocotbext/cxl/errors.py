@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of a link: logged when found, and raised in every call that waits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -10,8 +10,6 @@ faults were *detected* (`judge`).
 A lost flit is replaced by a NULL flit, which receivers drop silently (spec: link spec §1).
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -8,8 +8,6 @@ Every call that waits raises CxlError at the first error of the host, or of a mo
 its error log, and CxlTimeout if an owed response or credit does not arrive in time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any

@@ -5,8 +5,6 @@ See `endpoint` for the timing contract: a value is the one that the device sampl
 clock. An s2m flit is transferred in a clock with s2m_valid and s2m_ready.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build step of the wheel that leaves the tests out; the metadata is in pyproject.toml."""
 
-from __future__ import annotations
-
 from setuptools import setup
 from setuptools.command.build_py import build_py
 

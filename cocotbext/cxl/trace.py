@@ -7,8 +7,6 @@ layer; ``#`` starts a comment. With NF_LINK_TRACE in the environment, the monito
 agent writes a trace: a file name, or 1 for ``link.trace`` in the folder of the run.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import logging

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that are owed a response: tags, pairing with responses, and time-outs of a host."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 pyuvm is an extra of the package: ``pip install './cocotbext/cxl[uvm]'``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

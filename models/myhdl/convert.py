@@ -4,8 +4,6 @@
 A twin is loaded from its file, so that a faulty copy is loaded in the same way.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import inspect

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports of a twin: names and widths of its RTL module, from the annotations of its block."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, get_origin, get_type_hints

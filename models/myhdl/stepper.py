@@ -4,8 +4,6 @@
 MyHDL has one simulator per process, so all twins that run at the same time share one `Stepper`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Self
 

@@ -4,8 +4,6 @@
 Counters and codes are drawn so that ties, thresholds, saturation and every plane occur.
 """
 
-from __future__ import annotations
-
 import random
 from abc import ABC, abstractmethod
 from collections import deque

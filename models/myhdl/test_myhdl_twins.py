@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the MyHDL twins in MyHDL's simulator, against the reference models and the agent."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ Each point states the reason for its bins. A run leaves only its hits, {point: {
 zeros; the points with all bins are defined in the code. Hits of several runs are merged by adding.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

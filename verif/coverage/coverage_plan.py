@@ -4,8 +4,6 @@
 `Points` is the base of the classes that sample them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

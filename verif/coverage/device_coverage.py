@@ -4,8 +4,6 @@
 `NfCoverage` passes judged operations, commits, registers and memory beats on to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

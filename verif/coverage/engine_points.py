@@ -5,8 +5,6 @@ A race has no known order, so operations of a race are sampled in one order that
 Events that only the pipeline knows (hits, forwarding, queues) are sampled inside the design.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable
 

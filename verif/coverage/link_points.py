@@ -6,8 +6,6 @@ A tracker of cocotbext.cxl decodes the pins and keeps the state of both directio
 events is one sample. The state of the retry inside the device is sampled by `LinkStatePoints`.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from cocotbext.cxl.faults import CAMPAIGN, FaultKind

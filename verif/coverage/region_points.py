@@ -3,8 +3,6 @@
 FALLBACK.
 """
 
-from __future__ import annotations
-
 from cocotbext.cxl.wire.messages import DevLoad, M2SRwD
 from models.access_decode import Cause, Kind
 from models.commit_check import CommitCode

@@ -9,8 +9,6 @@ coverage goal of the nightly suite. The tests named in the plan fail by themselv
 bin of a field that they show.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from models.access_decode import Kind

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of functional coverage: hits, holes and merging; sampling hits planned bins only."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the bins of counters and status fields, and of the tests that must show them change."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

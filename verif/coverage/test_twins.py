@@ -5,8 +5,6 @@ Each twin samples an event and its neighbour. Of all bins of all points, those t
 two hits must be the listed ones: the event hits its bins, and the neighbour does not.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import struct

@@ -3,8 +3,6 @@
 results.
 """
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

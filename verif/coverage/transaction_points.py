@@ -4,8 +4,6 @@
 Beats on the device-memory port have points of their kind, latency, errors and poison.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 

@@ -7,8 +7,6 @@ costs one call over the simulator's interface. Counters are read when a test end
 dumped in a `final` block, because a run that was forked from a simulator ends before that block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

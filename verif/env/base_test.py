@@ -6,8 +6,6 @@ registers), the check that no finding is left, the stop at the first finding, an
 requests without a response.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

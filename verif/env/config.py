@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of one run: parameters of the device, traffic profile, memory, link."""
 
-from __future__ import annotations
-
 import enum
 import os
 import random

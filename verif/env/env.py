@@ -3,8 +3,6 @@
 predictor, scoreboard, coverage.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Hashable
 from contextlib import suppress

@@ -5,8 +5,6 @@ The variable NF_MESSAGE_LOG names the file. The runner sets it where it records 
 signals of the log (`scripts/waves`) and shows the history of a failing line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import deque

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random placement of regions: windows above the memory, state areas in it, without overlap."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

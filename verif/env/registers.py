@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Register access by name, for tests and sequences."""
 
-from __future__ import annotations
-
 import random
 
 from models.commit_check import CommitCode

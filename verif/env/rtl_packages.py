@@ -5,8 +5,6 @@ They give the sizes of the protected RAMs of the build, in which RAS_INJECT can 
 (hdl/ram/README.md): a depth that changes there so cannot leave flips without effect.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 import re

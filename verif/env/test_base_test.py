@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the figures that a pyuvm test may record; no simulator is used."""
 
-from __future__ import annotations
-
 import pytest
 
 from verif.env.base_test import NfBaseTest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that the sizes of `rams` are those of the protected RAMs in the elaborated design."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

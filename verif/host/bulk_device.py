@@ -5,8 +5,6 @@ Verilator runs in this process. Icarus runs in a separate process; blocks are in
 one line of text is sent each way.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import mmap

@@ -7,8 +7,6 @@
   docs/spec/cxl-mem-68b.md; facts marked [M] there are in `wire/assumptions.py`)
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

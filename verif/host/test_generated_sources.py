@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the generated sources of the C++ host against the link spec and the ports of the RTL."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import re

@@ -5,8 +5,6 @@ Python takes the place of the device at the pins of the host, cycle by cycle. Th
 the memory (latency, beats, stalls), of the second stream, and of outputs that are X under Icarus.
 """
 
-from __future__ import annotations
-
 import ctypes
 import random
 import weakref

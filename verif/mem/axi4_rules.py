@@ -5,8 +5,6 @@ Each channel method is called for a cycle in which VALID of the channel is 1 or 
 Findings are texts in `errors`; the environment asserts that the list is empty.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory agent: AXI4 subordinate (active) and monitor of the device-memory port."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

@@ -3,8 +3,6 @@
 publishes.
 """
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass, field
 

@@ -7,8 +7,6 @@ between IDs: the moment at which a write takes effect and at which a read sample
 at random within what the protocol leaves open, so that a device which relies on one order fails.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Iterable

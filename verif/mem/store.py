@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparse store of the memory agent: content of each written line, and the set of poisoned lines."""
 
-from __future__ import annotations
-
 import random
 
 from models.register_types import byte_mask

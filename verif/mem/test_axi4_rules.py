@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Negative twins of the AXI4 rules, and tests of the store; no simulator is used."""
 
-from __future__ import annotations
-
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +10,7 @@ import pytest
 from verif.axi import AXI4
 from verif.mem.axi4_rules import AxiRules
 from verif.mem.memory_agent import MemAgent, MemMonitor
-from verif.mem.memory_config import FULL_STROBE, Background
-from verif.mem.store import MemStore
+from verif.mem.memory_config import FULL_STROBE
 
 
 def _rules() -> AxiRules:
@@ -119,20 +116,6 @@ def test_unfinished_and_stuck() -> None:
         assert len(rules.errors) == texts
     assert "read of line 0x6 stuck" in rules.errors[0]
     assert "write of line 0x5 has no data" in rules.errors[1]
-
-
-def test_store_background_and_partial_write() -> None:
-    for background in Background:
-        store = MemStore(background, seed=7)
-        before, poison = store.read(3)
-        assert not poison
-        assert store.read(3) == (before, False)
-        store.write(3, 0xAA55, strobe=0b01, poison=True)
-        assert store.read(3) == ((before & ~0xFF) | 0x55, True)
-        store.write(3, 1, strobe=0b10)
-        assert store.read(3)[1], "a clean partial write does not clear the poison"
-        store.write(3, 9)
-        assert store.read(3) == (9, False)
 
 
 NUMBERS = count()

@@ -5,8 +5,6 @@ A manager drives the port by hand, clock by clock, and the monitor of the agent 
 simulator nor a device is needed.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from itertools import count, pairwise
 from random import Random

@@ -11,8 +11,6 @@ cocotbext-axi 0.1.28 under cocotb 2.1 works with these quirks, all kept in this 
     before the reset it samples X, which raises. So it is made at the first access, after reset.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import warnings

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """AXI4-Lite agent: manager over cocotbext-axi, and a monitor that samples the pins by itself."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from types import SimpleNamespace

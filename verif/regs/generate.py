@@ -8,8 +8,6 @@ The RDL (`hdl/regs/nf_regs.rdl`) is the single source of the control registers
 (spec: controller §7).
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of byte strobes for AXI4-Lite writes, and of the parameters of the build; no simulator."""
 
-from __future__ import annotations
-
 import pytest
 
 from models.parameters import DeviceParams

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the register generator: stale files, parameters, errors, and the RDL against the RTL."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

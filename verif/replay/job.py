@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work of one call of `nf replay`: the source of lines, the plan of each step, and its pieces."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of a replay: plain values that are passed to the simulator process as JSON."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence

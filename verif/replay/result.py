@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Result files of a replay: tensors made only from the lines that the device returned."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

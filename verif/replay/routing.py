@@ -4,8 +4,6 @@
 A pattern is ``name-glob=route``; the first match is used, then the layer-aware default.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

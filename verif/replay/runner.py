@@ -3,8 +3,6 @@
 files.
 """
 
-from __future__ import annotations
-
 import resource
 import sys
 import time

@@ -5,8 +5,6 @@ spec: capture spec; controller, second edition §7. A tensor is flattened in C o
 new line; the unused codes of its last line are 0.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

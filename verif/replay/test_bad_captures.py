@@ -5,8 +5,6 @@ or written.
 Faults of single files of a capture are tested in `neuron_fabric/capture/test_reader.py`.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -23,7 +21,6 @@ import pytest
 from neuron_fabric.capture import write_capture
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Lock
-from neuron_fabric.output import check_output
 from verif.conftest import SignalModel
 from verif.replay.conftest import Command
 from verif.replay.options import RTL_RANGES
@@ -148,15 +145,6 @@ def test_an_out_that_must_not_be_written(either: Signal, name: str, text: str) -
     assert either.device.runs == []
     assert victim.read_text(encoding="utf-8") == "mine"
     assert stat.S_ISFIFO((folder / "fifo").stat().st_mode)
-
-
-def test_a_device_is_no_out() -> None:
-    """Check that the name of a device such as /dev/null is refused.
-
-    Only the check is called: a failing replay as root would replace /dev/null.
-    """
-    with pytest.raises(CaptureError, match="/dev/null: is no regular file; give --out the name"):
-        check_output(Path("/dev/null"), "--out")
 
 
 def test_a_second_replay_with_the_same_out_names_the_first(signal: Signal) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of journals: each belongs to one content, one replay and one process, or is refused."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from models.commit_check import CommitCode, check_commit
 from models.device import DeviceModel
-from models.modes import Mode, Tie, lines_needed
+from models.modes import Mode, lines_needed
 from models.parameters import DeviceParams
 from models.regions import RegionConfig, state_lines
 from neuron_fabric.capture import CaptureError, TensorSpec
@@ -83,18 +83,6 @@ def test_plans_are_legal_and_complete(
                     placed.append(extent.tensor.name)
     assert sorted(placed) == sorted(2 * [t.name for t in listed if t.elements])
     assert plan.writes == workers * sum(use.lines for _, uses in epochs(plan) for use in uses)
-
-
-def test_options_reach_the_descriptor() -> None:
-    plan = planned({"a": ((4, 4), Mode.G_BINARY)}, 2, tie=Tie.MINUS, threshold=2)
-    config = plan.epoch(0)[0].config
-    assert (config.tie_minus, config.threshold) == (True, 2)
-
-
-def test_a_device_with_one_region_takes_turns() -> None:
-    tensors = {"a": ((4, 4), Mode.G_BINARY), "b": ((4,), Mode.FP32)}
-    plan = planned(tensors, 2, DeviceParams(regions=1))
-    assert [[use.region for use in uses] for _, uses in epochs(plan)] == [[0], [0]]
 
 
 BIG = (1 << 12, 1 << 10)

@@ -3,8 +3,6 @@
 codes (sums, means, scales) by both transports.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
@@ -46,7 +44,7 @@ def test_a_mix_of_routes(signal: Signal, capture: Path) -> None:
     assert len(signal.device.runs) == 2
 
 
-@pytest.mark.parametrize(("memory", "epochs"), [(20, "1"), (11, "1"), (10, "1,2"), (9, "1,2,3,4")])
+@pytest.mark.parametrize(("memory", "epochs"), [(11, "1"), (9, "1,2,3,4")])
 def test_the_shipped_capture(signal: Signal, memory: int, epochs: str) -> None:
     """Check a replay of the shipped capture, for which a device with less memory takes more
     epochs.
@@ -227,15 +225,6 @@ def test_a_capture_that_changes_between_two_readers_is_refused(
     error = signal.refuses("--out", signal.out)
     assert "has changed since this replay began to read it" in error
     assert not list(signal.folder.glob("out*"))
-
-
-def test_planted_links_are_not_followed(signal: Signal, capture: Path) -> None:
-    victim = signal.folder / "victim"
-    victim.write_text("mine", encoding="utf-8")
-    (signal.folder / "out.safetensors.part").symlink_to(victim)
-    signal.passes("--steps", 3, "--out", signal.out)
-    assert victim.read_text(encoding="utf-8") == "mine"
-    check_file(signal.out, capture, 3)
 
 
 @pytest.mark.parametrize("passed", [True, False])

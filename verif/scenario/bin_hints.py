@@ -3,8 +3,6 @@
 `bin_hints.toml`.
 """
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterator
 from functools import cache

@@ -4,8 +4,6 @@
 Cuts that remove most at once come first: operations after the failure, whole regions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial

@@ -3,8 +3,6 @@
 knobs in `knobs.toml`.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Sequence

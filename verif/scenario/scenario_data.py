@@ -4,8 +4,6 @@
 It converts to and from JSON and to a readable listing, and nothing in it refers to a simulator.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from dataclasses import dataclass, field

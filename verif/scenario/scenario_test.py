@@ -6,8 +6,6 @@ The player is a sequence that drives the operations, and waits where they say so
 where the scoreboard could not judge, so any scenario may be played, also one that was cut down.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Coroutine
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of `bin_hints.toml`: knobs, choices, points and words exist, and hints change the draws."""
 
-from __future__ import annotations
-
 import fnmatch
 import random
 

@@ -3,8 +3,6 @@
 knob.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

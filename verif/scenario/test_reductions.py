@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the reduction of a failing scenario, with a function in place of a simulator."""
 
-from __future__ import annotations
-
 from models.parameters import DeviceParams
 from verif.scenario.delta_debugging import OutOfTime, reduce
 from verif.scenario.generator import generate

@@ -6,8 +6,6 @@ overrides weights: a JSON object {knob: {choice: weight}}. Only the named choice
 switches a choice off.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ NF_CHECKERS_OFF names them, separated by commas. Only a mutation run may set it:
 to start with it in its environment.
 """
 
-from __future__ import annotations
-
 import os
 
 CHECKERS = {

@@ -6,8 +6,6 @@ takes effect between the acceptance and the response of the write that asks for 
 that overlaps this time may have met the window before or after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from models.access_decode import Kind

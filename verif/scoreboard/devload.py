@@ -16,8 +16,6 @@ lies between request and response. Contributions in flight while the limits chan
 old ones.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection
 from typing import NamedTuple

@@ -7,8 +7,6 @@ at once any may have been the first (spec: controller §6); the registers must s
 the same in all registers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from models.access_decode import Cause

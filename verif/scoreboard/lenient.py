@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scoreboard for flipped bits: accepts responses marked as untrusted, and counts them."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

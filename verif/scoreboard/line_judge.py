@@ -6,8 +6,6 @@ is in flight. A commit of a region makes all requests of that region wait, until
 it are answered: each of them is wholly before or wholly after the commit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

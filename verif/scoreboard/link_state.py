@@ -7,8 +7,6 @@ depends on when the device notices a loss (a retrain catches flits on their way,
 wait) has a range; without losses and retrains every count is exact.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -9,8 +9,6 @@ refused. Errors and poison are also counted here, response by response; the regi
 them must agree exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from models.aggregated_line import AggregatedLine

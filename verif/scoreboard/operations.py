@@ -3,8 +3,6 @@
 findings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

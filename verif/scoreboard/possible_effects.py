@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Effects that a request without a verdict may have had on the counters of the device."""
 
-from __future__ import annotations
-
 from cocotbext.cxl.wire.messages import Completion, M2SRwD, completion_of
 from models.access_decode import READ_KINDS, Cause, Kind
 from models.line_packing import illegal_codes

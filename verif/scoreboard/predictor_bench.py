@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Register bus of the unit tests: accesses given by hand to a predictor, without a simulator."""
 
-from __future__ import annotations
-
 from models.parameters import DeviceParams
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.link_state import LinkState

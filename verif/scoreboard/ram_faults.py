@@ -6,8 +6,6 @@ A bit flips when RAS_INJECT is written, and never by itself: without an injectio
 overwritten is micro-architecture, so each flip may be counted once or never.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from models.parameters import DeviceParams

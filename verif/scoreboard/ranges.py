@@ -6,8 +6,6 @@ in between a register may show either. While nothing is in flight every range is
 comparison is skipped.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ The model's status holds for the judged requests. Requests in flight, a commit i
 lines with several possible states or an unknown one widen it, for their own region only.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

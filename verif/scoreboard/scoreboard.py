@@ -7,8 +7,6 @@ the same channel (NDR or DRS), tag and LD-ID; no order between channels or addre
 The device model gives the expected response. Each deviation becomes a `Finding`.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of `CapacityCheck` against a count by hand, for drawn windows, thresholds and outcomes."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

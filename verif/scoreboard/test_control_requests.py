@@ -3,8 +3,6 @@
 wrong one is reported.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the DevLoad rule against a plain history of drawn requests, thresholds and flags."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 from typing import Any

@@ -3,8 +3,6 @@
 it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

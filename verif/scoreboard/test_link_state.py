@@ -3,8 +3,6 @@
 reported.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

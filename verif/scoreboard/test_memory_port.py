@@ -3,8 +3,6 @@
 rules.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import tracemalloc
 from collections.abc import Callable

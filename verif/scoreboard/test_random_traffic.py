@@ -5,8 +5,6 @@ A second device model executes each request, commit and close at a drawn time be
 its end, so that requests race on few lines of few regions.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from random import Random

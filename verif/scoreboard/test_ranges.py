@@ -3,8 +3,6 @@
 both.
 """
 
-from __future__ import annotations
-
 from models.register_map import REG_MAP
 from verif.scoreboard.ranges import SETTLE_CLOCKS, Cleared, Recent, Span, either, exactly
 from verif.scoreboard.register_predictor import Interrupts

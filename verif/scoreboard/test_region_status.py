@@ -5,8 +5,6 @@ A range has one value at rest, and is no wider than a race. Legal responses pass
 reported.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from dataclasses import astuple, replace

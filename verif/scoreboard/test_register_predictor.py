@@ -3,8 +3,6 @@
 reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from itertools import product

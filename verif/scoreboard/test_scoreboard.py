@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Negative twins of the scoreboard: a right response passes, each kind of wrong one is reported."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product

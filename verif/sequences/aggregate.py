@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Aggregation in one region: modes, counts, workers, region numbers and changes of descriptors."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The capacity check: misses of each kind of contribution, and every answer under FALLBACK."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from cocotbext.cxl.wire.messages import RwdOp

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registers through the control window: permissions, commits, refusals, moves of the window."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

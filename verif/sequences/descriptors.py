@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptors: codes of refused commits, edges of memory and regions, every selector and bit."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import asdict, replace

@@ -5,8 +5,6 @@ Records of all earlier epochs stay in memory, and none of them may ever be taken
 these sequences need few slots, so that lines are evicted within their own epoch.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import cocotb

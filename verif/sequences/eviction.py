@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evictions (more lines in use than slots), and the tables of evicted lines."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forged records: placed where a host can place them, they are never taken for state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

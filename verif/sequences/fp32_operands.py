@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operands of FP32 sums: ties, carries, cancellation, subnormals, corners, and lone lines."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Sequence

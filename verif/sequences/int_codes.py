@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions of integer codes: drawn codes, all views, equal sums, and refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product

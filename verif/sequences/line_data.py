@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Line contents: random ones of each format with corner values, forged records; byte enables."""
 
-from __future__ import annotations
-
 import random
 import struct
 

@@ -6,8 +6,6 @@ faults on the device's records from the memory port (scoreboard/memory_port.py);
 sequence sends one request at a time, so that the order of a loss and the requests is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixed traffic: regions of four modes, interleaved workers, and ordinary memory."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of operations that hit the bins of the cover point "pair", one program for each bin."""
 
-from __future__ import annotations
-
 from collections.abc import Coroutine, Iterable
 from itertools import product
 from typing import Any

@@ -6,8 +6,6 @@ operation issues per cycle, from each filled line in turn. The sequences need fe
 evicted by reads of other lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bursts that fill the queues of the engine, with a slow or stalled memory or a stalled host."""
 
-from __future__ import annotations
-
 import struct
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refused accesses with every cause, mixed with legal accesses that they must not disturb."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bit flips in the RAMs of the device (controller, second edition, section 8)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rare events of an aggregation: duplicates, poison, illegal codes, and early reads."""
 
-from __future__ import annotations
-
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.regions import RegionConfig

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Epochs that are closed under traffic, reads of INFO and STATUS in every state, and counts."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 

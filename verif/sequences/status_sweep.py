@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweep of all status fields: they are read while something unrelated happens, and after it."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Collection
 from itertools import product
 

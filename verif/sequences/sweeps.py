@@ -4,8 +4,6 @@
 Each sequence visits all of its places at any scale; only the values at a place are drawn.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions of G_TERN5: every byte, every net vote, drawn votes, all views, and refusals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

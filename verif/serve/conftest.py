@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reducer server in a thread of the test, ranks in other threads, and random buckets."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several devices as one device of a reducer server: the lines of a bucket are dealt by tile."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ It uses no sockets and no clock: callers pass a function that sends messages to 
 in seconds.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections import Counter

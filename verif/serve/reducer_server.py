@@ -7,8 +7,6 @@ message of a peer ends that peer and its session, as its death would. The loop n
 peer.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import queue

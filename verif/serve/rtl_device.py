@@ -9,8 +9,6 @@ into rounds. Lines on which some workers abstain form separate rounds, with a re
 that contribute: a region has no notion of an abstaining worker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace

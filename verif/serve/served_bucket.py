@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bucket that all ranks have submitted: its lines by mode, and who contributes to each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interface of the device of a reducer server, and its implementation by the reference models."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Protocol
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several devices of a reducer server: shares, counters, and each way in which one may fail."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """RTL device of the reducer server, and each way in which it may fail: no wrong result is used."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

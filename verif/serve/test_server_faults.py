@@ -6,8 +6,6 @@ peers with one line and serves the next job; a rank refuses a hostile server; no
 another user.
 """
 
-from __future__ import annotations
-
 import fcntl
 import itertools
 import json

@@ -4,8 +4,6 @@
 Ranks may submit in any order, and messages may be sent twice.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ In any order of events of ranks, device and clock a bucket has one outcome, ever
 a bucket that a rank gave up is never DONE.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from typing import Any

@@ -5,8 +5,6 @@ Law L13 with real processes: after kills and stops at random moments it continue
 on all ranks, and no bucket has two outcomes.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -5,8 +5,6 @@ A pyuvm test needs a class with phases, and a coroutine that cocotb can find. `n
 from one function: its name is the name of the test, its docstring the summary in `nf list`.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of the environment (memory, model, scoreboard) with one fault each, for negative twins."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base of the link tests: a host with retry, injected faults, counters, hand-made flits."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, ClassVar
 

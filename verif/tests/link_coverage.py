@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functional coverage of the testbenches of ``nf_link``: flits at its pins and its status port."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Coroutine
 from typing import Any

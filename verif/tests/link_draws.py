@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random link stimulus: settings of the host, and episodes that disturb a testbench."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

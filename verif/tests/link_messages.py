@@ -4,8 +4,6 @@
 spec: link spec §1 (protocol ID), §2 (CRC), §4 and §5 (slots), §9 (RETRY flits).
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable, Sequence

@@ -11,8 +11,6 @@ flits and clocks: the wires have no delay, the host acknowledges and grants at o
 put further flits on the wire that the host accounts for.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from collections import deque

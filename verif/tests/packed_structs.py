@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packed structures in the ports of the RTL blocks, as slang reads them from hdl/pkg."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

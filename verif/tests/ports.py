@@ -4,8 +4,6 @@
 A testbench drives every input of its module from the start.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Awaitable, Callable, Coroutine

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of a device's registers against the map, for any testbench with an AXI4-Lite port."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Mapping
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacity check: FALLBACK, its interrupt, and DevLoad. Needs the default number of slots."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacity check: it counts every contribution that is presented to the engine."""
 
-from __future__ import annotations
-
 from verif.sequences.capacity import CapacityKindsSequence, FallbackAnswersSequence
 from verif.tests.decorator import ALL, nf_test
 

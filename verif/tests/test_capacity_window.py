@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacity window and DevLoad thresholds at their edges, with drawn values."""
 
-from __future__ import annotations
-
 from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
 from cocotbext.cxl.wire.messages import DevLoad
 from models.modes import Mode

@@ -5,8 +5,6 @@ Verilator only: with 64 workers on each line Icarus takes minutes, cell by cell;
 `test_modes` on the same build.
 """
 
-from __future__ import annotations
-
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences.aggregate import CountSequence, ThresholdSequence

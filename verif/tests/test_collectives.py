@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives over a pool: hosts, switch and devices at signal level."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Block test of `nf_counter` alone, with a narrow count or wide steps, so that it saturates."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Votes, planes and flags of lines whose numbers of votes were drawn at their corners."""
 
-from __future__ import annotations
-
 from models.modes import Mode
 from verif.sequences import aggregate
 from verif.tests.decorator import nf_test

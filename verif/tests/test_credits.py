@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Credit starvation: the host grants few response credits, late, and the device must wait."""
 
-from __future__ import annotations
-
 from verif.env.base_test import NfBaseTest
 from verif.sequences.mixed import MixedRegionsSequence, PlainMemorySequence
 from verif.tests.decorator import ALL, host_link, nf_test

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptors that a commit must refuse, each with its code."""
 
-from __future__ import annotations
-
 from verif.sequences.descriptors import DescriptorErrorSequence
 from verif.tests.decorator import ALL, nf_test
 

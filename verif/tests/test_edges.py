@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptors and accesses at the edges of memory, of windows and of state areas."""
 
-from __future__ import annotations
-
 from verif.sequences.descriptors import EdgeSequence, HighIndexSequence, SelectorSequence
 from verif.tests.decorator import nf_test
 

@@ -4,8 +4,6 @@
 Needs a build whose engine ports are visible (build `probe` of the testplan); Icarus shows all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from itertools import pairwise
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """New epochs while traffic runs, and the state that an old epoch leaves in memory."""
 
-from __future__ import annotations
-
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences import epochs

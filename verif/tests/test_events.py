@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rare events of an aggregation: duplicates, poison, illegal codes, early and strict reads."""
 
-from __future__ import annotations
-
 from verif.sequences import rare_events
 from verif.tests.decorator import ALL, nf_test
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evictions of lines from engine slots: more lines in use than slots."""
 
-from __future__ import annotations
-
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.env.env import Sink

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Admission of requests: neither reads nor writes starve or block the other."""
 
-from __future__ import annotations
-
 from verif.env.base_test import NfBaseTest
 from verif.sequences.mixed import CompletionsMeetSequence
 from verif.sequences.pressure import FlowSequence, HeldSequence, StandstillSequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Block test of `nf_fp32_gather` alone: sums, errors and poison, and the clocks that sums take."""
 
-from __future__ import annotations
-
 import cocotb
 from cocotb.triggers import ClockCycles
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """FP32 sums are atomic: each store to the line is wholly before or wholly after a sum."""
 
-from __future__ import annotations
-
 import random
 import struct
 

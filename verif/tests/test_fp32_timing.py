@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks of FP32 accesses at the pins, compared with plain memory, and rates of streams."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """FP32 sums of operand pairs that stress the adder, sums of few workers, and raw reads."""
 
-from __future__ import annotations
-
 from verif.sequences.fp32_operands import LoneLineSequence, PairSequence
 from verif.tests.decorator import nf_test
 

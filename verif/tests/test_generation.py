@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of old epochs in memory: hundreds of records, and generation numbers that start again."""
 
-from __future__ import annotations
-
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences import epochs

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """G_INT4 and G_INT8: exact sums by every view, refusals, and votes as an independent check."""
 
-from __future__ import annotations
-
 from verif.env.base_test import NfBaseTest
 from verif.sequences import int_codes
 from verif.sequences.rare_events import CodesEventSequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DONE and the interrupt: every source is raised, masked and cleared."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from cocotbext.cxl.config import CxlConfig

@@ -4,8 +4,6 @@
 spec: controller §7 (W1C: an event in the clock of the clear wins).
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 from types import SimpleNamespace
 

@@ -8,8 +8,6 @@ latencies of memory more. The builds have at most 4 Req credits for each slot, a
 The other host has as many requests under way as its credits cover.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count

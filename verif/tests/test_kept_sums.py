@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """FP32 sums that the device keeps in the state area (KEEP_SUM)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from verif.env.base_test import NfBaseTest

@@ -4,8 +4,6 @@
 spec: link spec §1-§9 (retry: test_link_retry_block). REQ_CREDITS of the build must be 7 or more.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sized
 from itertools import product

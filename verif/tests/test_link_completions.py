@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Completions of the device that share flits (top ``nf_link``; link spec §4, §6)."""
 
-from __future__ import annotations
-
 from verif.tests.link_testbench import LinkTestbench, link_up_test
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Corner cases of the link layer, one named test each (spec: link spec §2, §6 to §9)."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from functools import partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors that end a link, that the CRC detects, and that it cannot detect (link spec §2, §9)."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

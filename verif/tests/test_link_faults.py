@@ -6,8 +6,6 @@ the fault table the numbers of injected, detected and recovered faults (link spe
 Undetectable losses and copies of flits are in test_link_errors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@
 Top ``nf_link`` with a small RETRY_TIMEOUT (build link_retry; spec: link spec §6, §9).
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

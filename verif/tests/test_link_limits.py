@@ -4,8 +4,6 @@
 spec: link spec §2, §3, §7, §9.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import pairwise

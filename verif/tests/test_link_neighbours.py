@@ -5,8 +5,6 @@ Tops ``nf_link`` (builds link and link_retry; spec: link spec §3, §6, §7, §9
 to one that is accepted and a field next to one that is compared are those that designs lose.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

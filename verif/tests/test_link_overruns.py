@@ -4,8 +4,6 @@
 spec: link spec §3, §6, §9.
 """
 
-from __future__ import annotations
-
 import cocotb
 
 from cocotbext.cxl.wire.flits import chunks_of_line

@@ -6,8 +6,6 @@ would call a damaged flit good: the check bits of the row have to detect it. Bui
 RETRY_TIMEOUT; Verilator needs nf_link_retry_buffer.wr_q public.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -5,8 +5,6 @@ Builds: the defaults, and both ends of RETRY_DEPTH, REQ_CREDITS, RWD_CREDITS. Th
 retry buffer (nf_link_retry_buffer.free_q) are public.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rates at the link for lines in their slots. Needs the default number of slots and credits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SRwD

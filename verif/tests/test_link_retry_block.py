@@ -4,8 +4,6 @@
 Build with a small RETRY_TIMEOUT (a few hundred): exhaustion needs ten time-outs for each retrain.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from typing import Any

@@ -5,8 +5,6 @@ Build with a small RETRY_TIMEOUT. Verilator needs nf_link_retry_buffer.free_q an
 nf_link_lrsm.wrap_q and eseq_q public.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

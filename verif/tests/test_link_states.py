@@ -5,8 +5,6 @@ The expected effects are the table of the link spec §9. Build with a short RETR
 the write pointer (nf_link_lrsm.eseq_q, nf_link_retry_buffer.wr_q) are public.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any, Self

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Link error capture, link state and link options of ``nf_regs`` (spec: controller §7)."""
 
-from __future__ import annotations
-
 from verif.tests.packed_structs import pack
 from verif.tests.regs_testbench import RegsBench, regs_test
 

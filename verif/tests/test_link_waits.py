@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting times in ``nf_link`` (link spec §9): credits, acknowledgements and LLCRD."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

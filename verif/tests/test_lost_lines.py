@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines whose record could not be read (lost), and write-backs that memory refused."""
 
-from __future__ import annotations
-
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences.memory_faults import BlameSequence, LostLineSequence

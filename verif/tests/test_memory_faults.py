@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors and poison of the device memory, and its content before a commit."""
 
-from __future__ import annotations
-
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig

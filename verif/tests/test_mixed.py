@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixed traffic: regions of four modes at once, and workers interleaved at random."""
 
-from __future__ import annotations
-
 from verif.sequences.mixed import InterleaveSequence, MixedRegionsSequence
 from verif.tests.decorator import ALL, nf_test
 

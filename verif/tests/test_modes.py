@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each aggregating mode alone: all workers, all lines, every kind of read."""
 
-from __future__ import annotations
-
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences.aggregate import AggregateSequence

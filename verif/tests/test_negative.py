@@ -6,8 +6,6 @@ the view of the pins wrong, as a fault of the device would; a run without a find
 checker detects nothing. Breakages of the RTL itself are in `verif/mutants/`.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

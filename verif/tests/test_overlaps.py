@@ -5,8 +5,6 @@ A fault that costs clocks alone breaks no answer. The order of requests is fixed
 effect on clocks, so that every seed and both simulators measure the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import product
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pairs of features over shared resources: B arrives in the state that A left."""
 
-from __future__ import annotations
-
 import cocotb
 
 from verif.coverage.coverage_plan import entries, values_of

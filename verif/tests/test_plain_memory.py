@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ordinary memory and IDENTITY regions (plain memory with protection)."""
 
-from __future__ import annotations
-
 from verif.sequences.aggregate import IdentitySequence
 from verif.sequences.mixed import PlainMemorySequence
 from verif.tests.decorator import ALL, nf_test

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Full queues of the engine while memory is slow."""
 
-from __future__ import annotations
-
 from verif.sequences import pressure
 from verif.tests.decorator import nf_test
 

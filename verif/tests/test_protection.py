@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accesses that the device must refuse: causes, LD_MASK, BIND, and what they must not change."""
 
-from __future__ import annotations
-
 from verif.sequences.protection import (
     BindShiftSequence,
     CombinedCausesSequence,

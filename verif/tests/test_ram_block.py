@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Block test of a protected RAM alone (`nf_data_fifo`): bits flip in rows whose message waits."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import deque

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bit flips in the RAMs of the device: data may be lost or poisoned, but is never wrong."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import cocotb

@@ -5,8 +5,6 @@ When a region claims a state area, the device overwrites its records in the back
 sequences commit meanwhile (controller spec §3: old memory content is never taken for state).
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from dataclasses import replace
 

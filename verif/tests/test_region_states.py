@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CLOSE of a region without an epoch to close, and refused commits: both change nothing."""
 
-from __future__ import annotations
-
 from verif.sequences.epochs import InitialisedSequence, NoRoundSequence, RefusedSequence
 from verif.tests.decorator import ALL, nf_test
 

@@ -5,8 +5,6 @@ Every register's reset value and access type is compared with the map that is ge
 hdl/regs/nf_regs.rdl, scaled to the parameters of the build.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any

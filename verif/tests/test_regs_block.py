@@ -4,8 +4,6 @@
 spec: controller §7.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

@@ -4,8 +4,6 @@
 spec: controller §7.
 """
 
-from __future__ import annotations
-
 from cocotb.triggers import ClockCycles
 
 from models.register_map import REG_MAP

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Block test of `nf_regs`: control window and AXI4-Lite on one bus (second edition, section 9)."""
 
-from __future__ import annotations
-
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer, with_timeout
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay of a random capture: five workers, odd sizes, single elements, every route."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

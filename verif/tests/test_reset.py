@@ -4,8 +4,6 @@
 Each case ends in traffic without a check; the next case of the run begins with a reset.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counters that saturate: CNT_W smaller than W needs (not in the default parameter set)."""
 
-from __future__ import annotations
-
 from models.modes import Mode
 from models.regions import INFO_SELECTOR
 from verif.env.base_test import NfBaseTest

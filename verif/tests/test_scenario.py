@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constrained-random scenarios: one generator, and uses of it with other weights."""
 
-from __future__ import annotations
-
 from verif.scenario.scenario_test import ScenarioTest
 from verif.tests.decorator import nf_test
 

@@ -4,8 +4,6 @@
 The register predictor compares each read; these tests make the bits change meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Coroutine
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps with drawn values over regions, selectors, generations and planes, in one build."""
 
-from __future__ import annotations
-
 from verif.sequences import sweeps
 from verif.tests.decorator import nf_test
 

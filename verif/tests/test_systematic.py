@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exhaustive sweeps of states, distances and numbers that random stimulus rarely reaches."""
 
-from __future__ import annotations
-
 from verif.sequences import (
     aggregate,
     descriptors,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """G_TERN5 (five ternary votes a byte), in a device that has the mode."""
 
-from __future__ import annotations
-
 from verif.sequences import tern5_codes
 from verif.tests.decorator import faulty, nf_test
 from verif.tests.faulty_parts import misreading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact forgeries of records, placed where a host can place them, which must not become state."""
 
-from __future__ import annotations
-
 import cocotb
 
 from verif.env.base_test import NfBaseTest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hand-written modules and their MyHDL twins with the same random inputs, compared every clock."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

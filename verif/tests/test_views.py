@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Closed epochs, INFO of lines and STATUS of regions (second edition, sections 4 and 5)."""
 
-from __future__ import annotations
-
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from models.commit_check import most_workers
 from models.info_status_lines import LineInfo

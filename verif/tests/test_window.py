@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control window: registers as lines of memory (second edition, section 9)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

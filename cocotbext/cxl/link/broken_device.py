@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Device models with one fault each, of which some would hang a host without time-outs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from enum import Enum
 

@@ -4,8 +4,6 @@
 Unsupported opcodes are answered as in link spec §5.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections.abc import Callable

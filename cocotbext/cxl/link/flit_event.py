@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events of the link tracker, and its state of each direction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any

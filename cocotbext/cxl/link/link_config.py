@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of a link partner (spec: link spec §6, §8, §9)."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 

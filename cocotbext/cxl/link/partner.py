@@ -7,8 +7,6 @@ swapped, so a HostLink and a DeviceLink can be connected directly, without a sim
 spec §6 to §9.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable

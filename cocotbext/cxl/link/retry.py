@@ -6,8 +6,6 @@
 RETRY flits to send from it. Neither knows messages.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from enum import Enum
 from typing import Final

@@ -10,8 +10,6 @@ credit, credit_field, ack, retry, replay, response, end. A ``waive(rule, directi
 returns True moves an error to ``waived``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection
 

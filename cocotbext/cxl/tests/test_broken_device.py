@@ -4,8 +4,6 @@
 `test_host_and_device` and `test_uvm_agent` have the other errors for a broken device.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

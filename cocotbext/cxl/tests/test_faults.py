@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the fault injector between two link partners in Python, and of the fault table."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

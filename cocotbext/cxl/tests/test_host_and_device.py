@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of CxlMemHost with CxlMemDevice on bench_wire, in plain cocotb, checked by a monitor."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

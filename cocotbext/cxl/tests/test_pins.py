@@ -3,8 +3,6 @@
 of the rules of the pins.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Generator
 from itertools import pairwise

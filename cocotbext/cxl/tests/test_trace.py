@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the writer of link traces."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

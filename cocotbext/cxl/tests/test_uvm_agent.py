@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the pyuvm agent on bench_wire with CxlMemDevice."""
 
-from __future__ import annotations
-
 import random
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@
 They are defined only here, so that one edit changes them in all models and in the agent.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 FLUSH_RETIMER_CLOCKS: Final = 32

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random M2S requests for tests."""
 
-from __future__ import annotations
-
 import random
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp

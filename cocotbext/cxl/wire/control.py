@@ -6,8 +6,6 @@ There is one frozen dataclass per kind. ``encode_control`` returns the 512-bit p
 raw nibbles.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Final
 

@@ -5,8 +5,6 @@ A flit is a 528-bit int: 512 payload bits, then the CRC in bits [527:512]. The C
 GF(2), so one table per payload byte (64 of them) reduces it to 64 look-ups and XORs.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache, reduce
 from operator import getitem, xor
 from typing import Final

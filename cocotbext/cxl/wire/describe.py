@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Description of a flit as text, slot by slot (spec: link spec §3, §4, §7)."""
 
-from __future__ import annotations
-
 from cocotbext.cxl.wire.control import decode_control
 from cocotbext.cxl.wire.crc import FLIT_BITS, PAYLOAD_MASK, crc16
 from cocotbext.cxl.wire.flits import Direction, FlitHeader, decode_credit, is_control, slot_bits

@@ -9,8 +9,6 @@ by a sender, one text each; an empty list means legal.
 Addresses are byte addresses (0 .. 2**52 - 1). pack() raises ValueError for values that do not fit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum

@@ -5,8 +5,6 @@ A packer holds queued messages and owed data slots. ``next()`` returns the paylo
 without acknowledgement, credits and CRC, which the link layer adds.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from dataclasses import dataclass, field

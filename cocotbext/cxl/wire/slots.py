@@ -6,8 +6,6 @@ bits), position 1 is slots 1..3 (a G format of 128 bits). Bit numbers count from
 slot.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the CRC: its definition, crccheck, the published mask, the specified error detection."""
+"""Tests of the CRC: crccheck, the published mask, the specified error detection."""
 
 import math
 import random
@@ -30,20 +30,6 @@ class Reference(Crc16Base):  # type: ignore[misc]
     _check_result = None
 
 
-def _payloads(count: int) -> list[int]:
-    rng = random.Random(1)
-    return [rng.getrandbits(512) for _ in range(count)]
-
-
-def crc16_serial(payload: int) -> int:
-    """Return the CRC of a 512-bit payload by its definition: bit 511 first, one shift per bit."""
-    value = 0
-    for bit in range(crc.PAYLOAD_BITS - 1, -1, -1):
-        top = value >> 15 ^ payload >> bit & 1
-        value = (value << 1 & 0xFFFF) ^ (crc.POLY & 0xFFFF if top else 0)
-    return value
-
-
 def mask_of_crc_bit(bit: int) -> int:
     """Return the 512-bit mask for which CRC[bit] is the parity of (payload & mask)."""
     return sum((column >> bit & 1) << i for i, column in enumerate(crc.COLUMNS))
@@ -56,11 +42,11 @@ def test_published_facts() -> None:
     assert crc.seal(0) == 0
 
 
-def test_against_independent_calculators() -> None:
-    for payload in _payloads(300):
+def test_against_an_independent_calculator() -> None:
+    rng = random.Random(1)
+    for _ in range(300):
+        payload = rng.getrandbits(512)
         assert crc.crc16(payload) == Reference.calc(payload.to_bytes(64, "big"))
-    for payload in _payloads(20):
-        assert crc.crc16(payload) == crc16_serial(payload)
 
 
 def test_every_1_2_and_3_bit_error_is_detected() -> None:
@@ -90,13 +76,6 @@ def test_bursts() -> None:
     assert all(_span_is_detected(start, 16) for start in range(512 - 16 + 1))
     assert all(_span_is_detected(start, 14) for start in range(512 - 14, 512))
     assert all(_span_is_detected(start, 16) for start in range(512, 513))
-
-
-def test_crc_ok_rejects_flips() -> None:
-    for payload in _payloads(50):
-        flit = crc.seal(payload)
-        assert crc.crc_ok(flit)
-        assert not crc.crc_ok(flit ^ 1 << random.Random(payload).randrange(528))
 
 
 SYNDROMES: npt.NDArray[np.uint16] = np.array(

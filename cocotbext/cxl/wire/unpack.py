@@ -6,8 +6,6 @@ more than 3 slots are owed the whole flit is data. Decoding never stops: a broke
 and decoding continues according to the formats.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field

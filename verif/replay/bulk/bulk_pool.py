@@ -5,8 +5,6 @@ A device has two bell regions, for collectives of even and odd number, and two r
 if it adds. Plain memory begins at address 0, with the places of even collectives first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing

@@ -16,8 +16,6 @@ checked. `Close` and `Commit` are register accesses before the other operations 
 are committed, and `DONE` is given, between collectives; their clocks do not count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 line.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -4,8 +4,6 @@
 A piece is adopted once, with all of its epochs and no others.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import closing

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of bulk replay on the device model: tensors, shards, kills, journals, and faults."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -76,7 +74,7 @@ def test_warnings(transport: str, request: pytest.FixtureRequest) -> None:
     assert "tensor 'body.weight' is zero everywhere in step 3 of worker 1" in zero
 
 
-@pytest.mark.parametrize("cut", [0, 1, 500])
+@pytest.mark.parametrize("cut", [0, 500])
 def test_a_killed_replay_can_be_resumed(mixed: Bulk, whole: list[bytes], cut: int) -> None:
     """Check that --resume after a fault gives the same files, and drives only what is missing.
 
@@ -198,24 +196,6 @@ WORDS = {
 @pytest.mark.parametrize(("words", "text"), WORDS.values(), ids=WORDS.keys())
 def test_options_that_exclude_each_other(bare: Bulk, words: str, text: str) -> None:
     assert text in bare.refuses(*shlex.split(words))
-
-
-BROKEN = {
-    "empty": "",
-    "object": "{}",
-    "list": "[]",
-    "no UTF-8": "\xff",
-    "NaN": "[NaN]",
-    "key twice": '{"a": 1, "a": 2}',
-    "deep": "[" * 100_000,
-    "digits": '{"seed": ' + "9" * 5000 + "}",
-}
-
-
-@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
-def test_a_file_that_is_no_stimulus(bare: Bulk, text: str) -> None:
-    (bare.folder / "x.json").write_text(text, encoding="latin-1")
-    assert "no stimulus" in bare.refuses("--stimulus", bare.folder / "x.json")
 
 
 def test_special_files_are_refused_at_once(bare: Bulk) -> None:

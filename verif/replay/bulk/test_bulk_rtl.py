@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of replays on the RTL: reference tensors, faults that are found and reproduced, a kill."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

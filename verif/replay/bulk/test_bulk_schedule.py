@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bulk executor of schedules: outputs of all ranks, clocks, and each way in which a run fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

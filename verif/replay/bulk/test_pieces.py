@@ -3,8 +3,6 @@
 once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

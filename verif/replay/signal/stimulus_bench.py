@@ -3,8 +3,6 @@
 checkers.
 """
 
-from __future__ import annotations
-
 import os
 from itertools import groupby
 from pathlib import Path
