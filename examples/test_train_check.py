@@ -154,22 +154,6 @@ def test_what_is_trained_by_is_verified(
     assert f"[{mark}] the calibrator's profile is verified" in out
 
 
-@pytest.mark.nightly(
-    "12 s; verif/serve compares weights by the server and by torch in every change"
-)
-def test_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """Check that a training with votes has the same weights by a reducer server and by torch.
-
-    `test_the_same_weights_by_the_rtl` is the full-length version.
-    """
-    words = ["train", "check", "digits", "--steps", "4", "--seeds", "1", "--only", BINARY]
-    assert cli.main([*words, "--reducer", "model"]) == 0
-    same = f"[ok] {BINARY}, seed 1: the same weights, bit for bit, by model and torch; "
-    out = capsys.readouterr().out
-    assert same in out
-    assert f"{same}0 bytes" not in out
-
-
 @pytest.mark.nightly("60 steps of every check by the RTL: half an hour on two cores")
 @pytest.mark.parametrize("simulator", ["verilator"])
 @pytest.mark.parametrize("name", CHECKS)
