@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ import torch
 
 from examples.train_check_variants import profile_of, spike, spike_at
 from examples.workloads import WORKLOADS
-from neuron_fabric.profile import read_profile, sketch, traced_head
+from neuron_fabric.profile import sketch, traced_head
 from neuron_fabric.profile.draft_profile import draft
 from scripts.cli import main as cli
 from scripts.cli import train_check
@@ -127,47 +126,6 @@ def test_auto(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert set(full["sent"]) == {FP32}
     assert auto["sent"]["G_INT4"] > 0
     assert ["PROBE", "LOW"] in [one[2:4] for one in auto["decisions"]]
-
-
-@pytest.mark.nightly("20 s; sixty steps are calibrated and trained in every change")
-def test_what_is_trained_by_is_verified(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Check that a check of full length verifies the calibrated profile if its metric is near FP32.
-
-    Each round trains with three seeds. Here the length is a quarter.
-    """
-    monkeypatch.setitem(CHECKS, "digits", replace(CHECKS["digits"], steps=24))
-    words = ["train", "check", "digits", "--seeds", "1", "--only", GUIDED]
-    cli.main(words)
-    out = capsys.readouterr().out
-    lines = (tmp_path / "digits" / "results.jsonl").read_text(encoding="utf-8").splitlines()
-    calibrated = next(one for one in map(json.loads, lines) if one["kind"] == "calibration")
-    rounds = calibrated["table"]
-    assert len(rounds[FP32]) == len(rounds["round 1"]) == 3
-    assert len(set(rounds[FP32])) > 1
-    profile = read_profile(tmp_path / "digits" / "guided.toml")
-    near = sum(rounds[f"round {len(rounds) - 1}"]) >= sum(rounds[FP32]) - 3 * 1.5
-    assert profile.verified is calibrated["verified"] is near
-    assert profile.reference is not None
-    mark = "ok" if near else "missed"
-    assert f"[{mark}] the calibrator's profile is verified" in out
-
-
-@pytest.mark.nightly(
-    "12 s; verif/serve compares weights by the server and by torch in every change"
-)
-def test_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """Check that a training with votes has the same weights by a reducer server and by torch.
-
-    `test_the_same_weights_by_the_rtl` is the full-length version.
-    """
-    words = ["train", "check", "digits", "--steps", "4", "--seeds", "1", "--only", BINARY]
-    assert cli.main([*words, "--reducer", "model"]) == 0
-    same = f"[ok] {BINARY}, seed 1: the same weights, bit for bit, by model and torch; "
-    out = capsys.readouterr().out
-    assert same in out
-    assert f"{same}0 bytes" not in out
 
 
 @pytest.mark.nightly("60 steps of every check by the RTL: half an hour on two cores")

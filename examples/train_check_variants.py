@@ -25,9 +25,6 @@ from scripts.cli.train_check_goals import (
 SPIKE, SPIKE_STEPS = 4.0, 10
 """A learning rate that is 4 times as high for 10 steps: the loss is almost that of the start again,
 and FP32 finds out of it. At 10 or 20 times it stays at chance: there is nothing to come back to."""
-INT4, INT8 = "G_INT4", "G_INT8"
-"""Variants of `train_on_device` alone; no check of `nf train check` has them."""
-_ROUTES = {TERNARY: Route.G_TERNARY, INT4: Route.G_INT4, INT8: Route.G_INT8}
 _OFF: Mapping[str, Any] = {"off": [str(one) for one in Reason if one != Reason.SCHEDULE]}
 
 
@@ -49,7 +46,8 @@ def profile_of(
     whole = replace(draft(variant, parameters), verified=True)
     if variant == FP32:
         return whole
-    how, full = PhaseRoute(_ROUTES.get(variant, Route.G_BINARY)), variant == BINARY_HEAD
+    route = Route.G_TERNARY if variant == TERNARY else Route.G_BINARY
+    how, full = PhaseRoute(route), variant == BINARY_HEAD
     low = with_routes(whole, lambda one: None if full and one.kind == Kind.HEAD else how)
     warmup = 0.10 if variant in (BAD, BAD_MONITOR) else 0
     monitor = {} if variant == BAD_MONITOR else _OFF

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings of a small ResNet whose gradients are reduced by the device, through a reducer server.
+"""Training of a small ResNet whose gradients are reduced by the device, through a reducer server.
 
-    python -m examples.train_on_device                      # votes and FP32, through the RTL
-    python -m examples.train_on_device --routes codes       # integer codes of 4 and 8 bits
-    python -m examples.train_on_device --device model       # the reference models: fast
-    nf serve --workers 4 & python -m examples.train_on_device --socket default
+    nf serve --workers 4 & python -m examples.train_on_device
 
-Without --socket the example starts a server, trains with each route in turn, and prints a row for
-each: losses over the training images, accuracy over the test images, and the bytes that a worker
-sends in a step. All rows start from the same weights and see the same batches. Regions of fewer
-than 1,024 elements stay in FP32.
-
-With --socket it trains by a profile with a running server and again with torch, and compares the
-weights bit for bit; --alone leaves out torch, so that the server may be killed and restarted.
+It trains by a profile with the running server and again with torch, and compares the weights bit
+for bit; --alone leaves out torch, so that the server may be killed and restarted. `nf train check`
+compares losses and bytes of the routes.
 """
 
 from __future__ import annotations
@@ -29,19 +22,12 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from examples.train_check_variants import INT4, INT8, profile_of
 from examples.workloads import Digits, DigitsResNet, fork_ranks
 from neuron_fabric import attach
 from neuron_fabric.errors import LineError, say
-from neuron_fabric.profile import sketch
-from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.reducers.server_wire import default_socket
-from scripts.build import registry
-from scripts.cli.serve import MODEL, RTL, served, status
-from scripts.cli.train_check_goals import BINARY, FP32, TERNARY
 
 PROFILE = Path(__file__).with_name("digits.toml")
-ROUTES = {"votes": (FP32, BINARY, TERNARY), "codes": (FP32, INT4, INT8)}
 VOTES = "G_BINARY"
 # Make the profile vote after a few steps, and again soon after a fault.
 SOON = {
@@ -58,52 +44,25 @@ def main() -> int:
     add = parser.add_argument
     add("--workers", type=int, default=4, help="gloo processes (4)")
     add("--steps", type=int, default=96, help="steps of each training (96)")
-    add("--routes", choices=list(ROUTES), default="votes", help="low-bit routes of the rows")
-    add("--device", choices=(RTL, MODEL), default=RTL, help="device of the server (rtl)")
-    add("--sim", choices=registry.names(), default=registry.names()[0], help="simulator of the RTL")
-    add("--socket", type=Path, help="socket of a running server, or default")
-    add("--until", type=Path, help="with --socket: stop as soon as this file exists")
-    add("--fp32", default="ring", choices=("ring", "ordered"), help="with --socket: see attach")
+    add("--socket", type=Path, default="default", help="socket of the server (default)")
+    add("--until", type=Path, help="stop as soon as this file exists")
+    add("--fp32", default="ring", choices=("ring", "ordered"), help="see attach")
     low = (VOTES, "G_INT4", "G_INT8")
-    add("--low", default=VOTES, choices=low, help="with --socket: low-bit route of the profile")
-    add("--timeout", type=float, default=60.0, help="with --socket: time-out in seconds")
-    add("--alone", action="store_true", help="with --socket: leave out the training by torch")
-    add("--out", type=Path, help="with --socket: folder of the log of the monitor")
+    add("--low", default=VOTES, choices=low, help="low-bit route of the profile")
+    add("--timeout", type=float, default=60.0, help="time-out in seconds")
+    add("--alone", action="store_true", help="leave out the training by torch")
+    add("--out", type=Path, help="folder of the log of the monitor")
     args = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory(prefix="nf-device-") as folder:
-            if args.socket is not None:
-                path = default_socket() if str(args.socket) == "default" else args.socket
-                by = partial(compared, args=args, reducer=f"unix:{path}", folder=folder)
-                fork_ranks(by, args.workers, folder)
-                return 0
-            with served(args.device, args.sim, args.workers) as path:
-                fork_ranks(partial(table, args=args, reducer=f"unix:{path}"), args.workers, folder)
-                say(*status(path)[-1:])
+            path = default_socket() if str(args.socket) == "default" else args.socket
+            by = partial(compared, args=args, reducer=f"unix:{path}", folder=folder)
+            fork_ranks(by, args.workers, folder)
     except torch.multiprocessing.ProcessExitedException as error:
         return int(error.exit_code) if error.exit_code > 0 else 1
     except LineError as error:
         say(f"train_on_device: {error}", file=sys.stderr)
         return 1
-    return 0
-
-
-def table(rank: int, args: argparse.Namespace, reducer: str) -> int:
-    """Train with each route of `--routes`, and print a row for each on rank 0; return 0."""
-    data = Digits()
-    if rank == 0:
-        say(f"{'':26}{'loss: start':>12}{'end':>8}{'accuracy':>10}{'bytes a step':>14}")
-    for variant in ROUTES[args.routes]:
-        parameters = sketch(DigitsResNet(), ("head.weight",))
-        profile = profile_of(variant, parameters, draft(variant, parameters))
-        words = {"steps": args.steps, "reducer": reducer, "fp32": "ordered"}
-        torch.manual_seed(1)
-        before = data.train_loss(DigitsResNet())
-        net, session, _ = train(args, data, profile, **words)
-        sent = sum(session.sent.values()) // args.steps
-        if rank == 0:
-            after, right = data.train_loss(net), data.judge(net)
-            say(f"{variant:26}{before:12.3f}{after:8.3f}{right:9.1f}%{sent:14,}", flush=True)
     return 0
 
 
@@ -151,7 +110,7 @@ def train(
     """Train a DigitsResNet; return it with its closed session and the number of steps done."""
     torch.manual_seed(1)
     net = DigitsResNet()
-    model = DistributedDataParallel(net, **({"bucket_cap_mb": 0.008} if args.socket else {}))
+    model = DistributedDataParallel(net, bucket_cap_mb=0.008)
     session = attach(model, profile, scaler=False, env={}, **words)
     assert session is not None
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -160,8 +119,7 @@ def train(
         optimizer.zero_grad()
         loss = data.loss(model, x, y)
         loss.backward()
-        if args.socket:
-            session.observe(loss)
+        session.observe(loss)
         optimizer.step()
         if args.until is not None and _any(args.until.exists()):
             break

@@ -121,11 +121,6 @@ class Digits(Data):
         """Return the accuracy over the test images in per cent."""
         return accuracy(net, self.test, self.test_labels)
 
-    @torch.no_grad()
-    def train_loss(self, net: nn.Module) -> float:
-        """Return the mean loss over the training images."""
-        return self.loss(net, self.train, self.train_labels).item()
-
 
 class PairsResNet(nn.Module):
     """ResNet for pairs of digits: a stem, blocks of 12, 24 and 48 channels, and a linear head.

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.analysis.analysis_page import page
-from neuron_fabric.analysis.capture_analysis import analyse, mean_cosines, warnings_of
+from neuron_fabric.analysis.capture_analysis import FLOOR, analyse, mean_cosines, warnings_of
 from neuron_fabric.analysis.tensor_figures import OPTIONS, TensorFigures, label_of
 from neuron_fabric.arguments import whole
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError, say
+from neuron_fabric.monitor.page import STYLE, rendered
 from neuron_fabric.output import in_the_way, write_text
 from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 
@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   nf analyse CAPTURE --tensor '*.attn.*' --route 'G_BINARY*'  some tensors, some routes
 """
 PAGE, NUMBERS = "index.html", "analysis.json"
+TEMPLATE = Path(__file__).with_name("analysis.html.j2")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +93,32 @@ def report(capture: Capture, figures: Sequence[TensorFigures], out: Path | None)
     write_text(out / NUMBERS, json.dumps(numbers, indent=1, allow_nan=False) + "\n")
     write_text(out / PAGE, page(capture.model or capture.path.name, figures, warnings))
     say(f"written: {out / PAGE}", f"written: {out / NUMBERS}")
+
+
+def page(title: str, figures: Sequence[TensorFigures], warnings: Sequence[str]) -> str:
+    """Return the HTML text of an analysis: one file, no script, no network access.
+
+    A heat map for each route shows the cosine by tensor and step; a table has all figures of the
+    last step. The template escapes every text of the capture.
+
+    Args:
+        title: Name of the capture.
+        figures: Figures of `capture_analysis.analyse`.
+        warnings: Warnings of `capture_analysis.warnings_of`.
+    """
+    steps = sorted({one.step for one in figures})
+    return rendered(
+        TEMPLATE,
+        title=title,
+        css=STYLE.read_text(encoding="utf-8"),
+        floor=FLOOR,
+        warnings=warnings,
+        steps=steps,
+        routes=list(dict.fromkeys(one.route for one in figures)),
+        tensors=list(dict.fromkeys(one.tensor for one in figures)),
+        cells={(one.route, one.tensor, one.step): one for one in figures},
+        last=[one for one in figures if one.step == steps[-1]],
+    )
 
 
 def table(figures: Sequence[TensorFigures]) -> list[str]:

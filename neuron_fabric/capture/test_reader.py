@@ -160,21 +160,15 @@ def test_manifest_of_another_kind(folder: Path) -> None:
 MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
     "format": ({"format": "x"}, "this is no capture"),
     "version": ({"version": 2}, "unknown version 2"),
-    "version text": ({"version": "1"}, "unknown version '1'"),
     "version bool": ({"version": True}, "unknown version True"),
     "no workers": ({"world_size": 0}, "world_size is 0"),
-    "workers bool": ({"world_size": True}, "world_size: True"),
     "65 workers": ({"world_size": 65}, "65 workers, the device takes 64"),
     "no steps": ({"steps": []}, "no step is whole"),
     "step range": ({"steps": [1_000_000]}, "outside 0..999999"),
     "step sign": ({"steps": [-1]}, "outside 0..999999"),
-    "step kind": ({"steps": ["3"]}, "steps[0]: '3'"),
     "step twice": ({"steps": [3, 3]}, "a step stands twice"),
     "model": ({"model": 1}, "model: 1"),
-    "note": ({"note": []}, "note: a list"),
     "no tensors": ({"tensors": []}, "tensors is empty"),
-    "tensors kind": ({"tensors": {}}, "tensors: an object"),
-    "entry kind": ({"tensors": ["a"]}, "tensors[0]: 'a'"),
 }
 
 
@@ -255,15 +249,11 @@ def test_modules_are_optional(folder: Path) -> None:
     ("change", "text"),
     [
         (lambda c: c.update(modules={}), "modules: an object"),
-        (lambda c: c["modules"].append(3), "modules[2]: 3"),
         (lambda c: c["modules"].pop(), "tensor 'a.weight' is in none of the modules"),
-        (lambda c: c["modules"][0].update(name=3), "modules.name: 3"),
         (lambda c: c["modules"][0].update(kind=""), "kind of module name '' is no text"),
         (lambda c: c["modules"][0].update(kind="a\nb"), "unsafe kind of module name"),
-        (lambda c: c["modules"][0].update(tensors="x"), "modules.tensors: 'x'"),
         (lambda c: c["modules"][0].update(tensors=["x"]), "holds 'x', which is no tensor"),
         (lambda c: c["modules"][0].update(tensors=["scale"] * 2), "holds a tensor twice"),
-        (lambda c: c["modules"][0].update(head=1), "modules.head: 1"),
     ],
 )
 def test_bad_modules(folder: Path, change: Callable[[dict[str, Any]], object], text: str) -> None:

@@ -59,14 +59,18 @@ from neuron_fabric.profile.draft_profile import ADAPTIVE, AUTO, auto_profile
 from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import Phase, steady_route, warmup_of
 from neuron_fabric.rank_agreement import other_rank, silent_rank, together
-from neuron_fabric.reducers.host_reducer import HostReducer
 from neuron_fabric.reducers.interface import Reducer
 from neuron_fabric.reducers.pool_reducer import PREFIX as POOL
 from neuron_fabric.reducers.pool_reducer import PoolReducer
 from neuron_fabric.reducers.server_reducer import ServerReducer
 from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
 from neuron_fabric.reducers.shared_lines import most_lines
-from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TensorReducer, TorchReducer
+from neuron_fabric.reducers.torch_reducer import (
+    MAX_WORKERS,
+    HostReducer,
+    TensorReducer,
+    TorchReducer,
+)
 from neuron_fabric.version import VERSION
 from neuron_fabric.wrapped import ddp_model, named_parameters
 

@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from statistics import fmean, median
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.monitor.thresholds import Thresholds, on_grid
@@ -287,9 +288,9 @@ class Loss:
         last = self.recent[-limits.mean_window :]
         if len(last) < limits.mean_window:
             return self
-        mean = _mean(last)
+        mean = fmean(last)
         if self.best is None or mean < self.best:
-            noise = math.sqrt(_mean([(one - mean) * (one - mean) for one in last]))
+            noise = math.sqrt(fmean([(one - mean) * (one - mean) for one in last]))
             return replace(self, best=mean, noise=noise, drift=Gate())
         rise, sigma = mean - self.best, limits.drift_sigma * self.noise
         beyond = rise > max(limits.drift_in * abs(self.best), sigma)
@@ -308,7 +309,7 @@ class Loss:
         if self.since < size or len(self.recent) < size:
             return self
         last = self.recent[-size:]
-        mean, middle, spread = _mean(last), (size - 1) / 2, size * (size * size - 1) / 12
+        mean, middle, spread = fmean(last), (size - 1) / 2, size * (size * size - 1) / 12
         slope = math.fsum((n - middle) * one for n, one in enumerate(last)) / max(spread, 1.0)
         rest = [one - mean - slope * (n - middle) for n, one in enumerate(last)]
         error = math.sqrt(
@@ -332,7 +333,7 @@ class Loss:
         window = limits.mean_window
         if len(self.recent) < 2 * window:
             return False
-        before, now = _mean(self.recent[-2 * window : -window]), _mean(self.recent[-window:])
+        before, now = fmean(self.recent[-2 * window : -window]), fmean(self.recent[-window:])
         return before - now > limits.warmup_falls * abs(before)
 
     def bad(self, limits: Thresholds, off: frozenset[Reason]) -> Bad | None:
@@ -576,16 +577,6 @@ def _middle(values: Sequence[float]) -> tuple[float, float]:
 
     The deviation is at least 0.1 % of the median.
     """
-    middle = _median(values)
-    spread = _median([abs(one - middle) for one in values])
+    middle = median(values)
+    spread = median([abs(one - middle) for one in values])
     return middle, max(_MAD * spread, _FLAT * abs(middle))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)  # exact: sums of Python versions differ otherwise
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

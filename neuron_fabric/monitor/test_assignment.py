@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from neuron_fabric import bits
 from neuron_fabric.codec import Route
-from neuron_fabric.errors import MonitorError
 from neuron_fabric.monitor import Controller, StepReport, states
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.job_plan import plan_of
 from neuron_fabric.monitor.log import replay
+from neuron_fabric.monitor.test_controller import WORLD, ranks
 from neuron_fabric.monitor.test_monitor_log import checked_kinds
 from neuron_fabric.profile.profile_types import FULL, Assign, PhaseRoute, Rule
 
@@ -29,6 +29,7 @@ RULE = Rule(routes=(Route.G_INT4, Route.G_INT8), assign=Assign(budget=0.5, every
 REGIONS = [small_region(name, size, phases=CODES) for name, size in SIZES.items()]
 PROFILE = replace(small_profile(REGIONS), rule=RULE)
 PLAN = plan_of(PROFILE, warmup=6, world=8)
+OURS: dict[str, Any] = {"profile": PROFILE, "plan": PLAN}
 INT8_BITS = 24
 """Bits of an element, sent and received."""
 
@@ -60,7 +61,14 @@ def test_all_ranks_decide_alike_over_a_thousand_steps(tmp_path: Path) -> None:
 
     The log holds the assignments, fits its schema, and is replayed with the same decisions.
     """
-    seen, controllers = ranks(tmp_path)
+    seen: dict[int, list[dict[str, PhaseRoute]]] = {rank: [] for rank in range(WORLD)}
+
+    def noted(one: Controller, step: int, rank: int) -> StepReport:
+        seen[rank].append(one.routes())
+        return report(one, step, rank)
+
+    controllers, ends = ranks(1000, report=noted, folder=tmp_path, **OURS)
+    assert ends == [""] * WORLD
     assert seen[0] == seen[1] == seen[2]
     assert len({str(one) for one in seen[0]}) > 5
     made = controllers[0].decisions
@@ -74,33 +82,13 @@ def test_all_ranks_decide_alike_over_a_thousand_steps(tmp_path: Path) -> None:
 
 def test_a_rank_with_other_routes_is_found() -> None:
     """Twin: a rank whose routes differ after an assignment ends the training."""
-    with pytest.raises(MonitorError, match="states of the ranks differ since step 5: rank 1 "):
-        ranks(wrong=True)
 
+    def other_routes(one: Controller) -> None:
+        regions = tuple(replace(each, route="FP32") for each in one.state.regions)
+        one._state = replace(one.state, regions=regions)
 
-def ranks(
-    folder: Path | None = None, wrong: bool = False
-) -> tuple[list[list[dict[str, PhaseRoute]]], list[Controller]]:
-    """Train three ranks for 1,000 steps; return the routes of each, and the controllers."""
-    group = LocalGroup(3)
-    made = [
-        Controller(PROFILE, group.rank(n), rank=n, world=3, folder=folder, plan=PLAN)
-        for n in range(3)
-    ]
-
-    def work(rank: int) -> list[dict[str, PhaseRoute]]:
-        one, seen = made[rank], []
-        for step in range(1000):
-            seen.append(one.routes())
-            one.step_end(report(one, step, rank))
-            if wrong and rank == 1 and step == 5:  # after the first assignment
-                regions = tuple(replace(each, route="FP32") for each in one.state.regions)
-                one._state = replace(one.state, regions=regions)
-        one.close()
-        return seen
-
-    with ThreadPoolExecutor(3) as pool:
-        return list(pool.map(work, range(3))), made
+    _, ends = ranks(20, other_routes, report, at=6, **OURS)
+    assert all("states of the ranks differ since step 5: rank 1 " in end for end in ends)
 
 
 def costs(folder: Path) -> list[tuple[float, float, int]]:

@@ -47,6 +47,7 @@ JUDGED = replace(
 """The plan with a modelled cost of each region."""
 WORLD = 3
 Change = Callable[[Controller], None]
+Report = Callable[[Controller, int, int], StepReport]
 Words = Callable[[Controller, int], Mapping[str, Any]]
 
 
@@ -150,38 +151,43 @@ def network(mib: float) -> Mapping[str, Any]:
     return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
 
 
+def plain(one: Controller, step: int, rank: int) -> StepReport:
+    """Return a report of good measurements, which differ by rank."""
+    cosines = dict.fromkeys(one.samples(), (0.6, 1.0, 1.0))
+    loss, agreements = 2.0 + 0.01 * rank + 0.001 * (step % 7), {"head": 0.04 - 0.01 * rank}
+    return StepReport(step, loss, cosines=cosines, agreements=agreements)
+
+
 def ranks(
-    steps: int, change: Change = lambda _: None, folder: Path | None = None
+    steps: int, change: Change = lambda _: None, report: Report = plain, at: int = 5, **given: Any
 ) -> tuple[list[Controller], list[str]]:
     """Run the controllers of WORLD ranks, a thread each, and return them with their errors.
 
     Args:
         steps: Number of training steps; a rank stops at its first MonitorError.
-        change: Called with the controller of rank 1 before its step 5 (the first step is 0), to
+        change: Called with the controller of rank 1 before step ``at`` (the first step is 0), to
             make it differ from the others.
-        folder: Folder of the monitor log; None for no log.
+        report: Makes the report of a rank in a step.
+        at: Step of the change.
+        given: Arguments of the controllers.
 
     Returns:
         The controllers, and the message of each rank's MonitorError, "" for none.
     """
-    group = LocalGroup(WORLD)
+    group, given = LocalGroup(WORLD), {"profile": PROFILE, "plan": PLAN, **given}
     made = [
-        Controller(PROFILE, group.rank(n), rank=n, world=WORLD, folder=folder, plan=PLAN)
-        for n in range(WORLD)
+        Controller(all_reduce=group.rank(n), rank=n, world=WORLD, **given) for n in range(WORLD)
     ]
 
     def work(rank: int) -> str:
         one = made[rank]
         try:
             for step in range(steps):
-                if rank == 1 and step == 5:
+                if rank == 1 and step == at:
                     change(one)
-                one.routes()
-                cosines = dict.fromkeys(one.samples(), (0.6, 1.0, 1.0))
-                loss = 2.0 + 0.01 * rank + 0.001 * (step % 7)
-                agreements = {"head": 0.04 - 0.01 * rank}
-                one.step_end(StepReport(step, loss, cosines=cosines, agreements=agreements))
-            one.routes()
+                    one.routes()
+                one.step_end(report(one, step, rank))
+            one.close()
         except MonitorError as error:
             return str(error)
         return ""

@@ -541,9 +541,6 @@ def used(path: Path) -> None:
 RUN = '{"kind":"run","format":"neuron-fabric-monitor","version":1}\n'
 LARGE = {
     "empty lines": "\n",
-    "no records": "{}\n",
-    "ends": '{"kind":"end","why":""}\n',
-    "kinds of a newer version": '{"kind":"x"}\n',
     "runs that are none": RUN,
     "samples": '{"kind":"sample","step":1,"cosines":{}}\n',
 }

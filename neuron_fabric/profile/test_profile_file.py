@@ -117,7 +117,6 @@ WRONG = {
         "Q9.vote",
         "measured.steady: 'Q9' is not one of Q2",
     ),
-    "measured decode": ("G_BINARY.vote", "Q8.most", "Q8: 'most' is not one of vote, net"),
     "statistic": ("cosine = [", "sine = [", "G_BINARY.vote: 'sine' is not one of cosine"),
     "range": ("[0.468, 0.604]", "[0.9, 0.1]", "region[1]: cosine [0.9, 0.1] is not [least, most]"),
     "no float": ("0.4210", '"x"', "region[1].steady.shrink: 'x' is not a number"),
@@ -127,7 +126,6 @@ WRONG = {
     "floor": ("G_TERNARY = 0.55", "G_TERNARY = 1.55", "rule: G_TERNARY 1.55 is not from 0 to 1"),
     "budget": ("[rule]", "[rule]\nassign = { budget = 0 }", "rule.assign: budget 0.0 is not above"),
     "every": ("[rule]", "[rule]\nassign = { every = -1 }", "rule.assign: every -1 is negative"),
-    "assign": ("[rule]", "[rule]\nassign = { alpha = 1 }", "rule.assign: field 'alpha' is not"),
     "no reference": (
         "[rule]",
         '[rule]\nassign = { reference = "FP32" }',
@@ -160,7 +158,6 @@ WRONG = {
     "fixed 0": ("shrink = 0.4210", 'scale = "fixed:0"', "scale 'fixed:0' is not one of"),
     "more than float32": ("0.4210", "1e39", "region[1].steady: shrink 1e+39 is no float32"),
     "less than float32": ("0.4210", "1e-60", "region[1].steady: shrink 1e-60 is no float32"),
-    "huge integer": ("0.4210", "1" + "0" * 400, "region[1].steady.shrink: 100000"),
     "fixed inf": ("shrink = 0.4210", 'scale = "fixed:1e999"', "scale inf is no float32"),
     "fixed tiny": ("shrink = 0.4210", 'scale = "fixed:1e-60"', "scale 1e-60 is no float32"),
     "fixed times shrink": (
@@ -386,18 +383,10 @@ REGION_TEXT = '[[region]]\nname="r{}"\nkind="conv"\nsteady={{route="FP32"}}\n'
 WHOLE = [REGION_TEXT.format(n) for n in range((SIZE - len(HEAD)) // len(REGION_TEXT.format(1000)))]
 LARGE = {
     "a key of many parts": ".".join("a" * (SIZE // 2 - 1)) + "=1\n",
-    "a table of many parts": "[" + ".".join("a" * (SIZE // 2 - 1)) + "]\n",
-    "parts with blanks": ' . "a.b"\t. '.join("a" * (SIZE // 16)) + "=1\n",
-    "parts in an inline table": "x={" + ".".join("a" * (SIZE // 2 - 4)) + "=1}\n",
     "keys of as many parts as can be": "".join(
         f"k{n}{'.a' * (PARTS - 1)}=1\n" for n in range(SIZE // (2 * PARTS + 8))
     ),
-    "tables": "".join(f"[a.b{n}]\n" for n in range(SIZE // 11)),
-    "inline tables": "x=" + "{a=" * (SIZE // 3 - 1),
     "lists": "x=" + "[" * (SIZE - 2),
-    "a string that does not end": '"""' + "\\" * (SIZE - 3),
-    "escaped quotes": '\\"""' * (SIZE // 4),
-    "a long integer": "x=" + "9" * (SIZE - 2),
     "a long integer by hexadecimals": "x=0x" + "f" * (SIZE - 4),
     "globs": HEAD
     + '[[region]]\nname="r"\nkind="conv"\nsteady={route="FP32"}\nmatch=['

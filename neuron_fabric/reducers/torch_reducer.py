@@ -13,7 +13,7 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from weakref import WeakSet
@@ -27,7 +27,7 @@ from neuron_fabric.capacity.network_times import usual
 from neuron_fabric.codec import LINE, Route, add_codes, count, sum_kind, torch_engine
 from neuron_fabric.codec.reduction import ordered_sum
 from neuron_fabric.codec.torch_engine import on
-from neuron_fabric.reducers.interface import Counters, Outcome, Part
+from neuron_fabric.reducers.interface import Counters, Outcome, Part, Reducer
 
 AT_ONCE = 1 << 22
 """Bytes of all ranks together up to which each sends its own to every other at once: as many
@@ -344,3 +344,65 @@ def _whole(gathered: torch.Tensor, share: _Share, layers: int) -> torch.Tensor:
     shape = (len(gathered), layers, share.size, LINE)
     layered = gathered.reshape(shape).transpose(0, 1).reshape(layers, -1, LINE)
     return layered[:, : len(share.part.lines)]
+
+
+class HostReducer:
+    """Reducer (see `Reducer`) that copies packed lines to the host for another one, and back.
+
+    The copies use pinned memory, so that only packed lines cross the bus, at its full rate. Their
+    times are in the counters: ``copy_to_host`` includes the wait for packing, ``copy_to_device`` is
+    the time to start the copies. On the CPU nothing is copied.
+    """
+
+    def __init__(self, own: Reducer, device: torch.device) -> None:
+        """Create the reducer, not opened.
+
+        Args:
+            own: Reducer of arrays.
+            device: Device of the lines that are submitted, and of the results.
+        """
+        self._own, self._device, self.counters = own, device, own.counters
+
+    def open(self, group: Any) -> None:
+        """Open the reducer of arrays; a collective call."""
+        self._own.open(group)
+        self.first_group, self.second_group = self._own.first_group, self._own.second_group
+
+    def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: torch.Tensor) -> Any:
+        """Copy lines and sidecar to the host, wait for them and submit them."""
+        start = time.perf_counter()
+        here = [_to_host(one) for one in (sidecar, *(part.lines for part in parts))]
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
+        columns, *lines = (one.numpy() for one in here)
+        self.counters.seconds["copy_to_host"] += time.perf_counter() - start
+        own = [replace(part, lines=one) for part, one in zip(parts, lines, strict=True)]
+        return self._own.submit(step, bucket, own, columns)
+
+    def wait(self, handle: Any) -> Outcome:
+        """Wait for the result of a bucket and start its copy to the device."""
+        outcome = self._own.wait(handle)
+        start = time.perf_counter()
+        parts = [self._to_device(one) for one in outcome.parts]
+        scales, present = self._to_device(outcome.scales), self._to_device(outcome.present)
+        self.counters.seconds["copy_to_device"] += time.perf_counter() - start
+        return Outcome(parts, scales, present)
+
+    def close(self) -> None:
+        """Close the reducer of arrays."""
+        self._own.close()
+        del self.first_group, self.second_group
+
+    def _to_device(self, array: Any) -> torch.Tensor:
+        tensor = torch.as_tensor(array)
+        if self._device.type == "cpu":
+            return tensor
+        return tensor.pin_memory().to(self._device, non_blocking=True)
+
+
+def _to_host(tensor: torch.Tensor) -> torch.Tensor:
+    """Start a copy to pinned memory of the host; return it. A tensor on the CPU is returned."""
+    if tensor.device.type == "cpu":
+        return tensor
+    out = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return out.copy_(tensor, non_blocking=True)

@@ -6,19 +6,10 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from scripts.benchmarks import (
-    bench_collectives,
-    bench_hook,
-    bench_misses,
-    bench_replay,
-    bench_runner,
-    bench_runtime,
-)
+from scripts.benchmarks import bench_collectives, bench_hook, bench_misses, bench_runtime
 
 # Each module has HELP, add_arguments(parser) and run(args), which returns the exit code.
 BENCHES: dict[str, ModuleType] = {
-    "runner": bench_runner,
-    "replay": bench_replay,
     "misses": bench_misses,
     "runtime": bench_runtime,
     "hook": bench_hook,
@@ -26,8 +17,6 @@ BENCHES: dict[str, ModuleType] = {
 }
 
 EXAMPLES = """examples:
-  nf measure bench runner                    the runner against its goals
-  nf measure bench replay                    bulk replay against the bare model
   nf measure bench misses --memory-latency 48  hits, misses and isolation, in clocks
   nf measure bench runtime                   packing, votes and decoding against a copy
   nf measure bench hook                      a step of a training by the hook against plain DDP

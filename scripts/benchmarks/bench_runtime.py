@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
+from timeit import timeit
 
 import numpy as np
 
@@ -28,6 +30,7 @@ BUCKET = 25 << 18
 WORKERS = 8
 LINES = BUCKET // 512
 MILLION = 1e6
+_seconds = partial(timeit, timer=time.process_time, number=1)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,9 +98,3 @@ def _ratio(
     ways = {"copy": lambda: _seconds(lambda: np.copyto(copy, x)), "work": lambda: _seconds(work)}
     took = {way: median(seconds) for way, seconds in in_turn(ways, runs).items()}
     return SpeedGoal(name, took["copy"] / took["work"], least, least=True)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start

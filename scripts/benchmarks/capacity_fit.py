@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import datetime
 import math
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from timeit import repeat
 
 import numpy as np
 
@@ -36,7 +36,6 @@ FAST, SLOW = 3, (300, 600)
 PAIRS = (FAST, 48)
 """Memory latencies whose mean is taken for the FP32 lines of two workers, which vary with it."""
 _ELEMENTS = 25 * (1 << 20) // 4  # a bucket, which no cache holds
-_RUNS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,20 +124,9 @@ def host_rates() -> tuple[float, float]:
     """
     values = np.random.default_rng(1).standard_normal(_ELEMENTS).astype(np.float32)
     lines = pack(values, Route.G_BINARY).lines
-    packs = _seconds(lambda: pack(values, Route.G_BINARY))
-    return values.nbytes / packs, values.nbytes / _seconds(
-        lambda: unpack(lines, Route.G_BINARY, _ELEMENTS)
-    )
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    """Return the shortest duration of five calls, in seconds."""
-    took = []
-    for _ in range(_RUNS):
-        start = time.perf_counter()
-        work()
-        took.append(time.perf_counter() - start)
-    return min(took)
+    packs = repeat(lambda: pack(values, Route.G_BINARY), number=1)
+    unpacks = repeat(lambda: unpack(lines, Route.G_BINARY, _ELEMENTS), number=1)
+    return values.nbytes / min(packs), values.nbytes / min(unpacks)
 
 
 def summary(substrate: Substrate) -> list[str]:

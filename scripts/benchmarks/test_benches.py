@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from scripts.benchmarks import bench_collectives, bench_misses, bench_replay, bench_runner
+from scripts.benchmarks import bench_collectives, bench_misses
 from scripts.benchmarks.bench_hook import at_home, by_links, hidden, shown
 from scripts.benchmarks.bulk_loads import BulkLoads
 from scripts.benchmarks.goals import SpeedGoal, table
 from scripts.build import bulk_build
 from scripts.cli.main import main
-from scripts.conftest import QUICK
-from scripts.plan.discover import discover, select
 from scripts.ranks import node_network
 from verif.mem.memory_timing import LATENCIES, MemoryTiming
 
@@ -54,57 +52,6 @@ def test_options_that_measure_nothing(
     said = capsys.readouterr()
     assert (code, said.out, len(said.err.splitlines())) == (2, "", 1)
     assert text in said.err
-
-
-@pytest.mark.nightly(
-    "compiles a bare harness of its own for half a minute; its parts are tested by themselves"
-)
-def test_one_small_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(bench_replay, "SIGNAL_LINES", 24)
-    assert tuple(parsed(bench_replay).memory_latency) == LATENCIES == (3, 48, 100, 300)
-    args = parsed(bench_replay, "--runs", "1", "--lines", "64", "--memory-latency", "7")
-    bench_replay.run(args, tmp_path / "files")  # too short to judge the ratios
-    shown = capsys.readouterr().out
-    for text in (
-        bench_replay.BARE,
-        bench_replay.BULK,
-        bench_replay.SIGNAL,
-        "at memory latency 7 (b) / (c)",
-    ):
-        assert text in shown
-    assert "to start, peak memory" in shown
-
-
-# ---- runner ------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("value", "code"), [(5.9, 0), (6.1, 1)])
-def test_missed_goal_is_an_error(monkeypatch: pytest.MonkeyPatch, value: float, code: int) -> None:
-    monkeypatch.setattr(bench_runner, "_specs", lambda args, sims: [])
-    monkeypatch.setattr(bench_runner, "_jobs", lambda specs: [])
-    monkeypatch.setattr(bench_runner, "_rebuild", lambda sim: SpeedGoal("rebuild", 0.1, 1.0))
-    monkeypatch.setattr(bench_runner, "_empty", lambda sim: SpeedGoal("empty", value, 6.0))
-    assert bench_runner.run(argparse.Namespace(sim=str(QUICK))) == code
-
-
-@pytest.mark.nightly("600 simulations; the goals and their table are tested without")
-def test_empty_tests_are_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bench_runner, "FOLDER", tmp_path)
-    monkeypatch.setattr(bench_runner, "EMPTY", 4)
-    row = bench_runner._empty(QUICK)
-    assert 0.3 < row.value < 40
-    assert len(list((tmp_path / "runs").glob("*copy*/record.json"))) == 4
-
-
-def test_red_test_is_no_measurement(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["measure", "bench", "runner", "--quick", "no_such::test", "--sim", str(QUICK)]) == 2
-    )
-    assert "no test matches" in capsys.readouterr().err
-
-
-def test_quick_names_tests_that_exist() -> None:
-    assert select(discover(), bench_runner.QUICK)
 
 
 # ---- misses ------------------------------------------------------------------------------------

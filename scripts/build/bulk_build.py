@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scripts.build import icarus, verilator
-from scripts.build.build_cache import once, read_stamp
+from scripts.build.build_cache import once
 from scripts.build.icarus import Icarus
 from scripts.build.simulator import TIMESCALE
 from scripts.build.slang import top_ports
@@ -43,7 +43,6 @@ HOST = (
     "axi_memory.cpp",
 )
 LIBRARY = "libnf_bulk.so"
-UNCHECKED = "libnf_unchecked.so"
 VPI_MODULE = "nf_bulk"
 DESIGN = "nf_bulk.vvp"
 CLOCKED = "nf_bulk_top"
@@ -97,8 +96,7 @@ def build(
     def compile_all(target: Path) -> None:
         make(BulkDesign(spec, sources, target, stages), optimise)
 
-    libraries = (LIBRARY,) if optimise == QUICK else (LIBRARY, UNCHECKED)
-    products = libraries if sim == "verilator" else (DESIGN, f"{VPI_MODULE}.vpi")
+    products = (LIBRARY,) if sim == "verilator" else (DESIGN, f"{VPI_MODULE}.vpi")
     return found(sim, directory, once(directory, compile_all, products).seconds)
 
 
@@ -113,12 +111,11 @@ def found(sim: str, directory: Path, seconds: float = 0.0) -> VerilatedModel | I
     Raises:
         NfError: Icarus is not installed.
     """
-    took = read_stamp(directory).seconds
     if sim == "verilator":
-        return VerilatedModel(directory / LIBRARY, directory / UNCHECKED, seconds, took)
+        return VerilatedModel(directory / LIBRARY, seconds)
     module = ("-M", str(directory), "-m", VPI_MODULE)
     command = (icarus.program("vvp"), "-n", *module, str(directory / DESIGN))
-    return IcarusModel(command, seconds, took, process.start)
+    return IcarusModel(command, seconds, process.start)
 
 
 def directory_of(model: BulkModel) -> Path:
@@ -223,11 +220,7 @@ def _verilator(design: BulkDesign, optimise: tuple[str, ...]) -> None:
         )
     common: tuple[str | Path, ...] = (*COMPILE, *optimise, *system)
     rest = (*run_time, f"{MODEL}.a", "-lpthread")
-    # The bench compares with a host without checks, where the RTL is compiled for speed.
-    libraries = ((LIBRARY,), (UNCHECKED, "-DNF_BULK_CHECKS=0"))[: 1 if optimise == QUICK else 2]
-    for library, *flags in libraries:
-        host = host_sources("verilated_device.cpp")
-        design.run(*common, *flags, "-shared", *host, *rest, "-o", library)
+    design.run(*common, "-shared", *host_sources("verilated_device.cpp"), *rest, "-o", LIBRARY)
 
 
 def _system(path: Path) -> str:

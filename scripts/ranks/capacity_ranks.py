@@ -9,9 +9,7 @@ the inputs of the model: the rates of this host, and the latencies of its collec
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Any
+from timeit import repeat, timeit
 
 import numpy as np
 import torch
@@ -47,7 +45,7 @@ def main(rank: Rank, runs: int, sizes: list[int]) -> None:
                 ("low", lambda x=x, out=out, run=run: _low(reducer, run, x, out)),
             ):
                 dist.barrier()
-                took = _seconds(work)
+                took = timeit(work, number=1)
                 if run >= more:
                     ways[name].append(took)
         cells.append({"elements": elements, **ways})
@@ -70,15 +68,9 @@ def _rates(runs: int) -> dict[str, float]:
     """Return the float32 bytes per second that this process packs and unpacks."""
     x = np.random.default_rng(1).standard_normal(RATED).astype(np.float32)
     lines = pack(x, HOW.route).lines
-    packs = min(_seconds(lambda: pack(x, HOW.route)) for _ in range(runs))
-    unpacks = min(_seconds(lambda: unpack(lines, HOW.route, RATED)) for _ in range(runs))
+    packs = min(repeat(lambda: pack(x, HOW.route), number=1, repeat=runs))
+    unpacks = min(repeat(lambda: unpack(lines, HOW.route, RATED), number=1, repeat=runs))
     return {"pack_rate": x.nbytes / packs, "unpack_rate": x.nbytes / unpacks}
-
-
-def _seconds(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

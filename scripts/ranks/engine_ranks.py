@@ -14,10 +14,10 @@ gradients, by `attach`.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from timeit import repeat
 from typing import Any
 
 import numpy as np
@@ -457,16 +457,15 @@ def speeds(device: torch.device) -> list[tuple[str, float, int]]:
     return [(name, _seconds(way, device), x.nbytes) for name, way in ways.items()]
 
 
-def _seconds(way: Callable[[], object], device: torch.device, runs: int = 7) -> float:
-    """Return the least time of some runs, after two that are not measured."""
-    times = []
-    for run in range(runs + 2):
-        start = time.perf_counter()
+def _seconds(way: Callable[[], object], device: torch.device) -> float:
+    """Return the least time of seven runs, after two that are not measured."""
+
+    def run() -> None:
         way()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        times += [time.perf_counter() - start] * (run >= 2)
-    return min(times)
+
+    return min(repeat(run, repeat=9, number=1)[2:])
 
 
 def seeded_fault() -> None:

@@ -20,6 +20,7 @@ def lines_of(parts: str, fault: bool = False) -> dict[str, str]:
     return dict(train_check_gpu._ran(2, train_check_gpu.CPU, parts, fault)["lines"])
 
 
+@pytest.mark.nightly('a minute; the law "torch: the weights are those of the engine c" is quick')
 def test_every_setup_trains_alike_with_both_engines() -> None:
     """Check weights bit by bit, in all set-ups, and that votes or codes are sent."""
     assert lines_of("setups") == {f"set-up: {name}": "" for name in SETUPS}

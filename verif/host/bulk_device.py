@@ -88,15 +88,11 @@ class VerilatedModel:
 
     Attributes:
         library: File of the library.
-        unchecked: The same without the checks of the host, to measure their cost.
         build_seconds: Seconds that this call waited for the build; 0 if it was cached.
-        took_seconds: Seconds of the original build.
     """
 
     library: Path
-    unchecked: Path
     build_seconds: float
-    took_seconds: float
 
     def open(
         self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
@@ -181,13 +177,11 @@ class IcarusModel:
     Attributes:
         command: Command line that loads both.
         build_seconds: Seconds that this call waited for the build; 0 if it was cached.
-        took_seconds: Seconds of the original build.
         start: Starts a command as a process.
     """
 
     command: tuple[str, ...]
     build_seconds: float
-    took_seconds: float
     start: Start
 
     def open(

@@ -8,12 +8,6 @@
 #include <cstdio>
 #include <string>
 
-// 0: a harness without checks, for measuring what they cost.
-#ifndef NF_BULK_CHECKS
-#define NF_BULK_CHECKS 1
-#endif
-constexpr bool kChecks = NF_BULK_CHECKS != 0;
-
 class Fault {
  public:
   explicit Fault(const uint64_t& cycle) : cycle_(cycle) {}

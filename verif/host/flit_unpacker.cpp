@@ -45,7 +45,7 @@ FlitUnpacker::Count FlitUnpacker::take_slot(unsigned slot, unsigned format, cons
     state_.fault.set("slot %u has format %u", slot, format);
     return found;
   }
-  if (kChecks && (content & ~layout.live)) {
+  if (content & ~layout.live) {
     state_.fault.set("a reserved bit of slot %u (format %u) is 1", slot, format);
     return found;
   }
@@ -68,7 +68,7 @@ FlitUnpacker::Count FlitUnpacker::take_slot(unsigned slot, unsigned format, cons
   }
   if (found.drs || found.ndr) {
     ++state_.figures.slots_from_device[row][format];
-  } else if (kChecks && slot && format != wire::EMPTY_S2M_G) {
+  } else if (slot && format != wire::EMPTY_S2M_G) {
     state_.fault.set("slot %u is empty in format %u, not %u", slot, format, wire::EMPTY_S2M_G);
   }
   return found;
@@ -104,7 +104,7 @@ void FlitUnpacker::take_ndr(Bits ndr) {
 
 void FlitUnpacker::take_drs(Bits drs, uint32_t header) {
   const uint32_t sz = wire::header::sz.get(header), be = wire::header::be.get(header);
-  if (kChecks && (!sz || be)) {
+  if (!sz || be) {
     return state_.fault.set("a DRS in a flit with Sz = %u and BE = %u", sz, be);
   }
   const uint32_t opcode = wire::drs::opcode.get(drs), devload = wire::drs::devload.get(drs);

@@ -17,14 +17,12 @@ void LinkRx::receive(const FromDevice& device) {
   const uint32_t* flit = device.tx_flit;
   Fault& fault = state_.fault;
   ++state_.figures.flits_from_device;
-  if (kChecks) {
-    const uint32_t id = device.tx_protocol_id, crc = crc16::of(flit);
-    if (id != wire::PROTOCOL_ID && id != wire::PROTOCOL_ID_EDS) {
-      return fault.set("a flit has the Protocol ID %04X", id);
-    }
-    if (crc != flit[kPayloadWords]) {
-      return fault.set("a flit has the CRC %04X, its payload gives %04X", flit[kPayloadWords], crc);
-    }
+  const uint32_t id = device.tx_protocol_id, crc = crc16::of(flit);
+  if (id != wire::PROTOCOL_ID && id != wire::PROTOCOL_ID_EDS) {
+    return fault.set("a flit has the Protocol ID %04X", id);
+  }
+  if (crc != flit[kPayloadWords]) {
+    return fault.set("a flit has the CRC %04X, its payload gives %04X", flit[kPayloadWords], crc);
   }
   state_.clean_seen = true;
   if (unpacker_.owes_data_flit()) {
@@ -34,7 +32,7 @@ void LinkRx::receive(const FromDevice& device) {
     control_flit(flit);
   } else if (!state_.param_received) {
     fault.set("a protocol flit before INIT.Param");
-  } else if (kChecks && (flit[0] & wire::HEADER_RESERVED)) {
+  } else if (flit[0] & wire::HEADER_RESERVED) {
     fault.set("a reserved bit of flit header %08X is 1", flit[0]);
   } else {
     active_ = true;
@@ -55,7 +53,7 @@ void LinkRx::acknowledged(uint32_t count) {
 void LinkRx::credited(uint32_t header) {
   const uint32_t req = wire::header::req_crd.get(header), rwd = wire::header::data_crd.get(header);
   const uint32_t rsp = wire::header::rsp_crd.get(header);
-  if (kChecks && (rsp || credits::is_cache(req) || credits::is_cache(rwd))) {
+  if (rsp || credits::is_cache(req) || credits::is_cache(rwd)) {
     state_.fault.set("credits that a memory device does not return (header %08X)", header);
   }
   state_.req_credits += credits::decode(req);

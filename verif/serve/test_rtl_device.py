@@ -134,7 +134,7 @@ def test_what_is_wrong_is_never_used(
 
 
 def test_a_simulator_that_never_comes(tmp_path: Path) -> None:
-    model = IcarusModel(("false",), 0.0, 0.0, process.start)
+    model = IcarusModel(("false",), 0.0, process.start)
     with pytest.raises(DeviceError, match="icarus: the simulator ended"):
         RtlDevice(model, tmp_path, "icarus", WORKERS)
 

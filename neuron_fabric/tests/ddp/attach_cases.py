@@ -25,7 +25,7 @@ from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.capture import Capture
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import AttachError
-from neuron_fabric.hook import attach_checks, capture_hook
+from neuron_fabric.hook import attach_checks
 from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.profile import fingerprint, sketch
@@ -54,17 +54,15 @@ steady = { route = "FP32" }
 SAMPLE_EVERY = 2
 
 
-def text_of(net: Net, regions: str = REGIONS, top: str = "") -> str:
+def text_of(net: Net) -> str:
     """Return the text of a verified profile of ``net``.
 
     Args:
         net: Net that the cases train; its fingerprint is written into the profile.
-        regions: Text of the region tables.
-        top: Text above the first field.
     """
     head = {"head.weight", "head.bias"}
     mark = fingerprint(sketch(net, head))
-    return f"""{top}
+    return f"""
 format = "neuron-fabric-profile"
 version = 1
 name = "net"
@@ -76,7 +74,7 @@ parameters = 9622
 steps = 3
 [monitor]
 sample_every = {SAMPLE_EVERY}
-{regions}"""
+{REGIONS}"""
 
 
 def started(
@@ -654,16 +652,6 @@ REFUSED: list[tuple[str, Change, str]] = [
         "the python_reducer of torch.compile has no buckets",
     ),
     ("a mesh", lambda call: setattr(call.model, "device_mesh", 1), "device_mesh splits"),
-    (
-        "a hook of torch",
-        lambda call: call.model.register_comm_hook(None, allreduce_hook),
-        "allreduce_hook is one too",
-    ),
-    (
-        "the hook that captures",
-        lambda call: call.model.register_comm_hook(None, capture_hook.capture_hook),
-        "this model is captured already; call attach once",
-    ),
     (
         "attached twice",
         lambda call: attach(call.model, call.path, env={}),

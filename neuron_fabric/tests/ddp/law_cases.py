@@ -36,7 +36,7 @@ from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import BucketLost, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.tests.ddp import law_testbench
-from neuron_fabric.tests.ddp.law_testbench import CASES, Job, Ranks, Routes, Values, law, patched
+from neuron_fabric.tests.ddp.law_testbench import Job, Ranks, Routes, Values, law, patched
 from neuron_fabric.tests.ddp.shadow_cases import naive_mean, naive_votes
 
 FULL = PhaseRoute(Route.FP32)
@@ -175,8 +175,8 @@ def _gradients(
 
 
 # -- laws over trainings --------------------------------------------------------------------------
-@law("equal parameters on all ranks", 4)
-@law("codes: equal parameters on all ranks", 4, routes=CODES)
+@law("equal parameters on all ranks", 4, on_torch=True)
+@law("codes: equal parameters on all ranks", 4, routes=CODES, on_torch=True)
 def equal_parameters(
     ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False
 ) -> None:
@@ -247,9 +247,9 @@ EVERY_OPTION = [
 
 
 @law("all FP32 is DDP without a hook, 2 workers", 2)
-@law("all FP32 is DDP without a hook, 3 workers", 3)
+@law("all FP32 is DDP without a hook, 3 workers", 3, on_torch=True)
 @law("all FP32 is DDP without a hook, 4 workers", 4)
-@law("any option of DDP in FP32 is DDP without a hook", 3, variants=EVERY_OPTION)
+@law("any option of DDP in FP32 is DDP without a hook", 3, variants=EVERY_OPTION, on_torch=True)
 def all_fp32(
     ranks: Ranks,
     workers: int,
@@ -281,8 +281,8 @@ def all_fp32(
         ranks.equal(weights[1], weights[0])
 
 
-@law("shadows leave FP32 as it is", 3)
-@law("codes: shadows leave FP32 as it is", 3, routes=CODES)
+@law("shadows leave FP32 as it is", 3, on_torch=True)
+@law("codes: shadows leave FP32 as it is", 3, routes=CODES, on_torch=True)
 def shadows(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     weights = []
     for how in (None, none):
@@ -296,7 +296,7 @@ def shadows(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
     ranks.equal(weights[1], weights[0])
 
 
-@law("ordered sums do not depend on neighbours", 4)
+@law("ordered sums do not depend on neighbours", 4, on_torch=True)
 def neighbours(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """Check that ``ordered`` FP32 gradients do not depend on the bucket or its low-bit parameters.
 
@@ -312,7 +312,7 @@ def neighbours(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         ranks.equal(one, seen[0])
 
 
-@law("whole leaves FP32 parameters of mixed buckets as they are", 4)
+@law("whole leaves FP32 parameters of mixed buckets as they are", 4, on_torch=True)
 def whole(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     path, names = "ring" if wrong else "whole", ("c.weight", *FULL_SIZE)
     plain, mixed = (
@@ -322,8 +322,8 @@ def whole(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     ranks.equal(mixed, plain)
 
 
-@law("abstaining is not being there", 3)
-@law("codes: abstaining is not being there", 3, routes=CODES)
+@law("abstaining is not being there", 3, on_torch=True)
+@law("codes: abstaining is not being there", 3, routes=CODES, on_torch=True)
 def abstaining(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     """Check that a worker whose gradients are all 0 has no influence on the others' result.
 
@@ -362,8 +362,8 @@ def _with_first(value: float, gradient: torch.Tensor) -> torch.Tensor:
     return changed
 
 
-@law("not finite where DDP is not", 2)
-@law("codes: not finite where DDP is not", 2, routes=CODES)
+@law("not finite where DDP is not", 2, on_torch=True)
+@law("codes: not finite where DDP is not", 2, routes=CODES, on_torch=True)
 def not_finite(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     """Check that plain DDP's parameters are not finite, and low-bit ones of them are all NaN.
 
@@ -402,9 +402,9 @@ def fallback(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool =
     ranks.equal(*finite)
 
 
-@law("sent and kept is what came in", 3)
-@law("codes: sent and kept is what came in", 3, routes=CODES)
-@law("groups: sent and kept is what came in", 3, routes=OF_GROUPS)
+@law("sent and kept is what came in", 3, on_torch=True)
+@law("codes: sent and kept is what came in", 3, routes=CODES, on_torch=True)
+@law("groups: sent and kept is what came in", 3, routes=OF_GROUPS, on_torch=True)
 @law("low rank: sent and kept is what came in", 3, routes=FACTORS)
 def conserved(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     """Check that decoded gradients and the mean residual add up to the mean gradients.
@@ -439,8 +439,8 @@ def _add(total: torch.Tensor, gradient: torch.Tensor) -> None:
     total += gradient
 
 
-@law("resumed is uninterrupted", 2)
-@law("codes: resumed is uninterrupted", 2, routes=CODES)
+@law("resumed is uninterrupted", 2, on_torch=True)
+@law("codes: resumed is uninterrupted", 2, routes=CODES, on_torch=True)
 def resumed(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     job = Job(ranks, workers, routes.walk)
     straight = job.train(range(10))
@@ -682,7 +682,7 @@ def _note(raw: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> No
     raw[name] = gradient.clone()  # DDP replaces it by the mean
 
 
-@law("codes: the mean of what all have sent", 4)
+@law("codes: the mean of what all have sent", 4, on_torch=True)
 @law("codes: one worker gets its own", 1, twin=False)
 def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """Check integer codes against a mean that numpy computes from every rank's gradient.
@@ -705,7 +705,7 @@ def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     ranks.equal(got, wanted)
 
 
-@law("groups: each has its own scale", 3)
+@law("groups: each has its own scale", 3, on_torch=True)
 def scales_of_groups(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """Check votes with scales of rows or columns against numpy, from every rank's gradient.
 
@@ -807,35 +807,6 @@ def _numbers(measured: Mapping[str, Any]) -> dict[str, list[float]]:
     }
 
 
-ON_TORCH = (
-    "equal parameters on all ranks",
-    "all FP32 is DDP without a hook, 3 workers",
-    "any option of DDP in FP32 is DDP without a hook",
-    "shadows leave FP32 as it is",
-    "ordered sums do not depend on neighbours",
-    "whole leaves FP32 parameters of mixed buckets as they are",
-    "abstaining is not being there",
-    "not finite where DDP is not",
-    "sent and kept is what came in",
-    "resumed is uninterrupted",
-    "the mean of what all have sent",
-    "each has its own scale",
-    "a lost bucket is that of DDP",
-    "lost buckets are those of DDP",
-    "a lost bucket leaves residuals",
-)
-"""Laws, without the name of a set of routes, that hold with the engine `torch` too."""
-
-
-def on_torch(case: Callable[..., None], ranks: Ranks, workers: int) -> None:
-    """Run a case with the engine `torch`."""
-    ranks.engine = "torch"
-    try:
-        case(ranks, workers)
-    finally:
-        ranks.engine = "c"
-
-
 # -- lost buckets and errors ----------------------------------------------------------------------
 class LossyReducer:
     """Wrapper of a TorchReducer that reduces a bucket, then raises BucketLost in the given
@@ -860,8 +831,8 @@ class LossyReducer:
         return outcome
 
 
-@law("a lost bucket is that of DDP", 2)
-@law("codes: lost buckets are those of DDP", 2, routes=CODES)
+@law("a lost bucket is that of DDP", 2, on_torch=True)
+@law("codes: lost buckets are those of DDP", 2, routes=CODES, on_torch=True)
 def lost_is_ddp(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     """Check that lost buckets have DDP's gradients bit by bit on both ranks, and are reported.
 
@@ -883,7 +854,7 @@ def lost_is_ddp(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: boo
             ranks.check(lost, f"{fp32}: no lost bucket is reported")
 
 
-@law("a lost bucket leaves residuals", 3)
+@law("a lost bucket leaves residuals", 3, on_torch=True)
 def residuals_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """Check that a lost bucket, which is sent in FP32, keeps its residuals; the twin clears
     them.
@@ -903,11 +874,6 @@ def residuals_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         job.router.thread.drain()
     after = {(1, n): held.clone() for n, held in job.router.memory.residuals.items()}
     ranks.equal(after, before)
-
-
-for _name, (_workers, _case) in list(CASES.items()):
-    if _name.removeprefix("codes: ").removeprefix("groups: ") in ON_TORCH:
-        CASES[f"torch: {_name}"] = _workers, partial(on_torch, _case)
 
 
 @law("an error comes out of backward", 2)

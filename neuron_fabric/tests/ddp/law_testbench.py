@@ -27,9 +27,8 @@ from neuron_fabric.hook.device_hook import DeviceRouter
 from neuron_fabric.hook.training_session import Controls, TrainingSession
 from neuron_fabric.monitor import StepReport
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.reducers.host_reducer import HostReducer
 from neuron_fabric.reducers.interface import Reducer
-from neuron_fabric.reducers.torch_reducer import TensorReducer, TorchReducer
+from neuron_fabric.reducers.torch_reducer import HostReducer, TensorReducer, TorchReducer
 
 WORLD = 4
 REGIONS = {"a.weight": "a", "b.weight": "b", "c.weight": "c"}
@@ -191,7 +190,7 @@ CASES: dict[str, tuple[int, Case]] = {}
 
 
 def law(
-    name: str, workers: int, twin: bool = True, **words: Any
+    name: str, workers: int, twin: bool = True, on_torch: bool = False, **words: Any
 ) -> Callable[[Callable[..., None]], Any]:
     """Return a decorator that registers a case in `CASES` for a number of workers.
 
@@ -202,6 +201,7 @@ def law(
         name: Name of the case; that of the twin begins with `TWIN`.
         workers: Number of workers, at most `WORLD`.
         twin: Whether a twin is registered.
+        on_torch: Whether the case is registered with the engine `torch` too.
         **words: Further arguments of the case.
     """
 
@@ -209,9 +209,19 @@ def law(
         CASES[name] = workers, partial(case, **words)
         if twin and "wrong" in inspect.signature(case).parameters:
             CASES[TWIN + name] = workers, partial(case, **words, wrong=True)
+        if on_torch:
+            CASES[f"torch: {name}"] = workers, partial(_on_torch, partial(case, **words))
         return case
 
     return register
+
+
+def _on_torch(case: Case, ranks: Ranks, workers: int) -> None:
+    ranks.engine = "torch"
+    try:
+        case(ranks, workers)
+    finally:
+        ranks.engine = "c"
 
 
 class Job:

@@ -22,8 +22,8 @@ from neuron_fabric.collectives import PoolError
 from neuron_fabric.collectives.torch import NAME
 from neuron_fabric.hook.attachment import attach
 from neuron_fabric.profile import PhaseRoute, sketch
-from neuron_fabric.profile.draft_profile import draft
-from neuron_fabric.profile.profile_types import LEAST_WARMUP
+from neuron_fabric.profile.draft_profile import draft, with_routes
+from neuron_fabric.profile.profile_types import LEAST_WARMUP, Phases, Warmup
 
 CASE, STORE, RANK, WORLD = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 SUM = WORLD * (WORLD + 1) // 2
@@ -142,10 +142,8 @@ def attached() -> None:
 
 def attached_weights(how: PhaseRoute, reducer: str) -> torch.Tensor:
     """Return the weights of a training whose regions use a route after the warm-up."""
-    plan = draft("net", sketch(net()))
-    regions = [replace(one, phases={**one.phases, "steady": how}) for one in plan.regions]
-    warmup = replace(plan.phases, warmup=replace(plan.phases.warmup, steps=LEAST_WARMUP))
-    plan = replace(plan, regions=tuple(regions), phases=warmup, verified=True)
+    plan = with_routes(draft("net", sketch(net())), lambda one: how)
+    plan = replace(plan, phases=Phases(Warmup(LEAST_WARMUP)), verified=True)
     model = DistributedDataParallel(net())
     session = attach(model, plan, steps=30, reducer=reducer, fp32="ordered", scaler=False, env={})
     assert session is not None
