@@ -64,7 +64,7 @@ def release(version: str, root: Path, date: str) -> str:
     """Make commit and tag of a release in a checkout, and return the name of the tag.
 
     Raises:
-        NfError: It is refused, or git fails.
+        NfError: It is refused; the checkout has not changed.
     """
     if wrong := problems(root):
         raise NfError(wrong[0])
@@ -88,12 +88,17 @@ def release(version: str, root: Path, date: str) -> str:
     texts = {name: pattern.sub(version, _read(root, name)) for name, pattern in PLACES.items()}
     texts[CITATION] = _RELEASED.sub(rf"\1\ndate-released: {date}", texts[CITATION])
     texts[CHANGELOG] = changes.replace(_OPEN, f"{_OPEN}\n## [{version}] - {date}\n", 1)
-    for name, text in texts.items():
-        output.write_text(root / name, text)
-    # Hooks take longer than git.text waits; the pipeline checks every pushed commit.
-    said = ("--quiet", "--message", f"Release {version}")
-    git.text("commit", "--no-verify", *said, "--", *texts, root=root)
-    git.text("tag", "--annotate", *said[1:], tag, root=root)
+    before = git.text("rev-parse", "HEAD", root=root).strip()
+    try:
+        for name, text in texts.items():
+            output.write_text(root / name, text)
+        # Hooks take longer than git.text waits; the pipeline checks every pushed commit.
+        said = ("--quiet", "--message", f"Release {version}")
+        git.text("commit", "--no-verify", *said, "--", *texts, root=root)
+        git.text("tag", "--annotate", *said[1:], tag, root=root)
+    except BaseException:
+        git.text("reset", "--quiet", "--hard", before, root=root)  # the tree had no changes
+        raise
     return tag
 
 

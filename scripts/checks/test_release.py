@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that versions agree, and that a release is one commit with its tag."""
+"""Tests that versions agree, and that a release is one commit with its tag or changes nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.checks import release
+from scripts.common import git
 from scripts.common.errors import NfError, run_main
 from scripts.common.paths import ROOT
 from scripts.conftest import git_by_somebody
@@ -72,11 +73,15 @@ REFUSED = {
     "the released version": ("0.1.0", "0.1.0: is not greater than 0.1.0"),
     "another form": ("v0.2.0", "v0.2.0: is no version in its normal form; write 0.2.0"),
     "no version": ("next", "next: is no version in its normal form; write X.Y.Z"),
+    "no commit": ("0.2.0", "git commit: "),
+    "no tag": ("0.2.0", "git tag: no"),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_refused_changes_nothing(what: str, root: Path) -> None:
+def test_what_is_refused_changes_nothing(
+    what: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     version, why = REFUSED[what]
     match what:
         case "a dirty tree":
@@ -89,6 +94,20 @@ def test_what_is_refused_changes_nothing(what: str, root: Path) -> None:
             edit(root / "CITATION.cff", "0.1.0", "0.1.1")
         case "the released version":
             edit(root / release.CHANGELOG, "### Added", f"- One.\n\n## [0.1.0] - {DATE}")
+        case "no commit":
+            git_by_somebody(root, "config", "user.useConfigOnly", "true")
+            git_by_somebody(root, "config", "--unset", "user.email")
+            monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+        case "no tag":
+            real = git.text
+            fails = git.GitError("git tag: no")
+
+            def text(*words: str, root: Path) -> str:
+                if words[:2] == ("tag", "--annotate"):
+                    raise fails
+                return real(*words, root=root)
+
+            monkeypatch.setattr(git, "text", text)
     if what != "a dirty tree":
         git_by_somebody(root, "add", ".")
         git_by_somebody(root, "commit", "-q", "--allow-empty", "-m", "change")
@@ -125,3 +144,9 @@ def test_an_error_of_a_command_is_one_line(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit, match="2"):
         run_main("release", fails)
     assert capsys.readouterr().err == "release: no tag\n"
+
+
+def test_bad_words_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        release.main([])
+    assert "required: VERSION" in capsys.readouterr().err
