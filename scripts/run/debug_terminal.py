@@ -51,7 +51,7 @@ def run_logged(
     """
     begin = time.monotonic()
     process.check_stopping()
-    variables = [f"{name}={value}" for name, value in env.items()]
+    outer = dict(os.environ)
     leaders = set[int]()
     with log.open("ab" if append else "wb") as out:
 
@@ -66,8 +66,13 @@ def run_logged(
             return data
 
         try:
-            status = pty.spawn(["env", "-i", "-C", str(cwd), *variables, *command], read)
+            # The child takes its environment from here: as arguments, other users could see it.
+            os.environ.clear()
+            os.environ.update(env)
+            status = pty.spawn(["env", "-C", str(cwd), *command], read)
         finally:
+            os.environ.clear()
+            os.environ.update(outer)
             for pid in leaders:
                 process.kill_group(pid)
                 process.forget(pid)
