@@ -221,9 +221,8 @@ class Pool:
             return number == DONE
         return epoch == self.first + e and all(bitmap >> one & 1 for one in ranks)
 
-    def _may_signal(self, keys: Sequence[Key], number: int) -> bool:
+    def _may_signal(self, e: int, rank: int, keys: Sequence[Key], number: int) -> bool:
         """Return whether the writes and reads before a signal of these streams are complete."""
-        e, rank, _ = keys[0]
         if self.rules.completion and any(self.streams[key].stores for key in keys):
             return False
         if self.rules.loads and any(self.streams[key].loads for key in keys):
@@ -231,11 +230,11 @@ class Pool:
         epoch, _ = self._info(rank, self._bell(e, number))
         return epoch == self.first + e or not self.rules.epoch
 
-    def _dirty(self, keys: Sequence[Key]) -> list[Location]:
+    def _dirty(self, rank: int, keys: Sequence[Key]) -> list[Location]:
         """Return the cached lines of these streams that a signal must write back first."""
         if not self.rules.flush:
             return []
-        return [place for place, (_, by) in self.caches[keys[0].rank].items() if by in keys]
+        return [place for place, (_, by) in self.caches[rank].items() if by in keys]
 
     def keys(self, e: int, rank: int) -> list[Key]:
         """Return the streams of a call."""
@@ -246,7 +245,8 @@ class Pool:
         progress = self.streams[key]
         match op:
             case sched.Signal():
-                return bool(self._dirty([key])) or self._may_signal([key], op.number)
+                dirty = bool(self._dirty(key.rank, [key]))
+                return dirty or self._may_signal(key.call, key.rank, [key], op.number)
             case sched.Wait():
                 return self._rung(key.rank, op.ranks, key.call - op.back, op.number)
             case sched.Ready():
@@ -285,7 +285,9 @@ class Pool:
             if at < len(ops) and self._can(key, ops[at]):
                 yield ("step", key, 0)
         last = e + 1 == len(self.calls)  # nobody waits for its `DONE`
-        if not last and self.ended(keys) and (self._dirty(keys) or self._may_signal(keys, DONE)):
+        if last or not self.ended(keys):
+            return
+        if self._dirty(rank, keys) or self._may_signal(e, rank, keys, DONE):
             yield ("done", e, rank)
 
     def ended(self, keys: Iterable[Key]) -> bool:
@@ -362,7 +364,7 @@ class Pool:
                 self._step(key)
             case ("done", int(e), int(rank)):
                 keys = self.keys(e, rank)
-                if dirty := self._dirty(keys):
+                if dirty := self._dirty(rank, keys):
                     self._write_back(rank, dirty)
                 else:
                     self.signalled |= {(e, rank)}
@@ -420,7 +422,7 @@ class Pool:
 
     def _step(self, key: Key) -> None:
         op = self.ops[key][self.streams[key].at]
-        if isinstance(op, sched.Signal) and (dirty := self._dirty([key])):
+        if isinstance(op, sched.Signal) and (dirty := self._dirty(key.rank, [key])):
             self._write_back(key.rank, dirty)
             return
         self.streams[key] = self.streams[key]._replace(at=self.streams[key].at + 1)

@@ -25,7 +25,8 @@ with `Ready` that the region is committed for its use before it contributes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from neuron_fabric.codec import Route
@@ -240,6 +241,13 @@ class Schedule:
     room: int
     scratch: int
     streams: tuple[tuple[Stream, ...], ...]
+
+    def with_ops(self, rank: int, name: str, ops: Iterable[Op]) -> Schedule:
+        """Return the schedule with other operations of stream ``name`` of a rank."""
+        new = tuple(ops)
+        streams = list(self.streams)
+        streams[rank] = tuple(Stream(name, new) if s.name == name else s for s in streams[rank])
+        return replace(self, streams=tuple(streams))
 
     def size(self, rank: int, buffer: Buffer) -> int:
         """Return the number of lines of a local buffer of ``rank``."""

@@ -27,7 +27,6 @@ from neuron_fabric.collectives.schedule import (
     Result,
     Schedule,
     Signal,
-    Stream,
     Wait,
     Write,
 )
@@ -45,15 +44,9 @@ def small(collective: Collective, adder: Adder | None = None, **more: Any) -> Sc
 
 def edited(schedule: Schedule, rank: int, name: str, edit: Callable[[list[Op]], Any]) -> Schedule:
     """Return the schedule after ``edit`` of the operations of a stream."""
-    streams = list(schedule.streams)
-    changed = []
-    for stream in streams[rank]:
-        ops = list(stream.ops)
-        if stream.name == name:
-            edit(ops)
-        changed.append(Stream(stream.name, tuple(ops)))
-    streams[rank] = tuple(changed)
-    return replace(schedule, streams=tuple(streams))
+    ops = [op for one in schedule.streams[rank] if one.name == name for op in one.ops]
+    edit(ops)
+    return schedule.with_ops(rank, name, ops)
 
 
 def first(ops: Sequence[Op], kind: type[Op]) -> int:

@@ -73,13 +73,9 @@ def _mutants_at(original: Schedule, rank: int, number: int, at: int) -> Iterator
     shape = " ".join(str(word) for word in words if word)
     shape += f", {original.ranks} ranks, {original.devices} devices, {original.lines} lines"
     for fault, ops in faults(stream.ops, at, original):
-        streams = list(original.streams)
-        streams[rank] = tuple(
-            replace(one, ops=ops) if one is stream else one for one in streams[rank]
-        )
         name = f"{shape}: rank {rank} {stream.name} {at}: {fault}"
         moves = not (isinstance(stream.ops[at], _ORDER) or fault.startswith("swap"))
-        yield ScheduleMutant(name, replace(original, streams=tuple(streams)), moves)
+        yield ScheduleMutant(name, original.with_ops(rank, stream.name, ops), moves)
 
 
 def _drawn_schedule(draw: random.Random) -> Schedule:

@@ -65,7 +65,7 @@ def test_one_digest_by_all_executors(
     for kind, row in zip(kinds, rows, strict=False):
         processes = ", processes" * (kind.adder is Adder.PASSIVE)
         by = f"numpy, pyuvm (verilator), bulk (verilator){processes}"
-        assert row.split("  ")[-2:] == [digest_by_oracle(kind, 4), by]
+        assert row == f"  {kind.name:32} {digest_by_oracle(kind, 4)}  {by}"
     assert ("pyuvm (verilator) gives 0, numpy" in error) is wrong
 
 
