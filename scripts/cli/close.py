@@ -36,8 +36,7 @@ from scripts.plan import testplan
 from scripts.plan.discover import discover
 from scripts.run import simulate
 from scripts.run.schedule import run_all
-from verif.scenario.bin_hints import hints
-from verif.scenario.weights import KNOBS, USES
+from verif.scenario.weights import KNOBS, USES, hints
 
 RUNS = BUILD / "close"
 PAGE, MERGED = "close.html", f"close{SUFFIX}"

@@ -35,7 +35,7 @@ from verif.scenario.weights import VARIABLE
 # the same each time: hits of its last run count where they are still wanted, and open bins that
 # name it count less after each run. An untried variant gets an optimistic value.
 #
-# An aimed run raises the weights of the choices that its bins name (`verif.scenario.bin_hints`).
+# An aimed run raises the weights of the choices that its bins name (`verif.scenario.weights`).
 # For a point, it draws one open bin and takes all similar ones.
 
 Bin = tuple[str, str]  # point, bin

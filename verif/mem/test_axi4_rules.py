@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from verif.axi import AXI4
-from verif.mem.axi4_rules import AxiRules
-from verif.mem.memory_agent import MemAgent, MemMonitor
+from verif.mem.memory_agent import AxiRules, MemAgent, MemMonitor
 from verif.mem.memory_config import FULL_STROBE
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from verif.axi import AXI4, Resp
-from verif.mem.axi4_rules import AxiRules
-from verif.mem.memory_agent import MemMonitor
+from verif.mem.memory_agent import AxiRules, MemMonitor
 from verif.mem.memory_config import FULL_STROBE, Background, MemBeat, MemConfig
 from verif.mem.memory_timing import MemoryTiming
 from verif.mem.responder import MemResponder

@@ -6,8 +6,7 @@ import random
 
 from scripts.coverage import functional_coverage
 from verif.coverage.cover_model import BETWEEN
-from verif.scenario.bin_hints import CHEAP, HINTS, hints, pairs
-from verif.scenario.weights import KNOBS, Weights
+from verif.scenario.weights import CHEAP, HINTS, KNOBS, Weights, hints, pairs
 
 
 def test_hints_are_choices_of_knobs() -> None:

@@ -27,9 +27,8 @@ from models.regions import (
     state_lines,
 )
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.int_codes import TERN5_SHAPES
+from verif.sequences.code_regions import TERN5_SHAPES, Tern5Sequence
 from verif.sequences.line_data import forged
-from verif.sequences.tern5_codes import Tern5Sequence
 
 ALL_LD_IDS = 0xFFFF
 OWNERS = 7

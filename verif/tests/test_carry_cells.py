@@ -8,8 +8,7 @@ Verilator only: with 64 workers on each line Icarus takes minutes, cell by cell;
 from models.modes import Mode
 from verif.env.base_test import NfBaseTest
 from verif.sequences.aggregate import CountSequence, ThresholdSequence
-from verif.sequences.int_codes import IntCodesSequence
-from verif.sequences.tern5_codes import Tern5CodesSequence
+from verif.sequences.code_regions import IntCodesSequence, Tern5CodesSequence
 from verif.tests.decorator import nf_test
 from verif.tests.test_saturation import saturate
 

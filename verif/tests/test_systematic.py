@@ -3,9 +3,9 @@
 
 from verif.sequences import (
     aggregate,
+    code_regions,
     descriptors,
     eviction,
-    int_codes,
     pipeline_programs,
     pressure,
     protection,
@@ -129,7 +129,7 @@ def closed() -> None:
     """Check late writes and all reads of a region after CLOSE, in each mode."""
 
 
-@nf_test(int_codes.EveryIntSequence)
+@nf_test(code_regions.EveryIntSequence)
 def codes() -> None:
     """Check reads of integer codes by every selector, for each class of W and code shape."""
 
