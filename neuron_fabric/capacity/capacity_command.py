@@ -33,7 +33,7 @@ EXAMPLES = """examples:
   nf measure capacity fits 25 --workers 8    a bucket of 25 MiB: limits, rounds
 """
 BANDWIDTHS = (1.25, 25.0, 300.0)
-CELLS = ("G_BINARY/4", "G_BINARY/8", "G_BINARY/16", "G_BINARY/64", "G_TERNARY/8")
+CELLS = (*((Route.G_BINARY, workers) for workers in (4, 8, 16, 64)), (Route.G_TERNARY, 8))
 _MIB = 1 << 20
 ELEMENTS = 25 * _MIB // 4
 
@@ -42,10 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> argparse._SubParsersAction
     """Add the commands `table` and `fits`; return the subparsers, for callers to add more."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     table = kinds.add_parser("table", help="T_low / T_fp32 of contributions and votes")
-    add, ring = table.add_argument, "of the ring, GB/s a worker (1.25 25 300)"
-    add("--bandwidth", type=_above_0, nargs="+", default=BANDWIDTHS, metavar="GB", help=ring)
-    cells, columns = [_cell(one) for one in CELLS], "columns, as G_BINARY/8"
-    add("--cells", type=_cell, nargs="+", default=cells, metavar="ROUTE/W", help=columns)
     fits = kinds.add_parser("fits", help="whether a bucket can go through the device")
     add = fits.add_argument
     add("mib", type=_above_0, metavar="MIB", help="FP32 size of the bucket")
@@ -65,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "fits":
         say(*fits_lines(substrate, int(args.mib * _MIB) // 4, args.workers))
     else:
-        say(*table_lines(substrate, args.bandwidth, args.cells))
+        say(*table_lines(substrate, BANDWIDTHS, CELLS))
     return 0
 
 
@@ -143,12 +139,3 @@ def _above_0(text: str) -> float:
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"{text} is not above 0")
     return value
-
-
-def _cell(text: str) -> tuple[Route, int]:
-    name, _, workers = text.partition("/")
-    votes = [route for route in Route if route.votes]
-    if name not in votes or not workers.isdecimal() or not 2 <= int(workers[:6]) <= 64:
-        names = ", ".join(votes)
-        raise argparse.ArgumentTypeError(f"{text} is no ROUTE/W: one of {names}, 2..64 workers")
-    return Route(name), int(workers)

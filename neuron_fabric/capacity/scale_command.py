@@ -37,7 +37,7 @@ HELP = "apply a profile to a model of a billion parameters; print traffic"
 EXAMPLES = """examples:
   nf train scale gpt-1.3b                    kinds, buckets of DDP, decisions, traffic
   nf train scale gpt-1.3b --gbs 25 --workers 16  on a faster network, with more workers
-  nf train scale my.models:make --each       a model of your own, every bucket
+  nf train scale my.models:make              a model of your own
 """
 _MIB = 1 << 20
 MODELS = ("gpt-124m", "gpt-1.3b")
@@ -92,7 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--gbs", type=float, default=1.25, metavar="GB", help="of the ring, GB/s a worker (1.25)")
     add("--cap", type=float, default=25.0, metavar="MIB", help="bucket_cap_mb of DDP (25)")
     add("--substrate", type=Path, metavar="FILE", help="measured coefficients")
-    add("--each", action="store_true", help="a line for every bucket, not for each run of equals")
 
 
 def run(
@@ -255,13 +254,12 @@ def _buckets(verdicts: Sequence[BucketDecision], args: argparse.Namespace) -> li
     ]
     number = 0
     for why, some in itertools.groupby(verdicts, key=lambda one: one.why):
-        run = list(some)
-        for group in [[one] for one in run] if args.each else [run]:
-            last = number + len(group) - 1
-            which = f"{number}" if last == number else f"{number}-{last}"
-            size = sum(one.elements for one in group) * 4 / _MIB
-            out.append(f"  {which:9}{size:10,.1f} MiB  {why}")
-            number = last + 1
+        group = list(some)
+        last = number + len(group) - 1
+        which = f"{number}" if last == number else f"{number}-{last}"
+        size = sum(one.elements for one in group) * 4 / _MIB
+        out.append(f"  {which:9}{size:10,.1f} MiB  {why}")
+        number = last + 1
     return out
 
 

@@ -28,7 +28,7 @@ from neuron_fabric.capacity.substrate import (
 from neuron_fabric.codec.routes import Route, elements_of_line
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "spec" / "runtime.md"
-CELLS = [(Route(one.split("/")[0]), int(one.split("/")[1])) for one in capacity_command.CELLS]
+BANDWIDTHS, CELLS = capacity_command.BANDWIDTHS, capacity_command.CELLS
 KNOWN = shipped().coefficients
 
 
@@ -39,7 +39,7 @@ def test_the_table_of_the_specification() -> None:
     A star is a rejection.
     """
     text = SPECIFICATION.read_text(encoding="utf-8").replace("**", "")
-    for bandwidth in capacity_command.BANDWIDTHS:
+    for bandwidth in BANDWIDTHS:
         [row] = re.findall(rf"^\| {bandwidth:g} GB/s.*", text, re.MULTILINE)
         [line] = capacity_command.table_lines(shipped(), [bandwidth], CELLS)[3:]
         shown = [one.strip() for one in row.split("|")[2:-1]]
@@ -266,19 +266,16 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     parser = argparse.ArgumentParser()
     capacity_command.add_arguments(parser)
     write_substrate(tmp_path / "s.toml", Substrate("mine", "now", KNOWN))
-    words = ["table", "--bandwidth", "25", "--cells", "G_BINARY/8"]
-    args = parser.parse_args([*words, "--substrate", str(tmp_path / "s.toml")])
+    args = parser.parse_args(["table", "--substrate", str(tmp_path / "s.toml")])
     assert capacity_command.run(args) == 0
     said = capsys.readouterr().out
     assert "mine (now)" in said
-    assert capacity_command.run(parser.parse_args(words)) == 0  # without a file: the RTL
+    assert capacity_command.run(parser.parse_args(["table"])) == 0  # without a file: the RTL
     assert "RTL (verilator" in capsys.readouterr().out
-    assert capacity_command.table_lines(shipped(), [25.0], CELLS[1:2])[3] in said
+    assert capacity_command.table_lines(shipped(), BANDWIDTHS, CELLS)[3] in said
     assert capacity_command.run(parser.parse_args(["fits", "25", "--workers", "70"])) == 0
     assert capsys.readouterr().out.count("refused: 70 workers") == len(Route)
     for bad in (
-        ["table", "--cells", "FP32/8"],
-        ["table", "--cells", "G_BINARY/1"],
         *(["fits", "-1"], ["fits", "x"]),
         *(["fits", "25", "--workers", "0"], ["fits", "25", "--workers", "-3"]),
     ):

@@ -41,7 +41,7 @@ def test_a_fast_network_vetoes_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is above 0.80" in out
     assert "CAP_THRESHOLD" not in out
     assert ": 100.0%" in out
-    assert scaled("gpt-124m", "--workers", "65", "--each") == 0
+    assert scaled("gpt-124m", "--workers", "65") == 0
     assert "FP32: 65 workers: a region has 64 at most" in capsys.readouterr().out
 
 

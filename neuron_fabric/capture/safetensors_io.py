@@ -250,10 +250,7 @@ class TensorFileWriter(NewFile):
 
 
 def write_tensors(
-    path: Path,
-    tensors: Mapping[str, NDArray[Any]],
-    metadata: Mapping[str, str] | None = None,
-    bf16: bool = False,
+    path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write tensors to a safetensors file, whole or not at all.
 
@@ -261,19 +258,14 @@ def write_tensors(
         path: Name of the file.
         tensors: Tensors by name, in C order.
         metadata: Texts of the header.
-        bf16: Whether to round float32 tensors to BF16.
 
     Raises:
         ValueError: The format has no name for a dtype.
     """
-    specs = []
-    for name, array in tensors.items():
-        dtype = dtype_name(name, array.dtype)
-        rounded = bf16 and dtype == "F32"
-        specs.append(TensorSpec(name, array.shape, "BF16" if rounded else dtype))
+    specs = [TensorSpec(k, one.shape, dtype_name(k, one.dtype)) for k, one in tensors.items()]
     with TensorFileWriter(path, specs, metadata) as file:
         for spec, array in zip(specs, tensors.values(), strict=True):
-            file.write(spec.name, f32_to_bf16(array) if spec.dtype == "BF16" else array)
+            file.write(spec.name, array)
 
 
 def dtype_name(name: str, dtype: np.dtype[Any]) -> str:

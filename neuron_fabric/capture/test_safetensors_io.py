@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.safetensors_io import (
+    TensorFileWriter,
     bf16_to_f32,
     f32_to_bf16,
     open_tensors,
@@ -83,7 +85,8 @@ def test_bf16_rounds_to_nearest_even() -> None:
 
 def test_half_formats_are_widened(tmp_path: Path) -> None:
     values = np.array([1.0, -0.5, 3e38, np.nan], dtype=np.float32)
-    write_tensors(tmp_path / "b", {"a": values}, bf16=True)
+    with TensorFileWriter(tmp_path / "b", [TensorSpec("a", (4,), "BF16")]) as writer:
+        writer.write("a", f32_to_bf16(values))
     file = open_tensors(tmp_path / "b")
     assert file.tensors["a"].dtype == "BF16"
     assert list(file.read_f32("a")[:2]) == [1.0, -0.5]

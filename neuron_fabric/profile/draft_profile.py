@@ -73,15 +73,22 @@ def draft(name: str, parameters: Sequence[Parameter], valid_for: ValidFor | None
     return Profile(name, model, regions, valid_for=valid_for or ValidFor())
 
 
-def with_routes(profile: Profile, choose: Callable[[Region], PhaseRoute | None]) -> Profile:
-    """Return the profile with other routes in the steady phase.
+def with_routes(
+    profile: Profile,
+    choose: Callable[[Region], PhaseRoute | None],
+    phases: Sequence[Phase] = (Phase.STEADY,),
+) -> Profile:
+    """Return the profile with other routes in some phases.
 
     Args:
         profile: A profile.
-        choose: Function that returns the steady route of a region, None to keep its route.
+        choose: Function that returns the route of a region, None to keep its route.
+        phases: Phases in which the region gets it.
     """
     regions = tuple(
-        replace(one, phases={**one.phases, Phase.STEADY: how}) if (how := choose(one)) else one
+        replace(one, phases={**one.phases, **dict.fromkeys(phases, how)})
+        if (how := choose(one))
+        else one
         for one in profile.regions
     )
     return replace(profile, regions=regions)

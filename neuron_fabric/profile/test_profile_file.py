@@ -525,12 +525,6 @@ def test_any_token_may_be_another(examples: int) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(st.sampled_from("a.\"'=[]{},#\n \\1ex-"), max_size=400))
-def test_any_text(text: str) -> None:
-    used(text)
-
-
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200), st.integers(0, len(EXAMPLE)))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes, at: int) -> None:
     path = tmp_path_factory.mktemp("bytes") / "p.toml"

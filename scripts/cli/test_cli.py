@@ -79,7 +79,6 @@ SERVE = "serve --workers 2 --socket s --device model"
         ("train monitor nowhere", "nf: nowhere: there is no such log; give the folder"),
         ("train monitor replay", "no run is given"),
         ("measure capacity table --substrate /", "cannot be read (is a folder"),
-        ("measure capacity table --cells FP32/8", "FP32/8 is no ROUTE/W"),
         ("serve --socket s", "give --workers N and --socket PATH, or --status PATH"),
         ("serve --workers 2 --socket s --param PIGEONS=1", "'PIGEONS=1': not understood"),
         ("serve --status none/s", "no reducer server is there"),

@@ -14,7 +14,6 @@ from jinja2 import Environment, StrictUndefined
 from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.common.arguments import given
-from scripts.common.errors import OptionError
 from scripts.common.git import revision
 from scripts.common.paths import BUILD, shown
 from scripts.figures import (
@@ -42,7 +41,6 @@ _ACCEPT = "store the measured values as the new baseline"
 
 EXAMPLES = """examples:
   nf measure figures traffic                 every network and mode, as shapes and captures
-  nf measure figures traffic --network lm --workers 64
   nf measure figures timing                  what each mode adds to plain memory, in clocks
   nf measure figures timing --only latency   a part of it
   nf measure figures collectives --ranks 8 --devices 1 2 --only all_reduce
@@ -88,7 +86,7 @@ def run_one(
     """Measure a figure, write its result file, and compare it with the baseline.
 
     A part of a figure, selected by options, is written to a separate result file, so that a
-    complete one is never lost. With options that change the meaning of values nothing is compared.
+    complete one is never lost.
 
     Args:
         name: Name of the figure.
@@ -100,24 +98,12 @@ def run_one(
 
     Returns:
         Exit code: 1 if one of its values has slipped, else 0.
-
-    Raises:
-        OptionError: --accept with an option that changes the meaning of values.
     """
     other = given(args, module.add_arguments) - {"jobs"}
-    means_other = sorted(other.intersection(getattr(module, "MEAN_OTHER", ())))
-    if means_other and args.accept:
-        raise OptionError(
-            f"--accept with --{means_other[0]}", "the baseline is of its default", "leave one out"
-        )
     part, command = not whole and bool(other), f"nf measure figures {name}" if whole else ""
     result = result_file.measure(name, lambda: module.run(args), command, folder, part, commit)
     if args.accept:
         baseline.accept(result)
-        return 0
-    if means_other:
-        why = f"the baseline is of another --{means_other[0]}"
-        say(f"nf measure figures {name}: not compared, {why}")
         return 0
     known = baseline.read()
     if name not in known:  # a first run is no slip

@@ -411,6 +411,7 @@ def run(args: argparse.Namespace) -> Measured:
         ]
         if target == "ecp5_fast":
             left += [_not_routed(name, luts(one.cells())) for name, one in found.items()]
+    earlier = tuple(f"{name}, " for name, one in DESIGNS.items() if one.commit)
     if not nextpnr.installed():
         left.append(f"Fmax: {nextpnr.PROGRAM} is not installed; the longest path is in cells")
     return Measured(
@@ -431,16 +432,9 @@ def run(args: argparse.Namespace) -> Measured:
         ),
         tables=(*goals(values, routed), *tables),
         left_out=tuple(left),
-        followed={key: one for key, one in values.items() if not _is_earlier(key)},
+        # A design of an earlier commit never changes, and a shallow clone lacks it.
+        followed={key: one for key, one in values.items() if not key.startswith(earlier)},
     )
-
-
-def _is_earlier(key: str) -> bool:
-    """Return whether a figure belongs to a design of an earlier commit.
-
-    It never changes, and a shallow clone lacks it, so it is not followed.
-    """
-    return any(key.startswith(f"{name}, ") for name, one in DESIGNS.items() if one.commit)
 
 
 def _not_routed(name: str, luts: int) -> str:
@@ -481,7 +475,10 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
     say(f"nf measure figures: {name} to {TARGETS[target]} ...", flush=True)
     slices = SLICES if design.flat and target == "ecp5_small" else 1
     edits = design.edits or ((SLICED,) if slices > 1 or design.slice_of else ())
-    parameters = {**design.parameters, **({"ECP5": 1} if _has_carry_cells(design, target) else {})}
+    parameters = {
+        **design.parameters,
+        **({"ECP5": 1} if design.ecp5 and target.startswith("ecp5") else {}),
+    }
     if design.commit:
         edits = tuple(replace(edit, file=path_at(design.commit, edit.file)) for edit in edits)
     plain_name = f"figures-{name.replace(',', '').replace(' ', '-')}"
@@ -515,10 +512,6 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
     ended = nextpnr.route(mapped, effort_s)
     budget.take(ended.seconds)
     return _Done(mapped, ended.route, ended.lacks)
-
-
-def _has_carry_cells(design: Design, target: str) -> bool:
-    return design.ecp5 and target.startswith("ecp5")
 
 
 def _tools() -> str:

@@ -13,9 +13,7 @@ from types import ModuleType
 import pytest
 
 from scripts.cli.main import make_parser
-from scripts.common.errors import OptionError
 from scripts.figures import baseline, figures_command, result_file, traffic_figure
-from scripts.figures.figures_command import FIGURES
 from scripts.figures.result_file import Column, FigureResult, Line, Measured, Plot, Table
 
 POINTS = ((100.0, 4.0), (200.0, 2.0), (600.0, 1.0))
@@ -188,31 +186,6 @@ def test_accepting_keeps_what_was_not_measured(
     assert '"clocks": 3.5' in text
     measured = {"commit": "abc", "date": "2026-11-22"}
     assert baseline.origin() == {"synth": measured, "timing": measured}
-
-
-def test_values_that_mean_another_thing_are_not_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Check that figures with another `--workers` are neither compared nor accepted as baseline.
-
-    More workers cost more, which is no slip.
-    """
-    monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
-    baseline.FILE.write_text('{"traffic": {"DistilBERT: %": 1}}', encoding="utf-8")
-    words = ["measure", "figures", "traffic", "--network", "distilbert", "--workers", "16"]
-
-    def measured(*more: str) -> int:
-        args = make_parser("measure figures").parse_args([*words, *more])
-        return figures_command.run_one("traffic", FIGURES["traffic"], args, folder=tmp_path)
-
-    assert measured() == 0
-    assert "not compared, the baseline is of another --workers" in capsys.readouterr().out
-    assert [path.name for path in tmp_path.glob("traffic*")] == ["traffic-part.json"]
-    with pytest.raises(OptionError, match="--accept with --workers"):
-        measured("--accept")
-    words[-1] = "8"
-    assert measured() == 1  # no value was accepted yet
-    assert baseline.read() == {"traffic": {"DistilBERT: %": 1}}
 
 
 def test_the_shipped_baseline_of_traffic() -> None:

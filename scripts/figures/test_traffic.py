@@ -210,15 +210,14 @@ def test_command_leaves_its_result(
 ) -> None:
     """Check that terminal and result file have the same content, with the set-up."""
     monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
-    args = make_parser("measure figures").parse_args(
-        ["measure", "figures", "traffic", "--network", "resnet18"]
-    )
+    args = make_parser("measure figures").parse_args(["measure", "figures", "traffic"])
     wrote = result_file.measure("traffic", lambda: traffic_figure.run(args), "nf", tmp_path)
     assert result_file.read("traffic", tmp_path) == wrote
     said = capsys.readouterr().out
     assert all(what in said for what, _ in wrote.set_up)
-    assert len(wrote.tables) == len(POLICIES)
-    row = next(r for r in wrote.tables[2].rows if r[:2] == ("G_BINARY", "vote"))
+    assert len(wrote.tables) == len(POLICIES) * (1 + len(NETWORKS))
+    table = wrote.tables[len(POLICIES) + 2]  # after those of the capture
+    row = next(r for r in table.rows if r[:2] == ("G_BINARY", "vote"))
     assert [f"{value:.2f}" for value in row[6:8] if isinstance(value, float)] == ["3.25", "1.86"]
     for name, value in wrote.followed.items():
         assert value > 0

@@ -22,7 +22,6 @@ from neuron_fabric.data import read_text
 from neuron_fabric.profile.profile_types import Kind
 from neuron_fabric.typed import typed
 from scripts.common import data
-from scripts.common.arguments import up_to
 from scripts.common.paths import CAPTURE
 from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up
 from verif.replay.gradient_source import resnet18
@@ -170,7 +169,7 @@ NETWORKS: dict[str, Network] = {
     "resnet18-100": resnet18_cifar(100),
     **{word: one.network() for word, one in typed(dict[str, _Listed], _FILE).items()},
 }
-"""Networks by the word for `--network`."""
+"""Networks by a short name."""
 
 
 SLOT_BYTES = 16
@@ -304,10 +303,7 @@ def ring_bytes(elements: int, workers: int) -> float:
 
 
 HELP = "bytes per gradient element each way, by mode, read view and network"
-MEAN_OTHER = ("workers",)
-"""Options that change the meaning of a value."""
 WORKERS = 8
-MOST_WORKERS = 64
 CURVE_WORKERS = (2, 4, 8, 16, 32, 64)
 
 COLUMNS = (
@@ -320,37 +316,26 @@ COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add, number = parser.add_argument, up_to(MOST_WORKERS)
-    add("--network", action="append", choices=list(NETWORKS), help="only this one (all)")
-    text = f"of networks that are no capture ({WORKERS})"
-    add("--workers", type=number, default=WORKERS, metavar="W", help=text)
-    add("--capture", action="append", metavar="DIR", help="a capture (the one that is shipped)")
+    """Add no option: all is counted in no time."""
 
 
 def run(args: argparse.Namespace) -> Measured:
-    """Count the traffic of all selected networks and captures; return tables, plots and figures.
-
-    Raises:
-        CaptureError: A folder is no capture.
-    """
-    captures = args.capture or ([] if args.network else [str(CAPTURE)])
-    networks = [of_capture(Capture.open(Path(name))) for name in captures]
-    if args.network or not args.capture:
-        networks += [NETWORKS[name] for name in args.network or NETWORKS]
+    """Count the traffic of the shipped capture and of all networks; return tables and plots."""
+    networks = [of_capture(Capture.open(CAPTURE)), *NETWORKS.values()]
     tables = [
-        _table(network, policy, network.workers or args.workers)
+        _table(network, policy, network.workers or WORKERS)
         for network in networks
         for policy in POLICIES
     ]
     return Measured(
         set_up=set_up(
             "traffic",
-            workers=args.workers,
+            workers=WORKERS,
             networks="; ".join(_described(network) for network in networks),
         ),
         tables=tuple(tables),
         plots=tuple(_over_workers(network) for network in networks if not network.workers),
-        followed=_followed(networks, args.workers),
+        followed=_followed(networks, WORKERS),
     )
 
 

@@ -26,8 +26,8 @@ from torch import nn
 from neuron_fabric.codec import Route
 from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.profile import PhaseRoute, Profile, sketch
-from neuron_fabric.profile.draft_profile import draft
-from neuron_fabric.profile.profile_types import LEAST_WARMUP, Kind
+from neuron_fabric.profile.draft_profile import draft, with_routes
+from neuron_fabric.profile.profile_types import LEAST_WARMUP, Kind, Phase, Phases, Warmup
 from scripts.ranks.launch import RESULT
 
 OFF = [str(one) for one in Reason if one != Reason.SCHEDULE]
@@ -84,13 +84,11 @@ def profile_of(
         kinds: Kinds of regions; others keep the route of ``of``.
         of: Profile whose routes are changed; None: a draft.
     """
-    found = of or draft("bench", sketch(net))
     how = route if isinstance(route, PhaseRoute) else PhaseRoute(route)
-    regions = tuple(
-        replace(one, phases={**one.phases, "steady": how, "recovery": how})
-        if one.kind in kinds
-        else one
-        for one in found.regions
+    found = with_routes(
+        of or draft("bench", sketch(net)),
+        lambda one: how if one.kind in kinds else None,
+        (Phase.STEADY, Phase.RECOVERY),
     )
-    phases = replace(found.phases, warmup=replace(found.phases.warmup, steps=warmup))
-    return replace(found, regions=regions, phases=phases, monitor=dict(monitor), verified=True)
+    phases = Phases(Warmup(warmup))
+    return replace(found, phases=phases, monitor=dict(monitor), verified=True)

@@ -25,7 +25,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
 from torch import distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
@@ -65,7 +64,7 @@ def backward(model: Any, steps: int = 4) -> None:
         model(torch.randn(4, 128)).square().mean().backward()
 
 
-HOOKS = ("torch", "capture", "profile", "both")
+HOOKS = ("capture", "profile", "both")
 
 
 def hooked(hook: str, folder: Path) -> Attached:
@@ -79,8 +78,6 @@ def hooked(hook: str, folder: Path) -> Attached:
     """
 
     def do(model: Any) -> Any:
-        if hook == "torch":
-            return model.register_comm_hook(PowerSGDState(None), powerSGD_hook)
         place = folder / f"c{len(list(folder.glob('c*')))}"
         env = {} if hook == "profile" else {"NF_CAPTURE_DIR": str(place)}
         if hook == "capture":
