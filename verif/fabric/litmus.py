@@ -66,15 +66,16 @@ def placed(litmus: Litmus, rank: int, place: int, devices: Sequence[int]) -> Ite
 
     A rank waits for its own writes before it reads, so its waits for itself are left out.
     """
-    waits = [op for ops in litmus.ranks for op in ops if isinstance(op, Wait)]
+    others = [ops for other, ops in enumerate(litmus.ranks) if other != rank]
+    heard = {op.number for ops in others for op in ops if isinstance(op, Wait)}
     for op in litmus.ranks[rank]:
-        if isinstance(op, Write | Read):
-            yield replace(op, device=devices[op.device], line=2 * place + op.line)
-        elif (isinstance(op, Wait) and op.ranks != (rank,)) or (
-            isinstance(op, Signal)
-            and any(one.number == op.number and one.ranks != (rank,) for one in waits)
-        ):
-            yield replace(op, number=SIGNALS * place + op.number)
+        match op:
+            case Write() | Read():
+                yield replace(op, device=devices[op.device], line=2 * place + op.line)
+            case Wait() if op.ranks != (rank,):
+                yield replace(op, number=SIGNALS * place + op.number)
+            case Signal() if op.number in heard:
+                yield replace(op, number=SIGNALS * place + op.number)
 
 
 def read_first(ops: Sequence[Op]) -> tuple[Op, ...]:
