@@ -419,8 +419,8 @@ def lines(segments: Sequence[Segment]) -> list[str]:
         for route, (up, down) in bytes_by_route(steps).items():
             out.append(f"  {route:12} {up:,} bytes sent, {down:,} received")
         if late := Counter(rank for one in segment.closed for rank in one.late):
-            often = ", ".join(f"rank {rank} {count} times" for rank, count in sorted(late.items()))
-            out.append(f"  {len(segment.closed)} rounds closed; late: {often}")
+            often = ", ".join(f"rank {rank} for {count}" for rank, count in sorted(late.items()))
+            out.append(f"  {len(segment.closed)} rounds closed without {often}")
         out += [f"  {decision_line(one)}" for one in segment.decisions[:_MOST_SHOWN]]
         if (more := len(segment.decisions) - _MOST_SHOWN) > 0:
             out.append(f"  ... and {more} more decisions: --html shows all")
