@@ -50,6 +50,8 @@ def main() -> int:
     low = (VOTES, "G_INT4", "G_INT8")
     add("--low", default=VOTES, choices=low, help="low-bit route of the profile")
     add("--timeout", type=float, default=60.0, help="time-out in seconds")
+    add("--close-after", type=float, help="close rounds after so many seconds")
+    add("--min-workers", type=int, help="least workers of a closed round")
     add("--alone", action="store_true", help="leave out the training by torch")
     add("--out", type=Path, help="folder of the log of the monitor")
     args = parser.parse_args()
@@ -77,25 +79,32 @@ def compared(rank: int, args: argparse.Namespace, reducer: str, folder: str) -> 
     profile = Path(folder, f"profile-{rank}.toml")
     text = PROFILE.read_text(encoding="utf-8")
     codes = {'"G_BINARY", decode = "net"': f'"{args.low}"'} if args.low != VOTES else {}
-    for old, new in {**SOON, **codes}.items():
+    fed = {'decode = "net"': 'decode = "net", feedback = true'} if args.close_after else {}
+    for old, new in {**SOON, **fed, **codes}.items():
         text = text.replace(old, new)
     profile.write_text(text, encoding="utf-8")
     words = {"fp32": args.fp32, "timeout_s": args.timeout}
+    closing = {"close_after": args.close_after, "min_workers": args.min_workers}
     data, weights = Digits(), []
     for way, monitor in [(reducer, args.out), ("torch", None)][: 1 if args.alone else 2]:
-        net, session, steps = train(args, data, profile, reducer=way, monitor=monitor, **words)
+        more = closing if way == reducer else {}
+        own = {"reducer": way, "monitor": monitor, **words, **more}
+        net, session, steps = train(args, data, profile, **own)
         weights.append(torch.cat([p.detach().flatten() for p in net.parameters()]))
         if way == reducer:
             counters, sent, done = session.reducer_counters, session.sent, steps
     every: list[Any] = [None] * args.workers
     digests = [hashlib.sha256(one.numpy().tobytes()).digest() for one in weights]
-    dist.all_gather_object(every, digests)
+    dist.all_gather_object(every, (digests, counters.late))
     if rank:
         return 0
-    equal = all(one[0] == every[0][0] for one in every)
+    equal = all(one[0][0] == every[0][0][0] for one in every)
     print(f"{done} steps of {args.workers} workers by {reducer.removeprefix('unix:')}")
     print("sent by a worker: " + ", ".join(f"{name} {n:,}" for name, n in sorted(sent.items())))
     print(f"buckets: {counters.buckets} done, {counters.events['lost']} lost")
+    if args.close_after:
+        late = " ".join(str(one[1]) for one in every)
+        print(f"rounds closed: {counters.closed}; late by rank: {late}")
     print(f"weights of the ranks: {'the same' if equal else 'NOT THE SAME'}")
     differ = 0
     if not args.alone:

@@ -396,6 +396,12 @@ def fork_ranks(do: Callable[[int], int], workers: int, folder: str) -> None:
 def _rank(rank: int, do: Callable[[int], int], workers: int, folder: str) -> None:
     warnings.simplefilter("ignore")
     with gloo(init_method=f"file://{folder}/store", rank=rank, world_size=workers):
-        code = do(rank)
+        try:
+            code = do(rank)
+        except Exception:
+            # The launcher of torch would print the exception, but call no excepthook, by which
+            # `attach` names a lost rank.
+            sys.excepthook(*sys.exc_info())
+            code = 1
         sys.stdout.flush()
     os._exit(code)  # a thread of gloo may outlive its group

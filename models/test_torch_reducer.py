@@ -76,7 +76,7 @@ def reduced(
         reducer.open((network, rank))
         found = reducer.wait(reducer.submit(0, 0, parts[rank], sidecars[rank]))
         arrays = [np.asarray(one) for one in (*found.parts, found.scales, found.present)]
-        return Outcome(arrays[:-2], *arrays[-2:])
+        return Outcome(arrays[:-2], arrays[-2], arrays[-1])
 
     with ThreadPoolExecutor(len(parts)) as pool:
         return list(pool.map(rank_of, range(len(parts))))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from neuron_fabric.codec import Route
 from neuron_fabric.errors import AttachError, CaptureError, LineError
 from neuron_fabric.errors import warn as say_warning
 from neuron_fabric.profile import Profile
+from neuron_fabric.profile.profile_types import steady_route
 from neuron_fabric.rank_agreement import is_first
 
 _DDP = "DistributedDataParallel"
@@ -106,6 +108,45 @@ def check_momentum(profile: Profile, optimizer: Any) -> None:
         if any(group.get("momentum") for group in groups):
             what = f"region {region.name!r} votes with its momentum, and the optimizer adds its own"
             raise AttachError("attach", what, "give the optimizer momentum=0")
+
+
+def check_closing(profile: Profile, options: Any, world: int) -> None:
+    """Check that rounds can be closed without late ranks, if the options ask for it.
+
+    Args:
+        profile: Profile of the training.
+        options: `Options` of `attach`.
+        world: Number of ranks.
+
+    Raises:
+        AttachError: The reducer cannot close rounds, some gradients would not wait for the late
+            ranks alone, or a late gradient would be lost.
+    """
+    least, unless = options.min_workers, "leave out close_after"
+    if options.close_after is None:
+        if least is not None:
+            raise _refused("min_workers without close_after", "give both")
+        return
+    if not options.reducer.startswith("unix"):
+        what = f"close_after with reducer {options.reducer!r}, in which each rank counts a share"
+        raise _refused(what, f'use reducer="unix:PATH", or {unless}')
+    if options.close_after >= options.timeout_s:
+        what = f"close_after {options.close_after:g} is not below timeout_s {options.timeout_s:g}"
+        raise _refused(what, "give fewer seconds")
+    if options.fp32 != "ordered":
+        what = f'close_after with fp32="{options.fp32}", in which FP32 gradients wait for all ranks'
+        raise _refused(what, f'use fp32="ordered", or {unless}')
+    if least is not None and not (isinstance(least, int) and 1 <= least <= world):
+        raise _refused(f"min_workers {least!r} of {world} workers", f"give 1 to {world}")
+    for region in profile.regions:
+        hows = region.phases.values()
+        if any(how.low_rank for how in hows):
+            what = f"close_after: low_rank of region {region.name!r} waits for all ranks"
+            raise _refused(what, f"use another route, or {unless}")
+        low = [how for how in hows if how.route != Route.FP32]
+        if low and not all(how.feedback for how in [*low, steady_route(region)]):
+            what = f"close_after: region {region.name!r} has no feedback to keep a late gradient"
+            raise _refused(what, f"set feedback = true in the profile, or {unless}")
 
 
 def second_hook(name: str) -> AttachError:

@@ -30,6 +30,7 @@ from neuron_fabric.hook.attach_checks import (
     ENGINES,
     TORCH,
     C,
+    check_closing,
     check_model,
     check_momentum,
     end,
@@ -99,6 +100,8 @@ class Options:
     timeout_s: float = 60.0
     substrate: Substrate | None = None
     engine: str = C
+    close_after: float | None = None
+    min_workers: int | None = None
 
     def __post_init__(self) -> None:
         """Check the options. Raise AttachError for an unknown choice or a number out of range."""
@@ -117,7 +120,11 @@ class Options:
         if self.engine == TORCH and self.substrate is not None:
             what = 'a substrate has times of the engine "c", and this training uses "torch"'
             raise AttachError("attach", what, "leave out the substrate")
-        for name, number in (("steps", self.steps), ("timeout_s", self.timeout_s)):
+        for name, number in (
+            ("steps", self.steps),
+            ("timeout_s", self.timeout_s),
+            ("close_after", self.close_after),
+        ):
             if number is not None and not (isinstance(number, Real) and 0 < number < 1e9):
                 raise AttachError("attach", f"{name} is {number!r}", "give a number above 0")
 
@@ -138,6 +145,8 @@ def attach(
     strict: bool = False,
     steps: int | None = None,
     timeout_s: float = 60.0,
+    close_after: float | None = None,
+    min_workers: int | None = None,
     substrate: str | os.PathLike[str] | None = None,
     scaler: Any = None,
     optimizer: Any = None,
@@ -176,6 +185,11 @@ def attach(
             that the profile lists.
         steps: number of steps of the training; the warm-up is a share of them.
         timeout_s: time-out of the reducer in seconds.
+        close_after: seconds after which a reducer server closes a round, a bucket of a step,
+            without the workers that are late. All workers then use the mean of the others; a late
+            one keeps its gradient as a residual and gets the result. A worker is left out of 6
+            rounds in a row at most. The default is to wait for all, up to ``timeout_s``.
+        min_workers: least number of workers of a closed round (all but one).
         substrate: file of measured reducer and host (NF_SUBSTRATE). Regions use FP32 while that is
             faster; without the file no region is vetoed.
         scaler: GradScaler, whose scale residuals and momenta follow; False: the training has none.
@@ -229,7 +243,9 @@ def attach(
             known = read_substrate(Path(file)) if file else None
             which = reducer or env.get(REDUCER) or TORCH
             how = engine or env.get(ENGINE) or usual_engine(model)
-            options = Options(which, fp32, nonfinite, strict, steps, timeout_s, known, how)
+            closing = close_after, min_workers
+            words = which, fp32, nonfinite, strict, steps, timeout_s, known, how, *closing
+            options = Options(*words)
             return _asked(model, chosen, options, conditions(), optimizer)
 
         agreed = together(request, model.process_group)
@@ -280,6 +296,7 @@ def _asked(
     here = replace(here, world_size=world)
     found = fit(read, model, here, strict=options.strict)
     check_momentum(read, optimizer)
+    check_closing(read, options, world)
     shape = fingerprint(found.binding.parameters)
     digest = hashlib.sha256(repr((VERSION, read, shape, options, here)).encode()).hexdigest()
     return _Asked(read, found, here, options, digest, auto)
@@ -320,6 +337,9 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
         more = 2 * full + len(sizes)  # gradients and samples, each from a new line
     routes = tuple(sorted(set().union(*low.values()), key=list(Route).index))
     hello = Hello("", 0, 0, asked.digest, most_lines(votes, more), routes)
+    if options.close_after is not None:
+        least = options.min_workers or max(1, dist.get_world_size(model.process_group) - 1)
+        hello = replace(hello, close_after_s=float(options.close_after), min_workers=least)
     return ServerReducer(address(options.reducer), hello, options.timeout_s)
 
 

@@ -35,7 +35,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -450,7 +450,10 @@ class BucketRouter(HookState):
             factored()
             try:
                 if handle is not None:
-                    self._take(votes, self.reducer.wait(handle), ordered)
+                    outcome = self.reducer.wait(handle)
+                    if outcome.late:
+                        votes = self._closed(index, outcome.late, votes, plan.full, full)
+                    self._take(votes, outcome, ordered)
             except BucketLost:
                 self._lost(votes, full if self.fp32 == ORDERED else [])
             future.set_result(buffer)
@@ -474,10 +477,39 @@ class BucketRouter(HookState):
     ) -> None:
         """Write the outcome of a bucket to its gradients."""
         if ordered:
-            self.payload.put_means(ordered, outcome.parts[-1][0], self.workers)
+            present = self.workers - len(outcome.late)
+            self.payload.put_means(ordered, outcome.parts[-1][0], present)
         start = time.perf_counter()
         self._decode(votes, outcome)
         self.reducer.counters.seconds["decode"] += time.perf_counter() - start
+
+    def _closed(
+        self,
+        index: int,
+        late: tuple[int, ...],
+        votes: Sequence[payload.Vote],
+        names: Mapping[int, str],
+        full: Sequence[torch.Tensor],
+    ) -> Sequence[payload.Vote]:
+        """Note a round that was closed without the ranks in ``late``.
+
+        If this rank is one of them, its FP32 gradients ``full`` become residuals, and the votes
+        that are returned abstain, so that decoding keeps all of their values as residuals.
+        """
+        self.measured.closed.append((index, late))
+        if self.rank not in late:
+            return votes
+        for name, gradient in zip(names.values(), full, strict=True):
+            self.memory.residuals[name] = self.memory.unsent(name, floats_of(gradient))
+        column: Any = torch.zeros(2, device=self.device)
+        return [
+            replace(
+                one,
+                column=column,
+                values=self.memory.unsent(one.name, one.values) if one.kept else one.values,
+            )
+            for one in votes
+        ]
 
     def _start_factors(self, plan: _Plan, views: Sequence[torch.Tensor]) -> Callable[[], None]:
         """Start the all-reduce of the left factors of a bucket.

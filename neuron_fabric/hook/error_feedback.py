@@ -43,6 +43,14 @@ class Memory:
         """Store the new residual of a parameter: ``signal`` minus what was ``sent`` of it."""
         self.residuals[name] = signal - sent
 
+    def unsent(self, name: str, values: torch.Tensor) -> torch.Tensor:
+        """Return the residual of a parameter whose values no other worker has received.
+
+        It is ``values``, or the present residual if they are not finite.
+        """
+        before = self.residuals.get(name, torch.zeros_like(values))
+        return torch.where(values.isfinite().all(), values, before)
+
     def flushed(self, name: str) -> torch.Tensor | None:
         """Remove and return the residual of a parameter now sent in FP32; None without one."""
         return self.residuals.pop(name, None)

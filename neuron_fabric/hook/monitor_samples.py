@@ -61,6 +61,8 @@ class Measured:
 
     def __init__(self) -> None:
         self.nonfinite = 0
+        self.closed: list[tuple[int, tuple[int, ...]]] = []
+        """Rounds that were closed: bucket, and the ranks that were late."""
         self._cosines: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
         self._decoded: dict[str, float] = defaultdict(float)
         self._reference: dict[str, float] = defaultdict(float)

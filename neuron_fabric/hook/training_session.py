@@ -273,6 +273,7 @@ class TrainingSession:
                     },
                     agreements=router.agreements.step(),
                     errors=measured.errors,
+                    closed=measured.closed,
                 )
             )
 

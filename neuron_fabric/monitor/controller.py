@@ -263,6 +263,8 @@ class Controller:
         moved = {str(route): both for route, both in report.bytes.items()}
         step = Step(report.step, tuple(numbers), before.mode, _seen(got.loss), moved, times)
         self._log.write("step", **plain(step))
+        for bucket, late in report.closed:
+            self._log.write("closed", step=report.step, bucket=bucket, late=list(late))
         named = zip(self.plan.regions, got.regions, strict=True)
         cosines = {its.name: _seen(one.cosine) for its, one in named if one.cosine is not None}
         if cosines:

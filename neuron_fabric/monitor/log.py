@@ -7,6 +7,7 @@ Spec: runtime section 4.4.
 |---|---|
 | run | at the start, and when a checkpoint was loaded: plan, state, names of the numbers |
 | step | every step: the agreed numbers, and figures for people |
+| closed | a round was closed: its bucket, and the ranks whose gradients came too late for it |
 | sample | cosines of a step that has sampled |
 | decision | every transition, with its reason and the digest of the states after it |
 | capacity | a region's modelled times when they were judged |
@@ -166,6 +167,15 @@ class Step:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Closed:
+    """Record of kind `closed`: the ranks in ``late`` keep their gradients of the bucket."""
+
+    step: int
+    bucket: int
+    late: tuple[int, ...]
+
+
 @dataclass
 class Segment:
     """Records of a log from one `run` record up to the next one."""
@@ -174,6 +184,7 @@ class Segment:
     steps: list[Step] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     samples: list[tuple[int, Mapping[str, float]]] = field(default_factory=list)
+    closed: list[Closed] = field(default_factory=list)
     capacity: list[Mapping[str, Any]] = field(default_factory=list)
     assignment: list[Mapping[str, Any]] = field(default_factory=list)
     end: str | None = None
@@ -307,13 +318,15 @@ def _add(segment: Segment, kind: str, record: dict[str, Any]) -> None:
     elif kind == "sample":
         cosines = typed(dict[str, float], record.get("cosines"), "cosines")
         segment.samples.append((typed(int, record.get("step"), "step"), cosines))
+    elif kind == "closed":
+        segment.closed.append(typed(Closed, record))
     elif kind in ("capacity", "assignment"):
         getattr(segment, kind).append(record)
     else:
         segment.end = typed(str, record.get("why"), "why")
 
 
-KINDS = ("step", "sample", "decision", "capacity", "assignment", "end")
+KINDS = ("step", "closed", "sample", "decision", "capacity", "assignment", "end")
 
 
 # Replay of a recorded run: the same thresholds give the same decisions (law L11), other thresholds
@@ -386,6 +399,7 @@ def last_run(segments: Sequence[Segment]) -> list[Segment]:
         part.steps = [one for one in part.steps if one.step < end]
         part.decisions = [one for one in part.decisions if one.step < end]
         part.samples = [one for one in part.samples if one[0] < end]
+        part.closed = [one for one in part.closed if one.step < end]
     return parts
 
 
@@ -404,6 +418,9 @@ def lines(segments: Sequence[Segment]) -> list[str]:
         out += [f"  {mode:12} {count:7} steps" for mode, count in modes.items()]
         for route, (up, down) in bytes_by_route(steps).items():
             out.append(f"  {route:12} {up:,} bytes sent, {down:,} received")
+        if late := Counter(rank for one in segment.closed for rank in one.late):
+            often = ", ".join(f"rank {rank} for {count}" for rank, count in sorted(late.items()))
+            out.append(f"  {len(segment.closed)} rounds closed without {often}")
         out += [f"  {decision_line(one)}" for one in segment.decisions[:_MOST_SHOWN]]
         if (more := len(segment.decisions) - _MOST_SHOWN) > 0:
             out.append(f"  ... and {more} more decisions: --html shows all")

@@ -83,6 +83,7 @@ class StepReport:
     | ``agreements`` | from `sampling.Agreements`: this rank's, which differs from the others' |
     | ``bytes`` | by route: sent, received |
     | ``errors`` | by route: squared error on this rank's gradient, as a share of its squared norm |
+    | ``closed`` | rounds that were closed: bucket, and the late ranks |
     | ``seconds`` | time by part; `link_*` fit a line to FP32 all-reduces; `host_mib`: host's work |
     """
 
@@ -98,6 +99,7 @@ class StepReport:
     seconds: Mapping[str, float] = field(default_factory=dict)
     agreements: Mapping[str, float] = field(default_factory=dict)
     errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    closed: Sequence[tuple[int, tuple[int, ...]]] = ()
 
 
 @dataclass(frozen=True)

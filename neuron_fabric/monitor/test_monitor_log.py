@@ -83,6 +83,21 @@ def test_every_line_is_what_the_schema_says(recorded: Path) -> None:
     assert checked_kinds(recorded) == kinds
 
 
+def test_closed_rounds_and_late_ranks_are_in_the_log(tmp_path: Path, capsys: Capture) -> None:
+    one = Controller(PROFILE, LocalGroup(1).rank(0), folder=tmp_path)
+    one.step_end(StepReport(0, closed=[(2, (1, 3)), (4, (3,))]))
+    one.close()
+    assert "closed" in checked_kinds(tmp_path)
+    [run], left_out = monitor_log.read(tmp_path / monitor_log.NAME)
+    assert [(one.step, one.bucket, one.late) for one in run.closed] == [
+        (0, 2, (1, 3)),
+        (0, 4, (3,)),
+    ]
+    assert not left_out
+    assert command(str(tmp_path)) == 0
+    assert "2 rounds closed without rank 1 for 1, rank 3 for 2" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

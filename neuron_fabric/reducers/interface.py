@@ -50,11 +50,13 @@ class Outcome:
         scales: Sum of the workers' scales for each tensor of the sidecar, in their order,
             float32[T].
         present: Number of workers with a vote on each tensor, float32[T].
+        late: Ranks without which the round was closed: their lines are in no part.
     """
 
     parts: Sequence[Any]
     scales: Any
     present: Any
+    late: tuple[int, ...] = ()
 
 
 class BucketLost(Exception):
@@ -70,6 +72,8 @@ class Counters:
 
     Attributes:
         buckets: reduced buckets.
+        closed: those whose round was closed without some rank.
+        late: those whose round was closed without this rank.
         events: counts of `monitor.ReducerCounters` by field.
         sent: bytes that this rank has sent, by route; sidecars count as FP32.
         received: bytes that this rank has received, by route.
@@ -77,6 +81,8 @@ class Counters:
     """
 
     buckets: int = 0
+    closed: int = 0
+    late: int = 0
     events: Counter[str] = field(default_factory=Counter)
     sent: Counter[str] = field(default_factory=Counter)
     received: Counter[str] = field(default_factory=Counter)

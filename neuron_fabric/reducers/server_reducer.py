@@ -90,6 +90,8 @@ class ServerReducer:
             raise
         self._told = False
         self.counters.buckets += 1
+        self.counters.closed += bool(outcome.late)
+        self.counters.late += self._rank in outcome.late
         for part, one in zip(handle.parts, outcome.parts, strict=True):
             self.counters.moved(part.route, received=one.nbytes)
         self.counters.moved(Route.FP32, received=handle.sidecar.nbytes)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from neuron_fabric.reducers.shared_lines import (
     SharedLines,
     Word,
     put_row,
+    results_kept,
     row_of,
 )
 
@@ -124,7 +125,9 @@ class Session:
             if lacking := [one for one in self._hello.routes if one not in message.routes]:
                 what = f"the device lacks {', '.join(lacking)}: it has {', '.join(message.routes)}"
                 raise wire.ServerError(self._path, what, "choose other routes in the profile")
-            self.shared = SharedLines(files.pop(), self._hello.world, self._hello.lines)
+            hello = self._hello
+            size = hello.world, hello.lines, results_kept(hello)
+            self.shared = SharedLines(files.pop(), *size)
         except (ValueError, OSError) as error:
             self.close()
             raise wire.ServerError(
@@ -340,7 +343,11 @@ class ServerSession:
             raise BucketLost(reason or session.ended)
         self.counters += session.counters
         session.counters.clear()
-        return _read(session.shared, ticket)
+        late = session.shared.late(ticket.seq)
+        if session.rank in late and session.shared.checksum(ticket.seq) != ticket.submit.checksum:
+            what = f"bucket {ticket.seq} was closed without rank {session.rank}, which has another"
+            raise wire.ServerError(self.path, what, "start all ranks alike")
+        return replace(_read(session.shared, ticket), late=late)
 
 
 def _put_table(own: U8, shape: BucketShape, parts: Sequence[Part]) -> None:
@@ -356,8 +363,8 @@ def _put_table(own: U8, shape: BucketShape, parts: Sequence[Part]) -> None:
 
 
 def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
-    """Copy a bucket's results from the shared memory; the next bucket but one overwrites them."""
-    got, shape, out = shared.got[ticket.seq % IN_TURN], ticket.shape, []
+    """Copy a bucket's results from the shared memory; later buckets overwrite them."""
+    got, shape, out = shared.got[ticket.seq % shared.kept], ticket.shape, []
     for part, first in zip(shape.parts, shape.firsts, strict=True):
         lines = got[:, first : first + part.lines]
         if part.route.codes:

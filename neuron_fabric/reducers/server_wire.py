@@ -9,7 +9,8 @@ themselves are in shared memory (`SharedLines`), whose descriptor comes with WEL
   HELLO                   ->           every rank of a job, once
                           <-  WELCOME  to all, when the last has come and all have said the same
   SUBMIT                  ->           my lines of a bucket are in the shared memory
-                          <-  DONE     to all: its outcome, which is a word of the shared memory
+                          <-  DONE     to all: its outcome, which is a word of the shared memory;
+                                       a round that was closed has it before the late SUBMIT
   SKIP                    ->           I do not submit buckets up to this one
   ASK                     ->           I have waited long: what of this bucket?
                           <-  PENDING  still at work, or DONE
@@ -33,6 +34,7 @@ import os
 import select
 import socket
 import struct
+import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -45,7 +47,7 @@ from neuron_fabric.printable import one_line
 from neuron_fabric.private_folder import NAME, make_private, private_temporary, who_else
 from neuron_fabric.typed import typed
 
-VERSION = 2
+VERSION = 3
 MOST_BYTES = 4096
 _LIMITS = DataLimits(size=MOST_BYTES, depth=6, values=1000)
 _PATH_BYTES = 107  # sun_path, without the 0 at its end
@@ -63,6 +65,7 @@ _NUMBERS = {
     "columns": 1 << 32,
     "present": 1 << 32,
     "poison": 1 << 32,
+    "min_workers": 1 << 16,
 }
 """The largest value of each number of a message; the smallest is 0."""
 _TEXTS = {"job": 64, "fingerprint": 128}
@@ -85,6 +88,8 @@ class Hello:
         fingerprint: Digest of all that the ranks have to agree on.
         lines: Most lines that a rank will have in a bucket.
         routes: Routes that buckets may have in addition to FP32, which every sidecar uses.
+        close_after_s: Seconds after which a round is closed without late ranks; 0: never.
+        min_workers: Least number of contributions of a closed round.
     """
 
     job: str
@@ -93,6 +98,8 @@ class Hello:
     fingerprint: str
     lines: int
     routes: tuple[Route, ...] = (Route.G_BINARY, Route.G_TERNARY)
+    close_after_s: float = 0.0
+    min_workers: int = 0
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,11 @@ class Submit:
     columns: int
     present: int
     poison: int
+
+    @property
+    def checksum(self) -> int:
+        """Checksum of all that the submissions of one bucket must have in common."""
+        return zlib.crc32(repr((self.step, self.bucket, self.parts, self.columns)).encode())
 
 
 @dataclass(frozen=True)

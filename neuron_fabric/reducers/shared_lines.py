@@ -26,7 +26,12 @@ LOCK_S = 5.0
 """Time-out of a rank for the lock, which is held for a moment only."""
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 IN_TURN = 2
-_HEAD = WORDS * (8 + 8 + REASON)
+KEPT = 8
+"""Buckets whose results are kept if rounds may be closed: a late rank still reads them."""
+AHEAD = KEPT - IN_TURN
+"""Rounds in a row that may be closed without one rank. A rank that has submitted bucket n has read
+all up to n - IN_TURN, so that the result of round n + AHEAD overwrites none that it has to read.
+"""
 _PER_LINE = LINE // 4
 
 
@@ -82,6 +87,11 @@ def most_lines(sizes: Sequence[int], more: int = 0) -> int:
     return sum(sizes) + more + 2 * shape.side[1] + -(-8 * len(sizes) // LINE)
 
 
+def results_kept(hello: wire.Hello) -> int:
+    """Return the number of buckets whose results the memory of a job keeps."""
+    return KEPT if hello.close_after_s > 0 else IN_TURN
+
+
 def row_of(lines: U8, first: int, columns: int) -> NDArray[np.float32]:
     """Read a row of numbers float32[..., columns] from lines [..., n, 64], from line ``first``."""
     flat = np.ascontiguousarray(lines[..., first : first - (-columns // _PER_LINE), :])
@@ -100,9 +110,11 @@ class SharedLines:
 
       words   int64[WORDS]                  outcome of bucket seq at seq % WORDS, by the server
       given   int64[WORDS]                  seq + 1 where a rank has given up that bucket
+      sums    int64[WORDS]                  checksum of the submissions of a DONE bucket
       reasons uint8[WORDS, REASON]          why a bucket is lost or refused, UTF-8
+      late    uint8[WORDS, W]               1 for a worker without which the round was closed
       sent    uint8[2, W, lines, 64]        what a worker sends of buckets with even, odd seq
-      got     uint8[2, 1 + P, lines, 64]    votes or FP32 sums, then W.bit_length() planes;
+      got     uint8[K, 1 + P, lines, 64]    of seq % K: votes or FP32 sums, W.bit_length() planes;
                                             sums of integer codes from the first on
 
     A bucket has **one outcome**, the same for all: a word that the server alone writes, once. A
@@ -120,44 +132,47 @@ class SharedLines:
     every tensor that is voted on.
     """
 
-    def __init__(self, file: int, workers: int, lines: int) -> None:
+    def __init__(self, file: int, workers: int, lines: int, kept: int = IN_TURN) -> None:
         """Map the memory of a descriptor, which this object will close.
 
         Args:
             file: Descriptor.
             workers: Number of ranks.
             lines: Lines of a bucket, at most.
+            kept: Buckets whose results are kept, see `results_kept`.
 
         Raises:
             ServerError: It is not sealed, or has not the size for ``workers`` and ``lines``.
             OSError: It cannot be mapped; also ValueError.
         """
-        self.file, self.workers, self.lines = file, workers, lines
+        self.file, self.workers, self.lines, self.kept = file, workers, lines, kept
         self.planes = workers.bit_length()
         self._close = weakref.finalize(self, os.close, file)
-        size = bytes_of(workers, lines)
+        size = bytes_of(workers, lines, kept)
         _check_sealed(file, size)
         self._map = mmap.mmap(file, size)
         self._words = self._array(np.int64, 0, (WORDS,))
         self._given = self._array(np.int64, 8 * WORDS, (WORDS,))
-        self._reasons = self._array(np.uint8, 16 * WORDS, (WORDS, REASON))
-        at = _pages(_HEAD)
+        self._sums = self._array(np.int64, 16 * WORDS, (WORDS,))
+        self._reasons = self._array(np.uint8, 24 * WORDS, (WORDS, REASON))
+        self._late = self._array(np.uint8, (24 + REASON) * WORDS, (WORDS, workers))
+        at = _pages(_head(workers))
         self.sent: U8 = self._array(np.uint8, at, (IN_TURN, workers, lines, LINE))
         self.got: U8 = self._array(
-            np.uint8, at + self.sent.nbytes, (IN_TURN, 1 + self.planes, lines, LINE)
+            np.uint8, at + self.sent.nbytes, (kept, 1 + self.planes, lines, LINE)
         )
 
     @staticmethod
-    def create(workers: int, lines: int) -> SharedLines:
+    def create(workers: int, lines: int, kept: int = IN_TURN) -> SharedLines:
         """Create sealed memory of zeros; pages are allocated when written. Raise OSError."""
         file = os.memfd_create("nf-serve", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            os.ftruncate(file, bytes_of(workers, lines))
+            os.ftruncate(file, bytes_of(workers, lines, kept))
             fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
         except BaseException:
             os.close(file)
             raise
-        return SharedLines(file, workers, lines)
+        return SharedLines(file, workers, lines, kept)
 
     def outcome(self, seq: int) -> Word:
         """Return the outcome of bucket ``seq``; NONE while it has none."""
@@ -168,10 +183,27 @@ class SharedLines:
         """Return why bucket ``seq`` is lost or refused, as text."""
         return bytes(self._reasons[seq % WORDS]).rstrip(b"\0").decode(errors="replace")
 
-    def decide(self, seq: int, word: Word, why: str = "") -> Word:
+    def late(self, seq: int) -> tuple[int, ...]:
+        """Return the ranks without which the round of bucket ``seq`` was closed."""
+        return tuple(np.flatnonzero(self._late[seq % WORDS]).tolist())
+
+    def checksum(self, seq: int) -> int:
+        """Return `Submit.checksum` of the submissions of bucket ``seq``."""
+        return int(self._sums[seq % WORDS])
+
+    def decide(
+        self, seq: int, word: Word, why: str = "", late: Sequence[int] = (), checksum: int = 0
+    ) -> Word:
         """Write the outcome of a bucket, unless it has one, and return its outcome; for the server.
 
         A bucket that a rank has given up, or is giving up, becomes LOST instead of DONE.
+
+        Args:
+            seq: Number of the bucket.
+            word: Outcome.
+            why: Reason if it is not DONE.
+            late: Ranks without which its round was closed.
+            checksum: `Submit.checksum` of its submissions.
         """
         locked = self._try_lock()
         try:
@@ -184,7 +216,10 @@ class SharedLines:
             self._reasons[seq % WORDS] = 0
             text = np.frombuffer(wire.cut(why, REASON - 1).encode(), np.uint8)
             self._reasons[seq % WORDS, : len(text)] = text
-            self._words[seq % WORDS] = (seq + 1) << 2 | word
+            self._late[seq % WORDS] = 0
+            self._late[seq % WORDS, list(late)] = 1
+            self._sums[seq % WORDS] = checksum
+            self._words[seq % WORDS] = (seq + 1) << 2 | word  # last: ranks read the rest after it
         finally:
             if locked:
                 fcntl.lockf(self.file, fcntl.LOCK_UN)
@@ -245,10 +280,14 @@ def _check_sealed(file: int, size: int) -> None:
         )
 
 
-def bytes_of(workers: int, lines: int) -> int:
+def bytes_of(workers: int, lines: int, kept: int = IN_TURN) -> int:
     """Return the size in bytes of the shared memory for a job."""
-    views = workers + 1 + workers.bit_length()
-    return _pages(_HEAD) + IN_TURN * views * lines * LINE
+    views = IN_TURN * workers + kept * (1 + workers.bit_length())
+    return _pages(_head(workers)) + views * lines * LINE
+
+
+def _head(workers: int) -> int:
+    return WORDS * (8 + 8 + 8 + REASON + workers)
 
 
 def _pages(size: int) -> int:

@@ -205,7 +205,7 @@ def test_anything_else_is_a_wire_error(data: bytes) -> None:
 
 
 def test_another_version_is_told_whatever_it_says() -> None:
-    with pytest.raises(wire.OtherVersion, match="version 1, this program speaks 2"):
+    with pytest.raises(wire.OtherVersion, match="version 1, this program speaks 3"):
         wire.decode(b'{"nf":1,"say":"SING","song":[1,2]}')
 
 

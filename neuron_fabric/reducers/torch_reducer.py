@@ -386,7 +386,7 @@ class HostReducer:
         parts = [self._to_device(one) for one in outcome.parts]
         scales, present = self._to_device(outcome.scales), self._to_device(outcome.present)
         self.counters.seconds["copy_to_device"] += time.perf_counter() - start
-        return Outcome(parts, scales, present)
+        return replace(outcome, parts=parts, scales=scales, present=present)
 
     def close(self) -> None:
         """Close the reducer of arrays."""

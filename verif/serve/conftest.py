@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -186,6 +186,15 @@ def _present(bucket: Drawn, part: Part) -> NDArray[np.bool_]:
     tensor = np.searchsorted(part.starts, np.arange(len(part.lines)), "right") - 1
     here: NDArray[np.bool_] = bucket.sides[:, 1] > 0
     return np.ascontiguousarray(here[:, np.array(part.columns)[tensor]])
+
+
+def without(bucket: Drawn, late: Sequence[int]) -> Drawn:
+    """Return a bucket to which the ranks in ``late`` contribute zeros, and no vote."""
+    parts, sides = list(bucket.parts), bucket.sides.copy()
+    for rank in late:
+        parts[rank] = [replace(part, lines=np.zeros_like(part.lines)) for part in parts[rank]]
+        sides[rank] = 0
+    return Drawn(parts, sides)
 
 
 def differences(got: Outcome, wanted: Outcome, bucket: Drawn) -> list[str]:

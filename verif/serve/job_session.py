@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 
 from models.modes import Mode
 from neuron_fabric.reducers import server_wire as wire
-from neuron_fabric.reducers.shared_lines import IN_TURN, WORDS, SharedLines, Word, bytes_of
+from neuron_fabric.reducers.shared_lines import (
+    AHEAD,
+    IN_TURN,
+    WORDS,
+    SharedLines,
+    Word,
+    bytes_of,
+    results_kept,
+)
 from verif.serve.served_bucket import (
     OF_VOTES,
     Refusal,
@@ -46,6 +54,19 @@ class _Open:
     said: dict[int, wire.Submit] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _AtWork:
+    """Bucket at the device.
+
+    Attributes:
+        late: Ranks without which its round was closed.
+        checksum: `Submit.checksum` of the others.
+    """
+
+    late: tuple[int, ...] = ()
+    checksum: int = 0
+
+
 class JobSession:
     """Job of a training: its ranks, from HELLO to BYE, and its buckets.
 
@@ -75,7 +96,8 @@ class JobSession:
         self._last: dict[int, int] = {}
         self._gone: set[int] = set()
         self._open: dict[int, _Open] = {}
-        self._at_work: set[int] = set()
+        self._at_work: dict[int, _AtWork] = {}
+        self._in_time: dict[int, int] = {}
 
     # -- who is there -----------------------------------------------------------------------------
     @property
@@ -102,7 +124,7 @@ class JobSession:
         """
         if hello.rank in self._ranks:
             raise RefusedOne(f"rank {hello.rank} is here already; start each rank once")
-        for name in ("world", "fingerprint", "lines", "routes"):
+        for name in ("world", "fingerprint", "lines", "routes", "close_after_s", "min_workers"):
             values = [_shown(getattr(one, name)) for one in (self.first, hello)]
             if values[0] != values[1]:
                 raise Refusal(
@@ -110,7 +132,7 @@ class JobSession:
                     f"{values[1]}; start all ranks alike"
                 )
         self._ranks[hello.rank] = tell
-        self._last[hello.rank] = -1
+        self._last[hello.rank] = self._in_time[hello.rank] = -1
         if not self.missing:
             self._start()
 
@@ -120,12 +142,13 @@ class JobSession:
             raise Refusal(f"{lines} lines a worker")
         self._modes = modes_of(self.first.routes)
         # Pages are allocated when written, and buckets are rarely full: allow twice the memory.
-        size, there = bytes_of(world, lines), _memory()
+        kept = results_kept(self.first)
+        size, there = bytes_of(world, lines, kept), _memory()
         if lines > MOST_LINES or size > 2 * there:
             what = f"they take {size >> 30:,} GiB, this machine has {there >> 30:,}"
             raise Refusal(f"no memory for {lines:,} lines of {world} workers ({what})")
         try:
-            self._shared = SharedLines.create(world, lines)
+            self._shared = SharedLines.create(world, lines, kept)
         except (OSError, OverflowError, ValueError) as error:
             raise Refusal(f"no memory for {lines:,} lines of {world} workers ({error})") from None
         for rank in range(world):
@@ -187,6 +210,9 @@ class JobSession:
             self.tally["late"] += 1
             self._tell(rank, wire.Done(said.seq))
             return None
+        if said.seq in self._at_work:  # its round was closed
+            self.tally["late"] += 1
+            return None
         if said.seq not in self._open and len(self._open) >= WORDS:
             raise RefusedOne(f"more than {WORDS} buckets wait for other ranks")
         one = self._open.setdefault(said.seq, _Open(now))
@@ -199,6 +225,30 @@ class JobSession:
             return self._whole(one, said.seq)
         return None
 
+    def close_rounds(self, now: float) -> list[ServedBucket]:
+        """Close the rounds that have waited long enough, and return their buckets for the device.
+
+        Args:
+            now: Present time in seconds.
+        """
+        out = []
+        for seq, one in sorted(self._open.items()):
+            # A bucket that is refused ends the job, and with it the other rounds.
+            if seq in self._open and now >= one.since + self._patience_s(seq, one):
+                bucket = self._whole(one, seq) if self._may_close(seq, one) else None
+                out += [bucket] if bucket is not None else []
+        return out
+
+    def _may_close(self, seq: int, one: _Open) -> bool:
+        """Return True if a round may be closed without the ranks that have not come."""
+        if self.first.close_after_s <= 0 or len(one.said) < max(1, self.first.min_workers):
+            return False
+        return all(last >= seq - AHEAD for r, last in self._in_time.items() if r not in one.said)
+
+    def _patience_s(self, seq: int, one: _Open) -> float:
+        """Return the seconds that a round waits for more ranks before it is closed or LOST."""
+        return self.first.close_after_s if self._may_close(seq, one) else self.timeout_s
+
     def skip(self, rank: int, upto: int) -> None:
         """Note that a rank skips buckets up to number `upto`; those that wait for it are LOST."""
         self._last[rank] = max(self._last[rank], upto)
@@ -208,17 +258,20 @@ class JobSession:
 
     def _whole(self, one: _Open, seq: int) -> ServedBucket | None:
         assert self._shared is not None
-        turn = seq % IN_TURN
+        late = tuple(rank for rank in range(self.first.world) if rank not in one.said)
+        said = next(iter(one.said.values()))
         try:
             check_alike(one.said)
-            lines = self._shared.sent[turn], self._shared.got[turn]
-            bucket = bucket_of(one.said[0], *lines, self._modes)
+            lines = self._shared.sent[seq % IN_TURN], self._shared.got[seq % self._shared.kept]
+            bucket = bucket_of(said, *lines, self._modes, late)
         except Refusal as refusal:
             self._decide(seq, Word.REFUSED, str(refusal))
             self.end(str(refusal))
             return None
         del self._open[seq]
-        self._at_work.add(seq)
+        self._at_work[seq] = _AtWork(late, said.checksum)
+        self._in_time |= dict.fromkeys(one.said, seq)
+        self.tally["closed"] += bool(late)
         self.tally["poison"] += max(said.poison for said in one.said.values())
         return bucket
 
@@ -233,8 +286,8 @@ class JobSession:
             why: Reason in one line, "" for DONE.
             counters: Counters of the device for this bucket.
         """
-        self._at_work.discard(seq)
         decided = self._decide(seq, word, why, counters or {})
+        self._at_work.pop(seq, None)
         if decided == Word.REFUSED:
             self.end(why)
 
@@ -257,11 +310,13 @@ class JobSession:
     # -- time -------------------------------------------------------------------------------------
     def deadline(self) -> float:
         """Return the time, in seconds, at which `expire` must be called; infinity for never."""
-        waits = [one.since for one in self._open.values()] if self.whole else [self._since]
-        return min(waits, default=math.inf) + self.timeout_s
+        if not self.whole:
+            return self._since + self.timeout_s
+        waits = [one.since + self._patience_s(seq, one) for seq, one in self._open.items()]
+        return min(waits, default=math.inf)
 
     def expire(self, now: float) -> None:
-        """Declare buckets LOST that waited too long for a rank; they are never reduced without it.
+        """Declare buckets LOST that waited too long for a rank; `close_rounds` comes first.
 
         Raises:
             Refusal: Ranks did not join in time.
@@ -292,7 +347,8 @@ class JobSession:
             f"lines: {tally['lines']:,} a worker, {tally['contributions']:,} contributions, "
             f"{tally['rounds']:,} rounds, {tally['cycles']:,} cycles of the device",
         ]
-        odd = [f"{tally[name]} {name}" for name in ("duplicates", "late", "poison") if tally[name]]
+        names = "closed", "duplicates", "late", "poison"
+        odd = [f"{tally[name]} {name}" for name in names if tally[name]]
         return [*lines, *([f"odd: {', '.join(odd)}"] if odd else [])]
 
     def _decide(
@@ -302,7 +358,8 @@ class JobSession:
         self._open.pop(seq, None)
         if (before := self._shared.outcome(seq)) != Word.NONE:
             return before
-        decided = self._shared.decide(seq, word, why)
+        work = self._at_work.get(seq, _AtWork())
+        decided = self._shared.decide(seq, word, why, work.late, work.checksum)
         self.tally[decided.name] += 1
         self.tally.update(counters or {})
         for rank in self._ranks:

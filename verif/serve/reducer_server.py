@@ -332,12 +332,8 @@ class ReducerServer:
         elif isinstance(message, wire.Hello) and session is None:
             self._hello(peer, message)
         elif isinstance(message, wire.Submit) and session is not None:
-            if (bucket := session.submit(peer.rank, message, time.monotonic())) is None:
-                return
-            if self._device.stuck:
-                session.finished(bucket.seq, Word.LOST, STUCK)
-            else:
-                self._device.put(session, bucket)
+            if (bucket := session.submit(peer.rank, message, time.monotonic())) is not None:
+                self._reduce(session, bucket)
         elif isinstance(message, wire.Skip) and session is not None:
             session.skip(peer.rank, message.seq)
         elif isinstance(message, wire.Ask) and session is not None:
@@ -346,6 +342,12 @@ class ReducerServer:
             self._drop(peer, bye=True)
         else:
             raise wire.WireError(f"{type(message).__name__.upper()} is out of place")
+
+    def _reduce(self, session: JobSession, bucket: ServedBucket) -> None:
+        if self._device.stuck:
+            session.finished(bucket.seq, Word.LOST, STUCK)
+        else:
+            self._device.put(session, bucket)
 
     def _hello(self, peer: _Peer, hello: wire.Hello) -> None:
         session = self._session
@@ -430,6 +432,11 @@ class ReducerServer:
         if stuck:
             self._say(f"job {session.first.job}: {STUCK}")
             session.overdue(STUCK)
+        for bucket in session.close_rounds(now) if session.whole else ():
+            where = f"step {bucket.step} bucket {bucket.bucket}"
+            late = ", ".join(map(str, bucket.late))
+            self._say(f"job {session.first.job}: {where}: closed without rank {late}")
+            self._reduce(session, bucket)
         try:
             lost = session.tally["LOST"]
             session.expire(now)

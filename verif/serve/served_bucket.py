@@ -69,6 +69,7 @@ class ServedBucket:
         got: Results, uint8[1 + P, lines, 64], at the indices of their lines: votes or sums, then up
             to P count planes.
         modes: Modes of the job.
+        late: Workers without which the round was closed: they contribute to no line.
     """
 
     seq: int
@@ -78,6 +79,7 @@ class ServedBucket:
     sent: U8
     got: U8
     modes: tuple[Mode, ...] = OF_VOTES
+    late: tuple[int, ...] = ()
 
     @property
     def lines(self) -> int:
@@ -132,14 +134,21 @@ def check_alike(said: Mapping[int, Submit]) -> None:
                 )
 
 
-def bucket_of(said: Submit, sent: U8, got: U8, modes: tuple[Mode, ...] = OF_VOTES) -> ServedBucket:
+def bucket_of(
+    said: Submit,
+    sent: U8,
+    got: U8,
+    modes: tuple[Mode, ...] = OF_VOTES,
+    late: tuple[int, ...] = (),
+) -> ServedBucket:
     """Return the bucket to reduce, from a submission and the tables in the shared memory.
 
     Args:
-        said: Submission of any rank; all are alike.
+        said: Submission of any rank that is not late; all are alike.
         sent: Lines of the workers, uint8[W, lines, 64].
         got: Memory for results, uint8[1 + P, lines, 64].
         modes: Modes of the job.
+        late: Workers without which the round is closed; their lines may still change.
 
     Raises:
         Refusal: A part has another mode, there are more lines than agreed, or tables of tensors are
@@ -152,40 +161,53 @@ def bucket_of(said: Submit, sent: U8, got: U8, modes: tuple[Mode, ...] = OF_VOTE
             f"{sent.shape[1]} were agreed at HELLO"
         )
     found: dict[Mode, list[Stretch]] = {mode: [] for mode in MODES.values()}
-    table, here = _table(shape, sent), _present(shape, sent)
+    on_time = np.ones(len(sent), np.bool_)
+    on_time[list(late)] = False
+    table = _table(shape, sent, np.flatnonzero(on_time))
+    here = _present(shape, sent) & on_time[:, None]
     at = 0
     for part, first in zip(said.parts, shape.firsts, strict=True):
         mode, lines = MODES[part.route], np.arange(first, first + part.lines)
         if mode not in modes:
             names = ", ".join(one.name for one in modes)
             raise Refusal(f"{part.route}: the routes of this job on the device are {names}")
-        present = None
+        present = _all(on_time, len(lines))
         if part.tensors:
             own = table[at : at + part.tensors]
             at += part.tensors
             present = _of_lines(own, lines, here)
         found[mode].append(Stretch(mode, lines, present))
     first, row = shape.side
-    found[Mode.FP32].append(Stretch(Mode.FP32, np.arange(first, first + 2 * row)))
+    side = np.arange(first, first + 2 * row)
+    found[Mode.FP32].append(Stretch(Mode.FP32, side, _all(on_time, len(side))))
     joined = (_joined(some, len(sent)) for some in found.values() if some)
     return ServedBucket(
         *(said.seq, said.step, said.bucket),
         tuple(one for one in joined if len(one.lines)),
-        *(sent, got, modes),
+        sent,
+        got,
+        modes,
+        late,
     )
 
 
-def _table(shape: BucketShape, sent: U8) -> NDArray[np.int64]:
-    """Return (first line, column) of each voted tensor, int64[n, 2], the same on all ranks.
+def _all(on_time: NDArray[np.bool_], lines: int) -> NDArray[np.bool_] | None:
+    """Return the contributors bool[W, n] of lines on which nobody abstains; None for all."""
+    return None if on_time.all() else np.repeat(on_time[:, None], lines, axis=1)
+
+
+def _table(shape: BucketShape, sent: U8, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return (first line, column) of each voted tensor, int64[n, 2], the same on all ``ranks``.
 
     64 bits, because differences of 32-bit values need 33 bits. Raise Refusal if ranks differ.
     """
     first, entries = shape.table
     flat = sent[:, first : shape.lines].reshape(len(sent), -1)[:, : 8 * entries]
-    for rank in range(1, len(flat)):
-        if not np.array_equal(flat[rank], flat[0]):
-            raise Refusal(f"rank {rank} has its tensors at other lines than rank 0")
-    table = np.ascontiguousarray(flat[0]).view("<i4").astype(np.int64).reshape(entries, 2)
+    one, *others = ranks
+    for rank in others:
+        if not np.array_equal(flat[rank], flat[one]):
+            raise Refusal(f"rank {rank} has its tensors at other lines than rank {one}")
+    table = np.ascontiguousarray(flat[one]).view("<i4").astype(np.int64).reshape(entries, 2)
     if ((table[:, 1] < 0) | (table[:, 1] >= shape.columns)).any():
         raise Refusal(f"a tensor has no column among {shape.columns}")
     return table

@@ -184,8 +184,8 @@ def test_a_server_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
         rank = rank_of(served.path, 0, 1)
         rank.join()
         time.sleep(0.5)
-        monkeypatch.setattr(wire, "VERSION", 3)
-        with pytest.raises(ServerError, match="version 2, this program speaks 3; use the same"):
+        monkeypatch.setattr(wire, "VERSION", 4)
+        with pytest.raises(ServerError, match="version 3, this program speaks 4; use the same"):
             rank.joined()
         rank.close()
 

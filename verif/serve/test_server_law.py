@@ -17,6 +17,7 @@ from neuron_fabric.codec import Route
 from neuron_fabric.reducers.interface import Outcome
 from neuron_fabric.reducers.server_session import ServerSession
 from neuron_fabric.reducers.server_wire import send
+from neuron_fabric.reducers.shared_lines import AHEAD
 from scripts.run.replay_simulators import Simulators
 from verif.serve import rtl_device
 from verif.serve.conftest import (
@@ -26,8 +27,11 @@ from verif.serve.conftest import (
     drawn,
     joined,
     on_every_rank,
+    outcome,
     serving,
+    submitted,
     want,
+    without,
 )
 from verif.serve.device_pool import DevicePool
 from verif.serve.rtl_device import RtlDevice
@@ -96,6 +100,73 @@ def test_the_models(job: str, devices: int) -> None:
         check(ranks, buckets, shuffle)
 
 
+CLOSING = {"close_after_s": 0.1, "min_workers": 2}
+
+
+def check_closed(ranks: Sequence[ServerSession], buckets: Sequence[Drawn], late: int) -> None:
+    """Submit all buckets without rank ``late``, which submits them when the others have all."""
+    on_time = [rank for rank in range(len(ranks)) if rank != late]
+
+    def one(rank: int) -> None:
+        for n, bucket in enumerate(buckets):
+            ticket = ranks[rank].submit(0, n, bucket.parts[rank], bucket.sides[rank])
+            got, want_of = ranks[rank].wait(ticket), without(bucket, [late])
+            assert got.late == (late,)
+            assert differences(got, want(want_of), want_of) == []
+
+    on_every_rank(len(on_time), lambda n: one(on_time[n]))
+    one(late)
+
+
+@pytest.mark.parametrize("job", ["votes-3", "votes-4", "votes-9", "codes-3", "codes-17"])
+def test_closed_rounds(job: str) -> None:
+    """Check that all ranks, a late one too, get the same result of the others' lines.
+
+    As many rounds are closed as a rank may be late for, so that the memory is full of results.
+    """
+    workers, absent, _, routes = JOBS[job]
+    buckets = [drawn(workers + n, workers, absent, bool(n % 2), routes) for n in range(AHEAD)]
+    pool = DevicePool([ModelDevice(DeviceParams(slots=8)) for _ in range(2)])
+    closing = {**CLOSING, "min_workers": workers - 1}  # no other rank is late
+    with (
+        serving(workers, pool) as served,
+        joined(served.path, workers, routes=routes, **closing) as ranks,
+    ):
+        check_closed(ranks, buckets, workers - 2)
+    said = [line for line in served.said if "closed without" in line]
+    assert len(said) == AHEAD
+    assert said[0].endswith(f"step 0 bucket 0: closed without rank {workers - 2}")
+
+
+def test_a_rank_is_left_out_of_so_many_rounds() -> None:
+    """Check that a round waits for a rank that was late for `AHEAD` rounds in a row."""
+    bucket = drawn(3, 3)
+    with serving(3, timeout_s=2.0) as served, joined(served.path, 3, **CLOSING) as ranks:
+        for _ in range(AHEAD):
+            assert [outcome(*one) for one in zip(ranks, submitted(ranks[:2], bucket))] == [
+                "done"
+            ] * 2
+        lines = [outcome(*one) for one in zip(ranks, submitted(ranks[:2], bucket))]
+    assert lines == ["lost: rank 2 has not come within 2 s"] * 2
+
+
+def test_too_few_for_a_closed_round() -> None:
+    bucket = drawn(4, 4)
+    with serving(4, timeout_s=1.0) as served, joined(served.path, 4, **CLOSING) as ranks:
+        [line] = [outcome(*one) for one in zip(ranks, submitted(ranks[:1], bucket))]
+    assert line == "lost: rank 1, 2, 3 has not come within 1 s"
+
+
+def test_a_late_rank_with_another_bucket() -> None:
+    """Check that the training of a late rank ends if it submits another bucket than the others."""
+    bucket, other = drawn(3, 3), drawn(4, 3)
+    with serving(3) as served, joined(served.path, 3, **CLOSING) as ranks:
+        assert [outcome(*one) for one in zip(ranks, submitted(ranks[:2], bucket))] == ["done"] * 2
+        ticket = ranks[2].submit(0, 0, other.parts[2], other.sides[2])
+        line = outcome(ranks[2], ticket)
+    assert "bucket 0 was closed without rank 2, which has another; start all ranks alike" in line
+
+
 @pytest.mark.parametrize(
     ("simulator", "devices"), [("verilator", 1), ("verilator", 2), ("icarus", 1)]
 )
@@ -105,7 +176,8 @@ def test_the_rtl(
     """Check that the RTL gives the bits of torch's reducer: a job of votes, then one of codes.
 
     The device places its regions again for the second job. Regions have 4 lines, so that buckets
-    need several rounds and use both regions of a route; some workers abstain.
+    need several rounds and use both regions of a route; some workers abstain. In a third job rounds
+    are closed without a worker.
     """
     monkeypatch.setattr(rtl_device, "EPOCH_LINES_LOG2", 2)
     model = Simulators().bulk(simulator, {})
@@ -115,6 +187,8 @@ def test_the_rtl(
             buckets = [drawn(20 + n, 3, 0.3 * (n % 2), n == 1, routes) for n in range(3)]
             with joined(served.path, 3, routes=routes, job=str(routes)) as ranks:
                 check(ranks, buckets, shuffle=1)
+        with joined(served.path, 3, routes=CODES, job="closing", **CLOSING) as ranks:
+            check_closed(ranks, buckets[:2], 1)
 
 
 class WrongBit(ModelDevice):

@@ -7,13 +7,14 @@ a bucket that a rank gave up is never DONE.
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from neuron_fabric.codec import Route
 from neuron_fabric.reducers.server_wire import Ask, Done, Hello, PartShape, Submit, Welcome
-from neuron_fabric.reducers.shared_lines import WORDS, Word
+from neuron_fabric.reducers.shared_lines import IN_TURN, KEPT, WORDS, Word
 from verif.serve.job_session import JobSession
 from verif.serve.served_bucket import ServedBucket
 
@@ -30,11 +31,19 @@ class Walk:
     """
 
     def __init__(
-        self, seed: int, events: Iterable[str], kind: type[JobSession] = JobSession
+        self,
+        seed: int,
+        events: Iterable[str],
+        kind: type[JobSession] = JobSession,
+        closing: bool = False,
     ) -> None:
         self.draw, self.events = random.Random(seed), list(events)
         self.world, self.now = self.draw.randint(1, 5), 0.0
         hello = Hello("job", 0, self.world, "f", 4)
+        if closing:
+            least = self.draw.randint(1, self.world)
+            hello = replace(hello, close_after_s=TIMEOUT_S / 4, min_workers=least)
+        self.closing = closing
         self.session = kind(hello, Welcome({}, ()), TIMEOUT_S, self.now)
         self.seen: dict[int, Word] = {}
         self.told: set[tuple[int, int]] = set()
@@ -44,7 +53,7 @@ class Walk:
         self.gone: set[int] = set()
         self.at_work: list[ServedBucket] = []
         for rank in self.draw.sample(range(self.world), self.world):
-            self.session.join(Hello("job", rank, self.world, "f", 4), self.tell)
+            self.session.join(replace(hello, rank=rank), self.tell)
         assert self.session._shared is not None
         self.shared = self.session._shared
 
@@ -58,10 +67,11 @@ class Walk:
         for _ in range(steps):
             self.event(self.draw.choice(self.events))
             self.look()
-        while self.at_work:
-            self.finish(Word.DONE)
-        self.now += 2 * TIMEOUT_S
-        self.session.expire(self.now)
+        for _ in range(2):
+            while self.at_work:
+                self.finish(Word.DONE)
+            self.now += 2 * TIMEOUT_S
+            self.pass_time()
         self.look()
         for rank, seq in self.submitted:
             assert seq in self.seen, "a rank waits for ever"
@@ -77,18 +87,18 @@ class Walk:
         return range(self.world)
 
     def event(self, what: str) -> None:
-        rank = self.draw.choice(self.ranks)
+        rank = self.drawn_rank()
         seq, session = self.next[rank], self.session
         if what == "wait":
             self.now += self.draw.random() * TIMEOUT_S
-            session.expire(self.now)
+            self.pass_time()
         elif what in ("finish", "lose") and self.at_work:
             self.finish(Word.DONE if what == "finish" else Word.LOST)
         elif what == "overdue":
             session.overdue("too long")
         elif rank in self.gone or seq >= WORDS:
             return
-        elif what == "submit" and seq <= min(self.next) + 1:
+        elif what == "submit" and self.may_submit(seq):
             self.next[rank] += 1
             self.submitted.add((rank, seq))
             self.submit(rank, seq)
@@ -97,7 +107,7 @@ class Walk:
         elif what == "skip":
             self.next[rank] += 1
             session.skip(rank, seq)
-            self.spoilt.add(seq)
+            self.spoilt |= {seq} - {one.seq for one in self.at_work} - {*self.seen}
         elif what == "give up" and (rank, seq - 1) in self.submitted:
             if self.shared.give_up(seq - 1) == Word.LOST:
                 self.spoilt.add(seq - 1)
@@ -106,6 +116,32 @@ class Walk:
         elif what == "leave" and self.draw.random() < 0.1:
             self.gone.add(rank)
             session.leave(rank, bye=self.draw.random() < 0.5)
+
+    def drawn_rank(self) -> int:
+        """Return a rank; rank 0 is slow if rounds may be closed."""
+        if not self.closing:
+            return self.draw.choice(self.ranks)
+        return self.draw.choices(self.ranks, [1] + [12] * (self.world - 1))[0]
+
+    def may_submit(self, seq: int) -> bool:
+        """Return whether a rank, which waits for a bucket before it sends the next but one, may."""
+        if not self.closing:
+            return seq <= min(self.next) + 1
+        return seq < IN_TURN or self.shared.outcome(seq - IN_TURN) != Word.NONE
+
+    def pass_time(self) -> None:
+        """Close the rounds that are due, then lose those that have waited too long."""
+        self.look()
+        for bucket in self.session.close_rounds(self.now):
+            assert self.closing, "a round is closed, and nobody has asked for it"
+            here = [rank for rank in self.ranks if (rank, bucket.seq) in self.submitted]
+            assert sorted({*self.ranks} - {*here}) == list(bucket.late), "others are late"
+            assert len(here) >= self.session.first.min_workers, "too few for a closed round"
+            for rank in {*self.ranks} - self.gone:
+                read = self.next[rank] - 1 - IN_TURN
+                assert read >= bucket.seq - KEPT, "a result that is still to be read is overwritten"
+            self.at_work.append(bucket)
+        self.session.expire(self.now)
 
     def submit(self, rank: int, seq: int) -> None:
         said = Submit(seq, seq, 0, PARTS, 0, 0, 0)
@@ -120,7 +156,7 @@ class Walk:
         self.session.finished(seq, word)
 
     def look(self) -> None:
-        """Check that no outcome changed, and that no bucket is DONE without all ranks."""
+        """Check that no outcome changed, and that no bucket is DONE without all ranks on time."""
         for seq in range(max(self.next, default=0)):
             word = self.shared.outcome(seq)
             if word != Word.NONE:
@@ -129,7 +165,8 @@ class Walk:
             assert self.seen.get(seq) != Word.DONE, "DONE, and somebody has gone on without it"
         for seq, word in self.seen.items():
             if word == Word.DONE:
-                assert all((rank, seq) in self.submitted for rank in self.ranks)
+                on_time = {*self.ranks} - {*self.shared.late(seq)}
+                assert all((rank, seq) in self.submitted for rank in on_time)
 
 
 GOOD = ("submit",) * 8 + ("again", "finish", "finish", "ask")
@@ -143,6 +180,45 @@ def walked(kind: type[JobSession]) -> None:
 
 def test_one_outcome() -> None:
     walked(JobSession)
+
+
+def closing_walks(kind: type[JobSession]) -> None:
+    """Run walks in which rounds are closed; ranks are often far apart."""
+    for seed in range(200):
+        events = (ALL, (*GOOD, "wait"), (*GOOD, "wait", "leave"))[seed % 3]
+        Walk(seed, events, kind, closing=True).run(160)
+
+
+def test_closed_rounds() -> None:
+    """Check that closed rounds have one outcome for all, and overwrite nothing unread."""
+    closing_walks(JobSession)
+
+
+class FarAhead(JobSession):
+    """Negative twin: session that closes any number of rounds in a row without a rank."""
+
+    def _may_close(self, seq: int, one: Any) -> bool:
+        self._in_time = dict.fromkeys(self._in_time, seq)
+        return super()._may_close(seq, one)
+
+
+class TooFew(JobSession):
+    """Negative twin: session that closes rounds with one contribution less than the least."""
+
+    def _may_close(self, seq: int, one: Any) -> bool:
+        least = self.first.min_workers
+        self.first = replace(self.first, min_workers=least - 1)
+        found = super()._may_close(seq, one)
+        self.first = replace(self.first, min_workers=least)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("twin", "what"), [(FarAhead, "is overwritten"), (TooFew, "too few for a closed round")]
+)
+def test_the_twins_of_closed_rounds_fail(twin: type[JobSession], what: str) -> None:
+    with pytest.raises(AssertionError, match=what):
+        closing_walks(twin)
 
 
 def test_order_and_duplicates_change_nothing() -> None:

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -195,15 +197,16 @@ class Keeper:
 
 
 @contextmanager
-def training(keeper: Keeper, folder: Path) -> Iterator[subprocess.Popen[str]]:
+def training(keeper: Keeper, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """Start a training that ends when the file `UNTIL` exists in `folder`, for a `with` block.
 
     Yield its process once the server has its job; at the end kill it and its ranks if it still
-    runs.
+    runs. `more` are further options of the training.
     """
     keeper.status()  # the server runs
     words = ["--socket", str(keeper.path), "--alone", "--steps", "100000"]
     words += ["--until", str(folder / UNTIL), "--timeout", str(TIMEOUT_S), "--out", str(folder)]
+    words += more
     outputs: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     process = subprocess.Popen([*COMMAND, *words], encoding="utf-8", **outputs, **PLACE)
     end = time.monotonic() + START_S
@@ -245,7 +248,8 @@ def harm(kind: str, keeper: Keeper, ranks: list[int], draw: random.Random) -> No
 
     Args:
         kind: "kill", "stop" or "long-stop", a space, and "server", "simulator" or "rank"; a stop
-            lasts up to half the time-out, a long one up to twice the time-out and 8 s more.
+            lasts up to half the time-out, a long one up to twice the time-out and 8 s more. "slow":
+            stop it for half of the time, 50 times.
         keeper: Server.
         ranks: Process numbers of the ranks.
         draw: Source of random choices.
@@ -255,6 +259,11 @@ def harm(kind: str, keeper: Keeper, ranks: list[int], draw: random.Random) -> No
     if not found:
         return
     pid = draw.choice(found)
+    if name == "slow":
+        for number in [signal.SIGSTOP, signal.SIGCONT] * 50:
+            signalled(pid, number)
+            time.sleep(draw.random() * 0.04)
+        return
     if name == "kill":
         signalled(pid, signal.SIGKILL)
         return
@@ -294,7 +303,12 @@ def at_work(keeper: Keeper, process: subprocess.Popen[str]) -> None:
 
 
 def trial(
-    tmp_path: Path, kinds: list[str], seed: int, *words: str, settled: bool = False
+    tmp_path: Path,
+    kinds: list[str],
+    seed: int,
+    *words: str,
+    settled: bool = False,
+    more: Sequence[str] = (),
 ) -> tuple[str, Keeper]:
     """Run a training on a server, and harm a process at random moments; see `harm`.
 
@@ -304,12 +318,16 @@ def trial(
         seed: Seed of moments and choices.
         words: Options of `nf serve`.
         settled: Wait before each harm until the server completes buckets.
+        more: Options of the training.
 
     Returns:
         The text that the training printed, and the keeper of the server.
     """
     draw = random.Random(seed)
-    with closing(Keeper(tmp_path / "s", *words)) as keeper, training(keeper, tmp_path) as process:
+    with (
+        closing(Keeper(tmp_path / "s", *words)) as keeper,
+        training(keeper, tmp_path, *more) as process,
+    ):
         ranks = [one.pid for one in psutil.Process(process.pid).children()]
         for kind in kinds:
             if settled:
@@ -344,14 +362,63 @@ def test_the_simulator_is_killed(tmp_path: Path, simulator: str) -> None:
     assert keeper.starts == 1
 
 
-def test_a_rank_is_killed(tmp_path: Path) -> None:
-    """Check that the training of a killed rank ends, and that the server serves the next one."""
+def ending(process: subprocess.Popen[str]) -> str:
+    """Return the line that a training prints when it ends; wait for `HANG_S` seconds."""
+    assert process.stdout is not None
+    lines = (one for one in process.stdout if one.endswith("the training ends\n"))
+    return ThreadPoolExecutor(1).submit(next, lines, "no line").result(HANG_S)
+
+
+CLOSING = ("--fp32", "ordered", "--close-after", "0.05", "--min-workers", "2")
+
+
+def closed_as_logged(folder: Path, out: str) -> int:
+    """Return the number of closed rounds; check that the log has each, and each late gradient."""
+    [run], _ = log.read(folder / "monitor.jsonl")
+    late = Counter(rank for one in run.closed for rank in one.late)
+    words = " ".join(str(late[rank]) for rank in range(4))
+    assert f"rounds closed: {len(run.closed)}; late by rank: {words}\n" in out
+    assert len({(one.step, one.bucket) for one in run.closed}) == len(run.closed)
+    said = (folder / "server.log").read_text(encoding="utf-8")
+    assert len(re.findall("closed without rank", said)) == len(run.closed)
+    return len(run.closed)
+
+
+def test_ranks_are_stopped_and_slowed(tmp_path: Path) -> None:
+    """Check that rounds are closed without ranks that are stopped or slow; no bucket is lost."""
+    kinds = ["stop rank", "slow rank", "stop rank"]
+    out, _ = trial(tmp_path, kinds, 1, "--device", "model", more=CLOSING)
+    assert ", 0 lost" in out
+    assert closed_as_logged(tmp_path, out) > 0
+
+
+@pytest.mark.nightly("50 moments of a long training; test_ranks_are_stopped_and_slowed has three")
+def test_ranks_are_stopped_and_slowed_fifty_times(tmp_path: Path) -> None:
+    draw = random.Random(3)
+    kinds = [draw.choice(["stop rank", "slow rank"]) for _ in range(50)]
+    out, _ = trial(tmp_path, kinds, 3, "--device", "model", settled=True, more=CLOSING)
+    assert ", 0 lost" in out
+    assert closed_as_logged(tmp_path, out) >= 50
+
+
+@pytest.mark.parametrize("words", [(), CLOSING], ids=["all", "closing"])
+def test_a_rank_is_killed(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Check that the training of a killed rank ends, and that the server serves the next one.
+
+    One line names the rank. The launcher, which would end the other ranks at
+    once, is stopped until then.
+    """
     with closing(Keeper(tmp_path / "s", "--device", "model")) as keeper:
-        with training(keeper, tmp_path) as process:
+        with training(keeper, tmp_path, *words) as process:
             ranks = [one.pid for one in psutil.Process(process.pid).children()]
+            at_work(keeper, process)
+            signalled(process.pid, signal.SIGSTOP)
             signalled(ranks[2], signal.SIGKILL)
+            assert f"rank 2 (process {ranks[2]}) has ended" in ending(process)
+            signalled(process.pid, signal.SIGCONT)
             out, _ = process.communicate(timeout=START_S)
             assert process.returncode != 0, out
+            assert "the training ends" not in out
         (tmp_path / UNTIL).touch()
         with training(keeper, tmp_path) as again:
             out, _ = again.communicate(timeout=START_S)

@@ -564,6 +564,10 @@ def _no_substrate(call: Training) -> None:
     call.words["substrate"] = call.path / "below a file"
 
 
+def _closing(**words: Any) -> Change:
+    return _set(**{"reducer": "unix:/s", "fp32": "ordered", "close_after": 0.1, **words})
+
+
 _NO_FILE = "No such file|cannot be read"
 _OTHER = "rank 1 has another profile"
 _SIGNAL = _text("feedback = true", 'signal = "momentum"')
@@ -589,6 +593,29 @@ REFUSED: list[tuple[str, Change, str]] = [
         "unknown reducer",
         _set(reducer="pigeon"),
         "'pigeon' is not one of torch, pool:PATH, unix:",
+    ),
+    ("no time to close", _set(close_after=0), "close_after is 0; give a number above 0"),
+    ("least without closing", _set(min_workers=2), "min_workers without close_after; give both"),
+    (
+        "closing without a server",
+        _set(reducer="pool:/dev/shm/nf", close_after=0.1),
+        "close_after with reducer 'pool:/dev/shm/nf', in which each rank counts a share; use",
+    ),
+    (
+        "closing after the time-out",
+        _closing(close_after=9.0, timeout_s=9.0),
+        "close_after 9 is not below timeout_s 9; give fewer seconds",
+    ),
+    (
+        "closing a ring",
+        _closing(fp32="ring"),
+        'close_after with fp32="ring", in which FP32 gradients wait.*use fp32="ordered"',
+    ),
+    ("too many of them", _closing(min_workers=9), "min_workers 9 of 2 workers; give 1 to 2"),
+    (
+        "closing without feedback",
+        _both(_text("feedback = true", "feedback = false"), _closing()),
+        "close_after: region '.*' has no feedback to keep a late gradient; set feedback = true",
     ),
     ("no server", _set(reducer="unix:/nowhere/s"), "/nowhere/s: no reducer server is there; start"),
     ("no steps", _set(steps=-1), "attach: steps is -1; give a number above 0"),

@@ -57,6 +57,8 @@ INT4_FED, INT8_FED = replace(INT4, feedback=True), replace(INT8, feedback=True)
 LOW = ("a.weight", "b.weight", "c.weight")
 FULL_SIZE = ("a.bias", "b.bias", "c.bias", "head.weight", "head.bias")
 """Parameters of no region."""
+CLOSED = "b.weight", "head.weight"
+"""Parameters that `closed` checks: low-bit in most steps, and always in FP32."""
 FP32_PATHS = ("ring", "ordered", "whole")
 
 
@@ -874,6 +876,76 @@ def residuals_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         job.router.thread.drain()
     after = {(1, n): held.clone() for n, held in job.router.memory.residuals.items()}
     ranks.equal(after, before)
+
+
+class ClosingReducer:
+    """Wrapper of a TorchReducer that closes three rounds of four without rank ``step % W``.
+
+    The late rank contributes zeros, and no vote.
+    """
+
+    def __init__(self, own: TorchReducer, rank: int, workers: int) -> None:
+        self.own, self.rank, self.workers = own, rank, workers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+    def late(self, step: int) -> tuple[int, ...]:
+        return (step % self.workers,) if step % 4 < 3 else ()
+
+    def submit(self, step: int, bucket: int, parts: Any, sidecar: Any) -> Any:
+        if self.rank in self.late(step):
+            parts = [replace(part, lines=part.lines * 0) for part in parts]
+            sidecar = sidecar * 0
+        return step, self.own.submit(step, bucket, parts, sidecar)
+
+    def wait(self, handle: Any) -> Outcome:
+        step, own = handle
+        return replace(self.own.wait(own), late=self.late(step))
+
+
+@law("closed rounds keep late gradients", 3, on_torch=True)
+@law("codes: closed rounds keep late gradients", 3, routes=CODES, on_torch=True)
+@law("groups: closed rounds keep late gradients", 3, routes=OF_GROUPS, on_torch=True)
+def closed(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
+    """Check that the sums of those on time and all residuals add up to all gradients.
+
+    All ranks have the same gradients. The twin forgets what a late rank could not send.
+    """
+
+    def forgets(memory: Memory, name: str, values: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(values)
+
+    one, other = routes.fed
+    order = [one, other, one, FULL, FULL, other, FULL, other, one, one]
+    job = Job(ranks, workers, lambda step: {"b": order[step]}, lr=0.02, fp32="ordered")
+    job.router.reducer = closing = ClosingReducer(job.router.reducer, ranks.rank, workers)
+    of_name = {name: dict(job.model.module.named_parameters())[name] for name in CLOSED}
+    raw = {name: torch.zeros_like(p) for name, p in of_name.items()}
+    out = {name: torch.zeros_like(p) for name, p in of_name.items()}
+    for name, parameter in of_name.items():
+        parameter.register_hook(partial(_add, raw[name]))
+    with patched(Memory, "unsent", forgets if wrong else Memory.unsent):
+        for step in range(len(order)):
+            job.train([step])
+            ranks.same(workers, job.gradients())
+            for name in CLOSED:
+                out[name] += job.gradient(name) * (workers - len(closing.late(step)))
+    job.router.thread.drain()
+    for report in job.controls.reports:
+        late = {ranks for _, ranks in report.closed} or {()}
+        ranks.check(late == {closing.late(report.step)}, f"step {report.step}: {late} are late")
+    for name in CLOSED:
+        kept = job.router.memory.residuals.get(name, torch.zeros(raw[name].numel()))
+        both = torch.stack([raw[name].detach(), kept.view_as(raw[name])])
+        dist.all_reduce(both, group=ranks.of(workers))
+        most = float((out[name] + both[1] - both[0]).abs().max() / both[0].abs().max())
+        ranks.check(most <= 1e-5, f"{name}, step 9: {most:.3g} of the gradient is lost")
+
+
+for _name, (_workers, _case) in list(CASES.items()):
+    if _name.removeprefix("codes: ").removeprefix("groups: ") in ON_TORCH:
+        CASES[f"torch: {_name}"] = _workers, partial(on_torch, _case)
 
 
 @law("an error comes out of backward", 2)
