@@ -195,10 +195,10 @@ def test_sums_have_one_order(loops: Engine, seed: int, size: int) -> None:
     """Check that both engines give bit-identical sums of |x|, which depend on the order of sums."""
     rng = np.random.default_rng(seed)
     x = (rng.standard_normal(size) * np.exp(4 * rng.standard_normal(size))).astype(np.float32)
-    assert loops.look(x, True) == numpy_engine.look(x, True)
+    assert loops.look([x], True) == numpy_engine.look([x], True)
     lines = np.empty((codec.lines_of(size, codec.Route.G_TERNARY), codec.LINE), np.uint8)
-    gate = np.float32(0.5)
-    assert loops.pack_ternary(x, gate, lines) == numpy_engine.pack_ternary(x, gate, lines)
+    gate = np.array([0.5], np.float32)
+    assert loops.pack_ternary([x], gate, lines) == numpy_engine.pack_ternary([x], gate, lines)
 
 
 def test_gates_at_the_limit(loops: Engine) -> None:

@@ -355,25 +355,23 @@ class ShadowRouter(BucketRouter):
         for row in own:  # in the order of the workers
             total = total + row
         sums = total.reshape(len(votes), 3)
-        of_groups = payload.group_scales(votes, outcome)
+        every = payload.common_scales(votes, outcome)
         for n, (vote, part, first) in enumerate(payload.places(votes)):
             route, present = vote.how.route, outcome.present[n]
-            s, net = payload.common_scale(outcome.scales[n], present, vote.how), None
+            s, net = every[n], None
             out = np.empty(vote.view.numel(), np.float32)
+            reduced = outcome.parts[part][:, first : first + len(vote.lines)]
             if vote.units is None:
                 net = out
-                payload.decode(
-                    outcome.parts[part], route, True, first, out, np.float32(present), present
-                )
+                payload.decode(reduced, route, True, [out], [np.float32(present)], [present])
                 vote_of = np.sign(net)  # a tie is + in G_BINARY and 0 in G_TERNARY
                 if route == Route.G_BINARY:
                     vote_of[net == 0] = 1
                 # As `payload.decode` does, in float32.
-                scales = of_groups[n]
                 longer = [vote_of.copy(), net.copy()]
                 for one in longer:
-                    if vote.groups is not None and scales is not None:
-                        vote.groups.multiply(one, scales)
+                    if vote.groups is not None:
+                        vote.groups.multiply(one, s)
                     else:
                         one *= s
                 decoded: dict[Decode, F32] = {
@@ -382,7 +380,7 @@ class ShadowRouter(BucketRouter):
                 }
             else:
                 more = (vote.units, self.workers)
-                payload.decode(outcome.parts[part], route, False, first, out, s, present, *more)
+                payload.decode(reduced, route, False, [out], [s], [present], *more)
                 decoded = {"vote": out}
             m = values_of(vote.view)
             for name, d in decoded.items():

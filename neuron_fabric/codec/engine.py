@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
@@ -14,24 +14,25 @@ from numpy.typing import NDArray
 
 from neuron_fabric.codec import native, numpy_engine
 from neuron_fabric.codec.draws import Draws
-from neuron_fabric.codec.numpy_engine import F32, U8, ScanResult
+from neuron_fabric.codec.numpy_engine import F32, U8, ScanResult, Tensors
 from neuron_fabric.codec.routes import Route
 
 
 class Engine(Protocol):
     """Interface of the codec's engines; `numpy_engine` documents each function.
 
-    All arrays are contiguous.
+    All arrays are contiguous. Tensors have their lines, units and results one after the other, each
+    from a new line, or unit, on.
     """
 
-    def look(self, x: F32, add: bool) -> ScanResult:
-        """Return sum of abs(x) (if ``add``), zeros and finiteness of a tensor."""
+    def look(self, xs: Tensors, add: bool) -> list[ScanResult]:
+        """Return sum of abs(x) (if ``add``), zeros and finiteness of each tensor."""
 
-    def pack_binary(self, x: F32, lines: U8, add: bool) -> ScanResult:
-        """Pack float32[n] to G_BINARY ``lines``; return the scan of the tensor as `look` does."""
+    def pack_binary(self, xs: Tensors, lines: U8, add: bool) -> list[ScanResult]:
+        """Pack tensors to G_BINARY ``lines``; return the scan of each as `look` does."""
 
-    def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> ScanResult:
-        """Pack float32[n] to G_TERNARY ``lines``; return sum and number of the open gates."""
+    def pack_ternary(self, xs: Tensors, thresholds: F32, lines: U8) -> list[ScanResult]:
+        """Pack tensors to G_TERNARY ``lines``; return sum and number of the open gates of each."""
 
     def count(
         self,
@@ -43,25 +44,27 @@ class Engine(Protocol):
     ) -> None:
         """Count the votes in all workers' lines, into count planes and vote lines if given."""
 
-    def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
-        """Replace each code in lines of votes by a value, into ``out``."""
+    def unpack(self, lines: U8, route: Route, values: F32, outs: Tensors) -> None:
+        """Replace each code in lines of votes by a value of its tensor, into ``outs``."""
 
     def unpack_net(self, planes: U8, route: Route, values: F32, out: F32) -> None:
         """Replace each count in count planes by a value, into ``out``."""
 
-    def maxima(self, x: F32, largest: F32) -> None:
-        """Write the largest abs(x) of each bucket of float32[n] to ``largest``."""
+    def maxima(self, xs: Tensors, largest: F32) -> None:
+        """Write the largest abs(x) of each bucket of the tensors to ``largest``."""
 
-    def pack_codes(self, x: F32, route: Route, u: F32, draws: Draws, lines: U8) -> bool:
-        """Pack float32[n] to integer codes; return False if a value is beyond the codes."""
+    def pack_codes(
+        self, xs: Tensors, route: Route, u: F32, draws: Sequence[Draws], lines: U8
+    ) -> list[ScanResult]:
+        """Pack tensors to integer codes; return zeros of each, and whether its codes hold it."""
 
     def add_codes(
         self, lines: U8, present: NDArray[np.bool_] | None, route: Route, width: int, sums: U8
     ) -> None:
         """Add the codes in all workers' lines, into ``sums`` of ``width`` bytes each."""
 
-    def unpack_sums(self, sums: U8, width: int, u: F32, present: int, out: F32) -> None:
-        """Convert sums of codes to u * sum / present, into ``out``."""
+    def unpack_sums(self, sums: U8, width: int, u: F32, present: U8, outs: Tensors) -> None:
+        """Convert sums of codes to u * sum / present, into ``outs``."""
 
 
 class EngineChoice(NamedTuple):

@@ -12,13 +12,15 @@ Code 0 is the value 0: padding and absent workers add nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from neuron_fabric.codec.array_checks import check, check_apart, check_number
 from neuron_fabric.codec.draws import Draws
 from neuron_fabric.codec.engine import engine
-from neuron_fabric.codec.numpy_engine import F32, U8, codes_in, pieces
+from neuron_fabric.codec.numpy_engine import F32, U8, Tensors, codes_in, parts, pieces
 from neuron_fabric.codec.packing import MAX_WORKERS, Packed, check_lines
 from neuron_fabric.codec.routes import (
     BUCKET,
@@ -41,12 +43,19 @@ def maxima(values: F32) -> F32:
     Raises:
         ValueError: Another type or shape.
     """
-    check("values", values, np.float32, "n")
-    largest = np.empty(-(-values.size // BUCKET), np.float32)
-    engine().maxima(np.require(values, requirements=["C", "A"]), largest)
-    if not np.isfinite(largest).all():
-        largest[:] = np.inf
-    return largest
+    return maxima_all([values])
+
+
+def maxima_all(tensors: Tensors) -> F32:
+    """Return the largest abs(x) of each bucket of tensors, one after the other; see `maxima`."""
+    xs = _proper(tensors)
+    every = np.empty(sum(-(-x.size // BUCKET) for x in xs), np.float32)
+    engine().maxima(xs, every)
+    if not np.isfinite(every).all():
+        for largest in parts(xs, every, BUCKET):
+            if not np.isfinite(largest).all():
+                largest[:] = np.inf
+    return every
 
 
 def units(largest: F32, route: Route) -> F32:
@@ -84,17 +93,37 @@ def pack_codes(values: F32, route: Route, u: F32, draws: Draws = None) -> Packed
     Raises:
         ValueError: Another array or route, or a value beyond the codes with its unit.
     """
+    return pack_all_codes([values], route, u, [draws])[0]
+
+
+def pack_all_codes(tensors: Tensors, route: Route, u: F32, draws: Sequence[Draws]) -> list[Packed]:
+    """Pack tensors, each from a new line on, by one call of the engine; see `pack_codes`."""
     _check(route)
-    check("values", values, np.float32, "n")
-    _check_units(u, values.size)
-    lines = np.zeros((lines_of(values.size, route), LINE), np.uint8)
-    x = np.require(values, requirements=["C", "A"])
-    zeros = engine().look(x, False).number
+    xs = _proper(tensors)
+    _check_units(u, xs)
+    lines = np.empty((sum(lines_of(x.size, route) for x in xs), LINE), np.uint8)
+    u = np.require(u, requirements=["C", "A"])
+    seen = engine().pack_codes(xs, route, u, draws, lines)
+    known = [True] * len(xs)
     if not np.isfinite(u).all():
-        return Packed(lines, np.float32(np.nan), zeros, False, 0)
-    if not engine().pack_codes(x, route, np.require(u, requirements=["C", "A"]), draws, lines):
-        raise ValueError(f"a value is beyond the codes of {route} with its unit")
-    return Packed(lines, np.float32(1.0), zeros, True, values.size)
+        known = [bool(np.isfinite(own).all()) for own in parts(xs, u, BUCKET)]
+    packed = []
+    for x, own, one, finite in zip(
+        xs, parts(xs, lines, elements_of_line(route)), seen, known, strict=True
+    ):
+        if finite and not one.finite:
+            raise ValueError(f"a value is beyond the codes of {route} with its unit")
+        if not finite:
+            own[:] = 0
+        scale = np.float32(1.0 if finite else np.nan)
+        packed.append(Packed(own, scale, one.number, finite, x.size if finite else 0))
+    return packed
+
+
+def _proper(tensors: Tensors) -> list[F32]:
+    for one in tensors:
+        check("values", one, np.float32, "n")
+    return [np.require(one, requirements=["C", "A"]) for one in tensors]
 
 
 def sum_kind(route: Route, workers: int) -> tuple[int, str]:
@@ -152,15 +181,25 @@ def unpack_sums(sums: U8, route: Route, u: F32, workers: int, present: int, out:
     Raises:
         ValueError: Other arrays or numbers.
     """
+    unpack_all_sums(sums, route, u, workers, [present], [out])
+
+
+def unpack_all_sums(
+    sums: U8, route: Route, u: F32, workers: int, present: Sequence[int], outs: Tensors
+) -> None:
+    """Convert sums of codes to tensors, each from a new line on; see `unpack_sums`."""
     layers, kind = sum_kind(route, workers)
     check("sums", sums, np.uint8, layers, "n", LINE)
-    check("out", out, np.float32, "n", out=True)
-    check_apart("out", out, sums, u)
-    check_lines(sums.shape[1], route, out.size)
-    _check_units(u, out.size)
-    present = check_number("present", present, 0, workers)
+    for out in outs:
+        check("out", out, np.float32, "n", out=True)
+        check_apart("out", out, sums, u)
+    check_lines(sums.shape[1], route, *(out.size for out in outs))
+    _check_units(u, outs)
+    many = [max(1, check_number("present", one, 0, workers)) for one in present]
     units = np.require(u, requirements=["C", "A"])
-    engine().unpack_sums(np.ascontiguousarray(sums), int(kind[-1]), units, max(1, present), out)
+    engine().unpack_sums(
+        np.ascontiguousarray(sums), int(kind[-1]), units, np.array(many, np.uint8), outs
+    )
 
 
 def unpack_codes(lines: U8, route: Route, u: F32, elements: int) -> F32:
@@ -173,8 +212,8 @@ def unpack_codes(lines: U8, route: Route, u: F32, elements: int) -> F32:
     check("lines", lines, np.uint8, "n", LINE)
     elements = check_number("elements", elements, 0)
     check_lines(len(lines), route, elements)
-    _check_units(u, elements)
     out = np.empty(elements, np.float32)
+    _check_units(u, [out])
     flat = codes_in(lines, route).reshape(-1)
     for at, value, unit in pieces(out, u):
         value[:] = unit * flat[at : at + value.size]
@@ -187,6 +226,7 @@ def _check(route: Route) -> None:
         raise ValueError(f"{route} has no integer codes")
 
 
-def _check_units(u: F32, elements: int) -> None:
-    units = -(-elements // BUCKET)
+def _check_units(u: F32, tensors: Tensors) -> None:
+    elements = sum(one.size for one in tensors)
+    units = sum(-(-one.size // BUCKET) for one in tensors)
     check(f"{elements} elements have {units} units: u", u, np.float32, units)

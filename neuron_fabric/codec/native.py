@@ -18,7 +18,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from neuron_fabric.codec import numpy_engine
 from neuron_fabric.codec.array_checks import check
-from neuron_fabric.codec.draws import Draws
-from neuron_fabric.codec.numpy_engine import F32, U8, ScanResult
+from neuron_fabric.codec.draws import Draws, Key
+from neuron_fabric.codec.numpy_engine import F32, U8, ScanResult, Tensors
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, read_bytes
 from neuron_fabric.private_folder import NAME, make_private, private_temporary
 
 SOURCE = Path(__file__).with_name("pack.c")
-OPTIONS = ("-std=c11", "-O3", "-ffp-contract=off", "-Wno-psabi", "-fPIC", "-shared")
+OPTIONS = (
+    *("-std=c11", "-O3", "-ffp-contract=off", "-fno-trapping-math"),
+    *("-Wno-psabi", "-fPIC", "-shared"),
+)
 AVX2 = ("-mavx2", "-mpopcnt")
 COMPILERS = ("cc", "gcc", "clang", "g++", "c++")
 _BUILD_SECONDS = 120
@@ -42,17 +45,18 @@ _HASH = hashlib.sha256().digest_size
 _MODE = 0o600
 _SIZE, _POINTER = ctypes.c_size_t, ctypes.c_void_p
 _ARRAY, _INT = (_POINTER, _SIZE), ctypes.c_int
+_TENSORS = _ARRAY  # the second number is that of the tensors
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "nf_look": (*_ARRAY, _SIZE, _INT, _POINTER),
-    "nf_pack_binary": (*_ARRAY, _SIZE, *_ARRAY, _INT, _POINTER),
-    "nf_pack_ternary": (*_ARRAY, _SIZE, ctypes.c_float, *_ARRAY, _POINTER),
+    "nf_look": (*_TENSORS, _INT, *_ARRAY),
+    "nf_pack_binary": (*_TENSORS, *_ARRAY, _INT, *_ARRAY),
+    "nf_pack_ternary": (*_TENSORS, *_ARRAY, *_ARRAY, *_ARRAY),
     "nf_count": (*_ARRAY, _SIZE, _SIZE, *_ARRAY, _INT, *_ARRAY, *_ARRAY),
-    "nf_unpack": (*_ARRAY, _SIZE, _INT, *_ARRAY, *_ARRAY),
+    "nf_unpack": (*_ARRAY, _INT, *_ARRAY, *_TENSORS),
     "nf_unpack_net": (*_ARRAY, _SIZE, _INT, _SIZE, _INT, *_ARRAY, *_ARRAY),
-    "nf_maxima": (*_ARRAY, _SIZE, *_ARRAY),
-    "nf_pack_codes": (*_ARRAY, _SIZE, *_ARRAY, _INT, *_ARRAY, *_ARRAY, _POINTER),
+    "nf_maxima": (*_TENSORS, *_ARRAY),
+    "nf_pack_codes": (*_TENSORS, *_ARRAY, _INT, *_ARRAY, *_ARRAY, *_ARRAY),
     "nf_add_codes": (*_ARRAY, _SIZE, _SIZE, *_ARRAY, _INT, _INT, *_ARRAY),
-    "nf_unpack_sums": (*_ARRAY, _SIZE, _SIZE, _INT, *_ARRAY, _INT, *_ARRAY, _SIZE),
+    "nf_unpack_sums": (*_ARRAY, _SIZE, _SIZE, _INT, *_ARRAY, *_ARRAY, *_TENSORS),
 }
 _FAULTS = (
     "no fault",
@@ -69,15 +73,7 @@ class NoLibraryError(Exception):
     """`pack.c` cannot be built or loaded here; the text says why."""
 
 
-class _Seen(ctypes.Structure):
-    _fields_ = (
-        ("total", ctypes.c_double),
-        ("number", ctypes.c_uint64),
-        ("finite", ctypes.c_uint64),
-    )
-
-    def value(self) -> ScanResult:
-        return ScanResult(self.total, self.number, bool(self.finite))
+_SEEN = np.dtype([("total", np.float64), ("number", np.uint64), ("finite", np.uint64)])
 
 
 class NativeEngine:
@@ -98,23 +94,25 @@ class NativeEngine:
         self.c = loaded
         """The library itself."""
 
-    def look(self, x: F32, add: bool) -> ScanResult:
-        """Return sum of abs(x) (if ``add``), zeros and finiteness of float32[n]."""
-        seen = _Seen()
-        self.c.nf_look(*_f32(x), x.size, add, ctypes.byref(seen))
-        return seen.value()
+    def look(self, xs: Tensors, add: bool) -> list[ScanResult]:
+        """Return sum of abs(x) (if ``add``), zeros and finiteness of each tensor."""
+        seen = np.empty(len(xs), _SEEN)
+        self.c.nf_look(*_tensors(xs), add, seen.ctypes.data, seen.nbytes)
+        return _values(seen)
 
-    def pack_binary(self, x: F32, lines: U8, add: bool) -> ScanResult:
-        """Pack float32[n] to G_BINARY ``lines``; return the scan of the tensor as `look` does."""
-        seen = _Seen()
-        self.c.nf_pack_binary(*_f32(x), x.size, *_u8(lines, True), add, ctypes.byref(seen))
-        return seen.value()
+    def pack_binary(self, xs: Tensors, lines: U8, add: bool) -> list[ScanResult]:
+        """Pack tensors to G_BINARY ``lines``; return the scan of each as `look` does."""
+        seen = np.empty(len(xs), _SEEN)
+        own, out = _tensors(xs), _u8(lines, True)
+        self.c.nf_pack_binary(*own, *out, add, seen.ctypes.data, seen.nbytes)
+        return _values(seen)
 
-    def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> ScanResult:
-        """Pack float32[n] to G_TERNARY ``lines``; return sum and number of the open gates."""
-        seen, out = _Seen(), _u8(lines, True)
-        self.c.nf_pack_ternary(*_f32(x), x.size, threshold, *out, ctypes.byref(seen))
-        return seen.value()
+    def pack_ternary(self, xs: Tensors, thresholds: F32, lines: U8) -> list[ScanResult]:
+        """Pack tensors to G_TERNARY ``lines``; return sum and number of the open gates of each."""
+        seen = np.empty(len(xs), _SEEN)
+        own, limits, out = _tensors(xs), _f32(thresholds), _u8(lines, True)
+        self.c.nf_pack_ternary(*own, *limits, *out, seen.ctypes.data, seen.nbytes)
+        return _values(seen)
 
     def count(
         self,
@@ -130,9 +128,10 @@ class NativeEngine:
         out = *_u8(planes, True), *_u8(vote, True)
         self.c.nf_count(*_u8(lines), workers, size, *here, route == Route.G_TERNARY, *out)
 
-    def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
-        """Replace each code in lines of votes by a value, into ``out``."""
-        self.c.nf_unpack(*_u8(lines), out.size, route.bits, *_f32(values), *_f32(out, True))
+    def unpack(self, lines: U8, route: Route, values: F32, outs: Tensors) -> None:
+        """Replace each code in lines of votes by a value of its tensor, into ``outs``."""
+        own = _tensors(outs, True)
+        self.c.nf_unpack(*_u8(lines), route.bits, *_f32(values), *own)
 
     def unpack_net(self, planes: U8, route: Route, values: F32, out: F32) -> None:
         """Replace each count in count planes by a value, into ``out``."""
@@ -140,22 +139,25 @@ class NativeEngine:
         arrays = *_f32(values), *_f32(out, True)
         self.c.nf_unpack_net(*_u8(planes), size, count, out.size, route.bits, *arrays)
 
-    def maxima(self, x: F32, largest: F32) -> None:
-        """Write the largest abs(x) of each bucket of float32[n] to ``largest``."""
-        self.c.nf_maxima(*_f32(x), x.size, *_f32(largest, True))
+    def maxima(self, xs: Tensors, largest: F32) -> None:
+        """Write the largest abs(x) of each bucket of the tensors to ``largest``."""
+        self.c.nf_maxima(*_tensors(xs), *_f32(largest, True))
 
-    def pack_codes(self, x: F32, route: Route, u: F32, draws: Draws, lines: U8) -> bool:
-        """Pack float32[n] to integer codes; return False if a value is beyond the codes.
+    def pack_codes(
+        self, xs: Tensors, route: Route, u: F32, draws: Sequence[Draws], lines: U8
+    ) -> list[ScanResult]:
+        """Pack tensors to integer codes; return zeros of each, and whether its codes hold it.
 
         Draws of a function are not those of `pack.c`: numpy packs them.
         """
-        if callable(draws):
-            return numpy_engine.pack_codes(x, route, u, draws, lines)
-        key = None if draws is None else np.array(draws.words(), np.uint64)
-        fits = ctypes.c_int()
-        arrays = *_array(key, np.uint64, False), *_u8(lines, True), ctypes.byref(fits)
-        self.c.nf_pack_codes(*_f32(x), x.size, *_f32(u), route.bits, *arrays)
-        return bool(fits.value)
+        keys = [one.words() for one in draws if isinstance(one, Key)]
+        if len(keys) != len(xs) and any(one is not None for one in draws):
+            return numpy_engine.pack_codes(xs, route, u, draws, lines)
+        words, seen = np.array(keys, np.uint64) if keys else None, np.empty(len(xs), _SEEN)
+        arrays = *_array(words, np.uint64, False), *_u8(lines, True)
+        own = _tensors(xs)
+        self.c.nf_pack_codes(*own, *_f32(u), route.bits, *arrays, seen.ctypes.data, seen.nbytes)
+        return _values(seen)
 
     def add_codes(
         self, lines: U8, present: NDArray[np.bool_] | None, route: Route, width: int, sums: U8
@@ -166,16 +168,29 @@ class NativeEngine:
         out = _u8(sums, True)
         self.c.nf_add_codes(*_u8(lines), workers, size, *here, route.bits, width, *out)
 
-    def unpack_sums(self, sums: U8, width: int, u: F32, present: int, out: F32) -> None:
-        """Convert sums of codes to u * sum / present, into ``out``."""
+    def unpack_sums(self, sums: U8, width: int, u: F32, present: U8, outs: Tensors) -> None:
+        """Convert sums of codes to u * sum / present, into ``outs``."""
         layers, size, _ = sums.shape
-        arrays = *_f32(u), present, *_f32(out, True), out.size
+        arrays = *_f32(u), *_u8(present), *_tensors(outs, True)
         self.c.nf_unpack_sums(*_u8(sums), size, layers, width, *arrays)
 
 
 def _checked(fault: int, function: Any, _: object) -> None:
     if fault:
         raise ValueError(f"{function.__name__}: {_FAULTS[fault]}")
+
+
+def _values(seen: NDArray[Any]) -> list[ScanResult]:
+    return [ScanResult(total, number, bool(finite)) for total, number, finite in seen.tolist()]
+
+
+def _tensors(arrays: Tensors, out: bool = False) -> tuple[Any, int]:
+    """Return addresses and sizes in elements of tensors, for `pack.c`, and their number."""
+    words: list[int] = []
+    for one in arrays:
+        address, size = _array(one, np.float32, out)
+        words += address or 0, size // 4
+    return (ctypes.c_size_t * len(words))(*words), len(arrays)
 
 
 def _f32(array: F32, out: bool = False) -> tuple[int | None, int]:

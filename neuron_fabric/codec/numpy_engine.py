@@ -8,8 +8,8 @@ folded in halves; pieces are added in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from neuron_fabric.codec.routes import BUCKET, LINE, Route, elements_of_line
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]
 Words = NDArray[np.uint64]
+Tensors = Sequence[F32]
 
 LANES = 512
 PIECE = 128 * LANES
@@ -46,8 +47,21 @@ class ScanResult(NamedTuple):
     finite: bool
 
 
-def look(x: F32, add: bool) -> ScanResult:
+def parts(xs: Tensors, array: Any, per: int) -> Iterator[Any]:
+    """Yield the items of an array or tensor that each of ``xs`` takes, ``per`` elements an item."""
+    first = 0
+    for x in xs:
+        end = first - -x.size // per
+        yield array[first:end]
+        first = end
+
+
+def look(xs: Tensors, add: bool) -> list[ScanResult]:
     """Return the sum of |x| if ``add``, the number of zeros, and whether all x are finite."""
+    return [_look(x, add) for x in xs]
+
+
+def _look(x: F32, add: bool) -> ScanResult:
     total, zeros, largest = 0.0, 0, 0
     for piece in _pieces(x):
         bits = piece.view(np.uint32) & np.uint32(0x7FFF_FFFF)
@@ -58,22 +72,33 @@ def look(x: F32, add: bool) -> ScanResult:
     return ScanResult(total, zeros, largest < _INFINITY)
 
 
-def pack_binary(x: F32, lines: U8, add: bool) -> ScanResult:
-    """Pack float32[n] to G_BINARY ``lines``, bit = x < 0, padded with 0; return `look`'s scan."""
+def pack_binary(xs: Tensors, lines: U8, add: bool) -> list[ScanResult]:
+    """Pack tensors to G_BINARY ``lines``, bit = x < 0, padded with 0; return `look`'s scans."""
+    for x, own in zip(xs, parts(xs, lines, LANES), strict=True):
+        _pack_binary(x, own)
+    return look(xs, add)
+
+
+def _pack_binary(x: F32, lines: U8) -> None:
     out, at = lines.reshape(-1), 0
     for piece in _pieces(x):
         packed = np.packbits(piece < 0, bitorder="little")
         out[at : at + packed.size] = packed
         at += packed.size
     out[at:] = 0
-    return look(x, add)
 
 
-def pack_ternary(x: F32, threshold: np.float32, lines: U8) -> ScanResult:
-    """Pack finite float32[n] to G_TERNARY ``lines``: gate = |x| > threshold, sign = x < 0.
+@np.errstate(invalid="ignore")  # of a tensor that is not finite
+def pack_ternary(xs: Tensors, thresholds: F32, lines: U8) -> list[ScanResult]:
+    """Pack tensors to G_TERNARY ``lines``: gate = |x| > threshold, sign = x < 0.
 
-    Return the sum of |x| over open gates and their number.
+    Return the sum of |x| over open gates and their number; void unless the tensor is finite.
     """
+    each = zip(xs, thresholds, parts(xs, lines, LANES // 2), strict=True)
+    return [_pack_ternary(*one) for one in each]
+
+
+def _pack_ternary(x: F32, threshold: np.float32, lines: U8) -> ScanResult:
     out, at = lines.reshape(-1), 0
     total, opened = 0.0, 0
     for piece in _pieces(x):
@@ -181,11 +206,13 @@ def _decide_ternary(counts: list[Words], workers: Words) -> Words:
     return (plus | minus) << _ONE | minus
 
 
-def unpack(lines: U8, route: Route, values: F32, out: F32) -> None:
-    """Decode lines of votes into ``out``: each code becomes its entry of ``values`` [2 or 4]."""
+def unpack(lines: U8, route: Route, values: F32, outs: Tensors) -> None:
+    """Decode lines of votes into ``outs``: a code becomes its entry of ``values`` [T, 2 or 4]."""
     per_byte = 8 // route.bits
     every = np.arange(256)[:, None] >> route.bits * np.arange(per_byte)
-    _expand(lines, values[every & (len(values) - 1)], out)
+    own = parts(outs, lines, elements_of_line(route))
+    for out, table, codes in zip(outs, values, own, strict=True):
+        _expand(codes, table[every & (len(table) - 1)], out)
 
 
 def _expand(lines: U8, table: F32, out: F32) -> None:
@@ -211,26 +238,39 @@ def unpack_net(planes: U8, route: Route, values: F32, out: F32) -> None:
     np.take(values, index, out=out, mode="clip")
 
 
-def maxima(x: F32, largest: F32) -> None:
-    """Write the largest |x| of each bucket of float32[n] to ``largest``; NaN where there is one."""
-    if x.size:
-        np.maximum.reduceat(np.abs(x), np.arange(0, x.size, BUCKET), out=largest)
+def maxima(xs: Tensors, largest: F32) -> None:
+    """Write the largest |x| of each bucket to ``largest``; NaN where there is one."""
+    for x, own in zip(xs, parts(xs, largest, BUCKET), strict=True):
+        if x.size:
+            np.maximum.reduceat(np.abs(x), np.arange(0, x.size, BUCKET), out=own)
 
 
-def pack_codes(x: F32, route: Route, u: F32, draws: Draws, lines: U8) -> bool:
-    """Pack float32[n] to integer codes floor(x / u + draw), padded with 0.
+@np.errstate(invalid="ignore")  # of a tensor that is not finite
+def pack_codes(
+    xs: Tensors, route: Route, u: F32, draws: Sequence[Draws], lines: U8
+) -> list[ScanResult]:
+    """Pack tensors to integer codes floor(x / u + draw), padded with 0.
 
     Args:
-        x: Gradient of one tensor.
+        xs: Gradients.
         route: G_INT4 or G_INT8.
-        u: Finite units of the buckets.
-        draws: Random numbers, or None for 1/2.
-        lines: Receives the codes, uint8[n, 64], all 0 before.
+        u: Units of the buckets; if one is not finite, lines of its tensor are void.
+        draws: Random numbers of each tensor, or None for 1/2.
+        lines: Receives the codes, uint8[n, 64].
 
     Returns:
-        False if a value is beyond the codes; the lines are void then.
+        The number of zeros of each tensor, and as ``finite`` whether no value is beyond the codes:
+        else its lines are void.
     """
+    own = parts(xs, u, BUCKET), draws, parts(xs, lines, elements_of_line(route))
+    fits = [_pack_codes(x, route, *one) for x, *one in zip(xs, *own, strict=True)]
+    zeros = [x.size - int(np.count_nonzero(x)) for x in xs]
+    return [ScanResult(0.0, number, one) for number, one in zip(zeros, fits, strict=True)]
+
+
+def _pack_codes(x: F32, route: Route, u: F32, draws: Draws, lines: U8) -> bool:
     top, flat = (1 << (route.bits - 1)) - 1, lines.reshape(-1)
+    flat[:] = 0
     for at, values, unit in pieces(x, u):
         ratio = np.where(values == 0, 0.0, np.inf)  # a unit of 0 has a code for 0.0 alone
         np.divide(values, unit, out=ratio, where=unit > 0)
@@ -269,11 +309,15 @@ def add_codes(
     sums[:] = wide.transpose(1, 0, 2)
 
 
-def unpack_sums(sums: U8, width: int, u: F32, present: int, out: F32) -> None:
-    """Convert sums of ``width`` bytes to u * sum / present in float64, rounded once to ``out``."""
-    flat = np.ascontiguousarray(sums.transpose(1, 0, 2)).reshape(-1).view(f"<i{width}")
-    for at, mean, unit in pieces(out, u):
-        mean[:] = unit * flat[at : at + mean.size] / present
+def unpack_sums(sums: U8, width: int, u: F32, present: U8, outs: Tensors) -> None:
+    """Convert sums of ``width`` bytes to u * sum / present in float64, rounded once to ``outs``."""
+    shape = (sums.shape[1], LINE * len(sums))
+    rows = np.ascontiguousarray(sums.transpose(1, 0, 2)).reshape(shape).view(f"<i{width}")
+    own = parts(outs, u, BUCKET), parts(outs, rows, rows.shape[1]), present.tolist()
+    for out, units, codes, many in zip(outs, *own, strict=True):
+        flat = codes.reshape(-1)
+        for at, mean, unit in pieces(out, units):
+            mean[:] = unit * flat[at : at + mean.size] / many
 
 
 def pieces(values: F32, u: F32) -> Iterator[tuple[int, F32, NDArray[np.float64]]]:

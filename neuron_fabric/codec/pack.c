@@ -5,6 +5,7 @@
  *
  * Every function that native.py calls takes each array with its size in bytes and writes nothing
  * before it has checked all of them; it returns `OK`, or a fault of the same number in native.py.
+ * One call takes all tensors of a part of a bucket: their lines, units and results follow one another.
  */
 #include <math.h>
 #include <stddef.h>
@@ -46,12 +47,36 @@ static size_t lines_of(size_t n, size_t per)
     return n / per + (n % per != 0);
 }
 
+/* A tensor of float32. */
+typedef struct {
+    float *at;
+    size_t n;
+} tensor_t;
+
 #define TRY(check)                                                                                 \
     do {                                                                                           \
         int fault = (check);                                                                       \
         if (fault)                                                                                 \
             return fault;                                                                          \
     } while (0)
+
+/* Tensors apart from an array; `need` gets what they take of it, at `per` elements an item. */
+static int check_tensors(const tensor_t *x, size_t count, size_t per, const void *array, size_t size,
+                         size_t *need)
+{
+    *need = 0;
+    if (count && !x)
+        return BAD_POINTER;
+    for (size_t t = 0; t < count; t++) {
+        size_t bytes;
+        if (__builtin_mul_overflow(x[t].n, sizeof(float), &bytes) ||
+            __builtin_add_overflow(*need, lines_of(x[t].n, per), need))
+            return BAD_SIZE;
+        TRY(check(x[t].at, bytes, x[t].n, sizeof(float), sizeof(float)));
+        TRY(apart(x[t].at, bytes, array, size));
+    }
+    return OK;
+}
 
 /* What a pass has seen; the same in native.py. */
 typedef struct {
@@ -218,43 +243,55 @@ static size_t padding_of(size_t n)
     return (LANES - n % LANES) % LANES;
 }
 
-/* x float32[n]; with `per` elements a line, its lines apart from it. */
-static int check_pack(const float *x, size_t x_size, size_t n, const uint8_t *lines, size_t size,
-                      size_t per, const seen_t *seen)
+/* Tensors, what was seen of each, and their lines. */
+static int check_pack(const tensor_t *x, size_t count, const uint8_t *lines, size_t size, size_t per,
+                      const seen_t *seen, size_t seen_size)
 {
-    TRY(check(x, x_size, n, sizeof *x, sizeof *x));
-    TRY(check(seen, sizeof *seen, 1, sizeof *seen, sizeof(uint64_t)));
-    TRY(check(lines, size, per ? lines_of(n, per) : 0, LINE, 1));
-    return apart(x, x_size, lines, size);
+    size_t need;
+    TRY(check_tensors(x, count, per, lines, size, &need));
+    TRY(check(seen, seen_size, count, sizeof *seen, sizeof(uint64_t)));
+    return check(lines, size, need, LINE, 1);
 }
 
-int nf_look(const float *x, size_t x_size, size_t n, int add, seen_t *seen)
+int nf_look(const tensor_t *x, size_t count, int add, seen_t *seen, size_t seen_size)
 {
-    TRY(check_pack(x, x_size, n, 0, 0, 0, seen));
-    pass_t pass = {0};
-    double total = add ? each(x, n, 0, 0, &pass, add_line) : each(x, n, 0, 0, &pass, look_line);
-    found(seen, total, &pass, padding_of(n));
+    size_t need;
+    TRY(check_tensors(x, count, LANES, seen, seen_size, &need));
+    TRY(check(seen, seen_size, count, sizeof *seen, sizeof(uint64_t)));
+    for (size_t t = 0; t < count; t++) {
+        pass_t pass = {0};
+        double total = add ? each(x[t].at, x[t].n, 0, 0, &pass, add_line)
+                           : each(x[t].at, x[t].n, 0, 0, &pass, look_line);
+        found(seen + t, total, &pass, padding_of(x[t].n));
+    }
     return OK;
 }
 
-int nf_pack_binary(const float *x, size_t x_size, size_t n, uint8_t *lines, size_t size, int add,
-                   seen_t *seen)
+int nf_pack_binary(const tensor_t *x, size_t count, uint8_t *lines, size_t size, int add,
+                   seen_t *seen, size_t seen_size)
 {
-    TRY(check_pack(x, x_size, n, lines, size, 8 * LINE, seen));
-    pass_t pass = {0};
-    double total = add ? each(x, n, lines, LINE, &pass, binary_line_added)
-                       : each(x, n, lines, LINE, &pass, binary_line);
-    found(seen, total, &pass, padding_of(n));
+    TRY(check_pack(x, count, lines, size, 8 * LINE, seen, seen_size));
+    for (size_t t = 0; t < count; lines += lines_of(x[t++].n, 8 * LINE) * LINE) {
+        pass_t pass = {0};
+        double total = add ? each(x[t].at, x[t].n, lines, LINE, &pass, binary_line_added)
+                           : each(x[t].at, x[t].n, lines, LINE, &pass, binary_line);
+        found(seen + t, total, &pass, padding_of(x[t].n));
+    }
     return OK;
 }
 
-int nf_pack_ternary(const float *x, size_t x_size, size_t n, float threshold, uint8_t *lines,
-                    size_t size, seen_t *seen)
+int nf_pack_ternary(const tensor_t *x, size_t count, const float *thresholds,
+                    size_t thresholds_size, uint8_t *lines, size_t size, seen_t *seen,
+                    size_t seen_size)
 {
-    TRY(check_pack(x, x_size, n, lines, size, 4 * LINE, seen));
-    pass_t pass = {.threshold = fabsf(threshold)};
-    double total = each(x, n, lines, 2 * LINE, &pass, ternary_line);
-    found(seen, total, &pass, 0);
+    TRY(check_pack(x, count, lines, size, 4 * LINE, seen, seen_size));
+    TRY(check(thresholds, thresholds_size, count, sizeof *thresholds, sizeof *thresholds));
+    TRY(apart(thresholds, thresholds_size, lines, size));
+    for (size_t t = 0; t < count; lines += lines_of(x[t++].n, 4 * LINE) * LINE) {
+        pass_t pass = {.threshold = fabsf(thresholds[t])};
+        double total = each(x[t].at, x[t].n, lines, 2 * LINE, &pass, ternary_line);
+        found(seen + t, total, &pass, 0);
+    }
     return OK;
 }
 
@@ -420,16 +457,24 @@ static int check_unpack(const uint8_t *lines, size_t size, size_t n, int bits, c
     return apart(lines, size, out, out_size);
 }
 
-int nf_unpack(const uint8_t *lines, size_t size, size_t n, int bits, const float *values,
-              size_t values_size, float *out, size_t out_size)
+/* Each tensor has its own values of the 2 or 4 codes. */
+int nf_unpack(const uint8_t *lines, size_t size, int bits, const float *values, size_t values_size,
+              const tensor_t *out, size_t count)
 {
-    TRY(check_unpack(lines, size, n, bits, out, out_size, sizeof *out));
-    TRY(check(values, values_size, (size_t)2 * bits, sizeof *values, sizeof *values));
-    TRY(apart(values, values_size, out, out_size));
-    if (bits == 1)
-        expand(lines, n, 1, values, out);
-    else
-        expand(lines, n, 2, values, out);
+    size_t need, per = 8 * LINE / (bits == 2 ? 2 : 1), codes = bits == 2 ? 4 : 2, items;
+    if (bits != 1 && bits != 2)
+        return BAD_NUMBER;
+    TRY(check_tensors(out, count, per, lines, size, &need));
+    if (size % LINE || need > size / LINE || __builtin_mul_overflow(count, codes, &items))
+        return BAD_SIZE;
+    TRY(check(lines, size, size, 1, 1));
+    TRY(check(values, values_size, items, sizeof *values, sizeof *values));
+    TRY(check_tensors(out, count, per, values, values_size, &need));
+    for (size_t t = 0; t < count; values += codes, lines += lines_of(out[t++].n, per) * LINE)
+        if (bits == 1)
+            expand(lines, out[t].n, 1, values, out[t].at);
+        else
+            expand(lines, out[t].n, 2, values, out[t].at);
     return OK;
 }
 
@@ -511,13 +556,14 @@ ALWAYS float largest_of(const float *x, size_t n)
     return largest;
 }
 
-int nf_maxima(const float *x, size_t x_size, size_t n, float *largest, size_t size)
+int nf_maxima(const tensor_t *x, size_t count, float *largest, size_t size)
 {
-    TRY(check(x, x_size, n, sizeof *x, sizeof *x));
-    TRY(check(largest, size, lines_of(n, BUCKET), sizeof *largest, sizeof *largest));
-    TRY(apart(x, x_size, largest, size));
-    for (size_t at = 0; at < n; at += BUCKET)
-        largest[at / BUCKET] = largest_of(x + at, n - at < BUCKET ? n - at : BUCKET);
+    size_t need;
+    TRY(check_tensors(x, count, BUCKET, largest, size, &need));
+    TRY(check(largest, size, need, sizeof *largest, sizeof *largest));
+    for (size_t t = 0; t < count; t++)
+        for (size_t at = 0; at < x[t].n; at += BUCKET)
+            *largest++ = largest_of(x[t].at + at, x[t].n - at < BUCKET ? x[t].n - at : BUCKET);
     return OK;
 }
 
@@ -536,33 +582,22 @@ ALWAYS int codes_of(const float *x, size_t n, double unit, double top, const dou
     int32_t wide[BUCKET];
     for (size_t j = 0; j < n; j++) {
         double sum = x[j] / unit + draws[j]; /* with `top` exact: a draw is at most 1 - 2^-32 */
-        int32_t towards_0 = (int32_t)sum;
-        wide[j] = towards_0 - (sum < towards_0); /* floor() would not be vectorized */
+        wide[j] = (int32_t)floor(sum); /* vectorized with -fno-trapping-math */
     }
     for (size_t j = 0; j < n; j++)
         codes[j] = (int8_t)wide[j];
     return 1;
 }
 
-/* `key` null: to nearest. `fits` is 0 where a value is beyond the codes: the lines are then void. */
-int nf_pack_codes(const float *x, size_t x_size, size_t n, const float *u, size_t u_size, int bits,
-                  const uint64_t *key, size_t key_size, uint8_t *lines, size_t size, int *fits)
+/* The codes of one tensor; `key` null: to nearest. */
+ALWAYS void pack_codes(const float *x, size_t n, const float *u, int bits, const uint64_t *key,
+                       uint8_t *lines, seen_t *seen)
 {
-    if (bits != 4 && bits != 8)
-        return BAD_NUMBER;
-    TRY(check(x, x_size, n, sizeof *x, sizeof *x));
-    TRY(check(u, u_size, lines_of(n, BUCKET), sizeof *u, sizeof *u));
-    TRY(check(key, key_size, key ? 2 : 0, sizeof *key, sizeof *key));
-    TRY(check(fits, sizeof *fits, 1, sizeof *fits, sizeof *fits));
-    TRY(check(lines, size, lines_of(n, 8 * LINE / (size_t)bits), LINE, 1));
-    TRY(apart(x, x_size, lines, size));
-    TRY(apart(u, u_size, lines, size));
-    TRY(apart(key, key_size, lines, size));
     uint32_t words[BUCKET] = {0};
     double draws[BUCKET];
     for (int j = 0; j < BUCKET; j++)
         draws[j] = 0.5;
-    *fits = 1;
+    *seen = (seen_t){.finite = 1};
     for (size_t at = 0; at < n; at += BUCKET) {
         size_t here = n - at < BUCKET ? n - at : BUCKET;
         int8_t codes[BUCKET] = {0};
@@ -571,14 +606,39 @@ int nf_pack_codes(const float *x, size_t x_size, size_t n, const float *u, size_
         for (size_t j = 0; key && j < BUCKET; j++) /* AVX2 converts signed words alone */
             draws[j] = ((int32_t)(words[j] ^ 0x80000000) + 0x1p31) * 0x1p-32;
         const double unit = u[at / BUCKET], top = (1 << (bits - 1)) - 1;
-        *fits &= here == BUCKET ? codes_of(x + at, BUCKET, unit, top, draws, codes)
-                                : codes_of(x + at, here, unit, top, draws, codes);
+        seen->finite &= here == BUCKET ? codes_of(x + at, BUCKET, unit, top, draws, codes)
+                                       : codes_of(x + at, here, unit, top, draws, codes);
+        for (size_t j = 0; j < here; j++)
+            seen->number += x[at + j] == 0;
         uint8_t *out = lines + at / 8 * (size_t)bits;
         size_t bytes = lines_of(here, 8 * LINE / (size_t)bits) * LINE;
         for (size_t j = 0; bits == 4 && j < bytes; j++)
             out[j] = (uint8_t)((codes[2 * j] & 15) | (codes[2 * j + 1] & 15) << 4);
         if (bits == 8)
             memcpy(out, codes, bytes);
+    }
+}
+
+/* The number of zeros of a tensor is seen, and as `finite`, whether no value is beyond the codes:
+ * else its lines are void. `keys`, two words a tensor, may be null: to nearest. */
+int nf_pack_codes(const tensor_t *x, size_t count, const float *u, size_t u_size, int bits,
+                  const uint64_t *keys, size_t keys_size, uint8_t *lines, size_t size, seen_t *seen,
+                  size_t seen_size)
+{
+    if (bits != 4 && bits != 8)
+        return BAD_NUMBER;
+    const size_t per = 8 * LINE / (size_t)bits;
+    size_t need;
+    TRY(check_pack(x, count, lines, size, per, seen, seen_size));
+    TRY(check_tensors(x, count, BUCKET, seen, seen_size, &need));
+    TRY(check(u, u_size, need, sizeof *u, sizeof *u));
+    TRY(check(keys, keys_size, keys ? count : 0, 2 * sizeof *keys, sizeof *keys));
+    TRY(apart(u, u_size, lines, size));
+    TRY(apart(keys, keys_size, lines, size));
+    for (size_t t = 0; t < count; t++) {
+        pack_codes(x[t].at, x[t].n, u, bits, keys ? keys + 2 * t : 0, lines, seen + t);
+        u += lines_of(x[t].n, BUCKET);
+        lines += lines_of(x[t].n, per) * LINE;
     }
     return OK;
 }
@@ -631,7 +691,7 @@ int nf_add_codes(const uint8_t *lines, size_t size, size_t workers, size_t n,
     return OK;
 }
 
-/* n sums of `width` bytes to unit * sum / present. */
+/* n sums of `width` bytes to unit * sum / present, rounded once. */
 ALWAYS void means_of(const uint8_t *sums, int width, size_t n, double unit, double present,
                      float *out)
 {
@@ -640,31 +700,20 @@ ALWAYS void means_of(const uint8_t *sums, int width, size_t n, double unit, doub
         memcpy(wide, sums, LINE);
     for (size_t j = 0; width == 1 && j < n; j++)
         wide[j] = (int8_t)sums[j];
-    if (present == 1)
+    const float same = (float)unit;
+    if (present == 1 && same == unit) /* as exact as with double: a sum has 16 bits */
         for (size_t j = 0; j < n; j++)
-            out[j] = (float)(unit * wide[j]);
+            out[j] = same * wide[j];
     else
         for (size_t j = 0; j < n; j++)
             out[j] = (float)(unit * wide[j] / present);
 }
 
-/* Sums as of nf_add_codes to u * sum / present, rounded once. */
-int nf_unpack_sums(const uint8_t *sums, size_t size, size_t lines, size_t layers, int width,
-                   const float *u, size_t u_size, int present, float *out, size_t out_size,
-                   size_t n)
+/* Sums of one tensor as of nf_add_codes, from a line of each layer on, to u * sum / present. */
+ALWAYS void unpack_sums(const uint8_t *sums, size_t lines, size_t layers, int width, const float *u,
+                        int present, float *out, size_t n)
 {
-    size_t items;
-    if ((width != 1 && width != 2) || present < 1 || present > MOST_CODE_WORKERS || !layers ||
-        layers > 4)
-        return BAD_NUMBER;
     const size_t of_layer = LINE / (size_t)width, per = layers * of_layer;
-    if (__builtin_mul_overflow(layers, lines, &items) || lines_of(n, per) > lines)
-        return BAD_SIZE;
-    TRY(check(sums, size, items, LINE, 1));
-    TRY(check(u, u_size, lines_of(n, BUCKET), sizeof *u, sizeof *u));
-    TRY(check(out, out_size, n, sizeof *out, sizeof *out));
-    TRY(apart(sums, size, out, out_size));
-    TRY(apart(u, u_size, out, out_size));
     /* A unit over a power of two is exact, and saves a division an element. */
     const double whole = present & (present - 1) ? 1 : present, rest = present / whole;
     for (size_t at = 0; at < n; at += of_layer) {
@@ -677,6 +726,32 @@ int nf_unpack_sums(const uint8_t *sums, size_t size, size_t lines, size_t layers
             means_of(from, 2, LINE / 2, unit, rest, out + at);
         else
             means_of(from, 1, LINE, unit, rest, out + at);
+    }
+}
+
+/* Each layer has `lines` lines; `present` is of each tensor. */
+int nf_unpack_sums(const uint8_t *sums, size_t size, size_t lines, size_t layers, int width,
+                   const float *u, size_t u_size, const uint8_t *present, size_t present_size,
+                   const tensor_t *out, size_t count)
+{
+    size_t items, need;
+    if ((width != 1 && width != 2) || !layers || layers > 4)
+        return BAD_NUMBER;
+    const size_t per = layers * LINE / (size_t)width;
+    TRY(check_tensors(out, count, per, sums, size, &need));
+    if (__builtin_mul_overflow(layers, lines, &items) || need > lines)
+        return BAD_SIZE;
+    TRY(check(sums, size, items, LINE, 1));
+    TRY(check(present, present_size, count, 1, 1));
+    TRY(check_tensors(out, count, BUCKET, u, u_size, &need));
+    TRY(check(u, u_size, need, sizeof *u, sizeof *u));
+    for (size_t t = 0; t < count; t++)
+        if (!present[t])
+            return BAD_NUMBER;
+    for (size_t t = 0; t < count; t++) {
+        unpack_sums(sums, lines, layers, width, u, present[t], out[t].at, out[t].n);
+        sums += lines_of(out[t].n, per) * LINE;
+        u += lines_of(out[t].n, BUCKET);
     }
     return OK;
 }

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from neuron_fabric.codec.array_checks import check, check_apart, check_float, check_number
 from neuron_fabric.codec.engine import engine
-from neuron_fabric.codec.numpy_engine import F32, U8
-from neuron_fabric.codec.routes import LINE, Route, check_votes, lines_of
+from neuron_fabric.codec.numpy_engine import F32, U8, ScanResult, Tensors, parts
+from neuron_fabric.codec.routes import LINE, Route, check_votes, elements_of_line, lines_of
 
 MAX_WORKERS = 255
 """A count is a byte."""
@@ -60,54 +61,58 @@ def pack(
     Raises:
         ValueError: Other arrays, ratio or route.
     """
-    check("values", values, np.float32, "n", dense=True)
-    shape = (lines_of(values.size, route), LINE)
+    return pack_all([values], route, ratio=ratio, scale=scale, out=out)[0]
+
+
+def pack_all(
+    tensors: Tensors,
+    route: Route,
+    *,
+    ratio: float = TERNARY_RATIO,
+    scale: bool = True,
+    out: U8 | None = None,
+) -> list[Packed]:
+    """Pack tensors, each from a new line on, by one call of the engine; see `pack`."""
+    for one in tensors:
+        check("values", one, np.float32, "n", dense=True)
+    shape = (sum(lines_of(one.size, route) for one in tensors), LINE)
     if out is not None:
         check("out", out, np.uint8, *shape, out=True)
-        check_apart("out", out, values)
+        check_apart("out", out, *tensors)
     lines = np.empty(shape, np.uint8) if out is None else out
-    values = np.require(values, requirements="A")
+    tensors = [np.require(one, requirements="A") for one in tensors]
     if route == Route.G_BINARY:
-        return _binary(values, lines, scale)
-    if route == Route.G_TERNARY:
+        seen = opened = engine().pack_binary(tensors, lines, scale)
+    elif route == Route.G_TERNARY:
         if not check_float("ratio", ratio) >= 0:
             raise ValueError(f"ratio {ratio} is not 0 or more")
-        return _ternary(values, lines, ratio)
+        seen = engine().look(tensors, True)
+        with np.errstate(over="ignore"):  # an infinite threshold opens no gate
+            means = [s.total / max(1, one.size) for s, one in zip(seen, tensors, strict=True)]
+            limits = np.float32(ratio) * np.array(means).astype(np.float32)
+        opened = engine().pack_ternary(tensors, limits, lines)
+    elif route == Route.FP32:
+        seen = opened = engine().look(tensors, False)
+    else:
+        raise ValueError(f"no packer for {route} here: `pack_codes` takes the scale of all workers")
+    own = parts(tensors, lines, elements_of_line(route))
+    return [_packed(route, *one) for one in zip(tensors, own, seen, opened, strict=True)]
+
+
+def _packed(route: Route, values: F32, lines: U8, seen: ScanResult, opened: ScanResult) -> Packed:
     if route == Route.FP32:
-        return _fp32(values, lines)
-    raise ValueError(f"no packer for {route} here: `pack_codes` takes the scale of all workers")
-
-
-def _binary(values: F32, lines: U8, scale: bool) -> Packed:
-    seen = engine().pack_binary(values, lines, scale)
+        words = lines.reshape(-1).view("<u4")  # as bit patterns: a float move may quieten a NaN
+        words[: values.size] = values.view(np.uint32)
+        words[values.size :] = 0
+        return Packed(lines, np.float32(1.0), seen.number, seen.finite, values.size)
     if not seen.finite:
-        return _without_votes(lines, seen.number)
-    mean = np.float32(seen.total / max(1, values.size))
-    return Packed(lines, mean, seen.number, True, values.size)
-
-
-def _ternary(values: F32, lines: U8, ratio: float) -> Packed:
-    seen = engine().look(values, True)
-    if not seen.finite:
-        return _without_votes(lines, seen.number)
-    with np.errstate(over="ignore"):  # an infinite threshold opens no gate
-        threshold = np.float32(ratio) * np.float32(seen.total / max(1, values.size))
-    opened = engine().pack_ternary(values, threshold, lines)
+        lines[:] = 0
+        return Packed(lines, np.float32(np.nan), seen.number, False, 0)
+    if route == Route.G_BINARY:
+        mean = np.float32(seen.total / max(1, values.size))
+        return Packed(lines, mean, seen.number, True, values.size)
     mean = np.float32(opened.total / max(1, opened.number))
     return Packed(lines, mean, seen.number, True, opened.number)
-
-
-def _fp32(values: F32, lines: U8) -> Packed:
-    words = lines.reshape(-1).view("<u4")  # as bit patterns: a float move may quieten a NaN
-    words[: values.size] = values.view(np.uint32)
-    words[values.size :] = 0
-    seen = engine().look(values, False)
-    return Packed(lines, np.float32(1.0), seen.number, seen.finite, values.size)
-
-
-def _without_votes(lines: U8, zeros: int) -> Packed:
-    lines[:] = 0
-    return Packed(lines, np.float32(np.nan), zeros, False, 0)
 
 
 def unpack(
@@ -127,10 +132,14 @@ def unpack(
     """
     check("lines", lines, np.uint8, "n", LINE)
     gradient = _gradient(lines, len(lines), route, elements, out)
-    s = check_float("scale", scale)
-    codes = [s, -s] if route == Route.G_BINARY else [s * 0, s * 0, s, -s]
-    engine().unpack(np.ascontiguousarray(lines), route, np.array(codes, np.float32), gradient)
+    unpack_all(lines, route, [check_float("scale", scale)], [gradient])
     return gradient
+
+
+def unpack_all(lines: U8, route: Route, scales: Sequence[np.float32], outs: Tensors) -> None:
+    """Decode vote lines to tensors, each from a new line and with its scale; see `unpack`."""
+    codes = [[s, -s] if route == Route.G_BINARY else [s * 0, s * 0, s, -s] for s in scales]
+    engine().unpack(np.ascontiguousarray(lines), route, np.array(codes, np.float32), outs)
 
 
 def unpack_net(
@@ -170,10 +179,10 @@ def unpack_net(
     return gradient
 
 
-def check_lines(given: int, route: Route, elements: int) -> None:
-    """Check that ``given`` lines can hold ``elements`` elements. Raise ValueError if not."""
-    if given < (need := lines_of(elements, route)):
-        raise ValueError(f"{given} lines do not hold {elements} elements, {need} would")
+def check_lines(given: int, route: Route, *sizes: int) -> None:
+    """Check that ``given`` lines can hold tensors of these sizes. Raise ValueError if not."""
+    if given < (need := sum(lines_of(size, route) for size in sizes)):
+        raise ValueError(f"{given} lines do not hold {sum(sizes)} elements, {need} would")
 
 
 def _gradient(source: U8, lines: int, route: Route, elements: int, out: F32 | None) -> F32:

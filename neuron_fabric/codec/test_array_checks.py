@@ -351,19 +351,26 @@ class Arrays:
         self._buffers.append((space, real, skew))
         return (None if how == "none" else inner.ctypes.data), real
 
+    def tensors(self, n: int) -> tuple[Any, int]:
+        """Return a table of two tensors that should have ``n`` elements, and their number."""
+        words = list[int]()
+        for address, size in (self.array(4 * n), self.array(4 * n)):
+            words += address or 0, n if n >> 62 else size // 4
+        return (ctypes.c_size_t * 4)(*words), 2
+
     def kept(self) -> bool:
         return all(kept(*one) for one in self._buffers)
 
 
 def _raw_pack(c: Any, a: Arrays, n: int) -> int:
-    which, seen = a.draw.randrange(3), ctypes.create_string_buffer(24)
+    which, seen, x = a.draw.randrange(3), a.array(48), a.tensors(n)
     if which == 0:
-        return int(c.nf_look(*a.array(4 * n), n, 1, seen))
+        return int(c.nf_look(*x, 1, *seen))
     route = VOTES[which - 1]
-    lines, x = a.array(64 * codec.lines_of(n, route)), a.array(4 * n)
+    lines = a.array(128 * codec.lines_of(n, route))
     if route == Route.G_BINARY:
-        return int(c.nf_pack_binary(*x, n, *lines, 1, seen))
-    return int(c.nf_pack_ternary(*x, n, 0.1, *lines, seen))
+        return int(c.nf_pack_binary(*x, *lines, 1, *seen))
+    return int(c.nf_pack_ternary(*x, *a.array(8), *lines, *seen))
 
 
 def _raw_count(c: Any, a: Arrays, n: int) -> int:
@@ -379,36 +386,38 @@ def _raw_decode(c: Any, a: Arrays, n: int) -> int:
     size = 64 * codec.lines_of(n, Route.G_TERNARY if bits == 2 else Route.G_BINARY)
     net = a.draw.random() < 0.5
     a.fine &= bits in (1, 2) and (1 <= p <= 8 or not net)
-    source = a.array(max(p, 0) * size if net else size)
+    source = a.array(max(p, 0) * size if net else 2 * size)
     if not net:
-        return int(c.nf_unpack(*source, n, bits, *a.array(8 * bits), *a.array(4 * n)))
+        return int(c.nf_unpack(*source, bits, *a.array(16 * bits), *a.tensors(n)))
     arrays = *a.array(1024 if bits == 1 else 2052), *a.array(4 * n)
     return int(c.nf_unpack_net(*source, size, p, n, bits, *arrays))
 
 
 def _raw_codes(c: Any, a: Arrays, n: int) -> int:
-    bits, units = a.draw.choice([4, 8] * 4 + [0, 2, -8]), a.array(4 * -(-n // 1024))
+    bits, units = a.draw.choice([4, 8] * 4 + [0, 2, -8]), a.array(8 * -(-n // 1024))
     a.fine &= bits in (4, 8)
     lines = -(-n // (512 // (bits if bits in (4, 8) else 8)))
-    which, fits = a.draw.randrange(4), ctypes.c_int()
+    which = a.draw.randrange(4)
     if which == 0:
-        return int(c.nf_maxima(*a.array(4 * n), n, *units))
+        return int(c.nf_maxima(*a.tensors(n), *units))
     if which == 1:
-        key = a.array(16) if a.draw.random() < 0.5 else (None, 0)
-        arrays = *units, bits, *key, *a.array(64 * lines), ctypes.byref(fits)
-        return int(c.nf_pack_codes(*a.array(4 * n), n, *arrays))
+        keys = a.array(32) if a.draw.random() < 0.5 else (None, 0)
+        arrays = *units, bits, *keys, *a.array(128 * lines), *a.array(48)
+        return int(c.nf_pack_codes(*a.tensors(n), *arrays))
     width, w = a.draw.choice([1, 2, 2, 0, 3]), a.draw.choice([1, 3, 8, 20, 255, 256, 0])
     layers = max(1, 8 // max(bits, 4) * width)
     a.fine &= width in (1, 2) and 1 <= w <= 255
     if which == 2:
         lines %= 5
         here = a.array(w * lines) if a.draw.random() < 0.5 else (None, 0)
-        own = a.array(64 * w * lines)
+        codes = a.array(64 * w * lines)
         return int(
-            c.nf_add_codes(*own, w, lines, *here, bits, width, *a.array(64 * layers * lines))
+            c.nf_add_codes(*codes, w, lines, *here, bits, width, *a.array(64 * layers * lines))
         )
-    sums = a.array(64 * layers * lines)
-    return int(c.nf_unpack_sums(*sums, lines, layers, width, *units, w, *a.array(4 * n), n))
+    sums, many = a.array(128 * layers * lines), a.array(2)
+    ctypes.memset(many[0] or 0, w & 255, many[1] if many[0] else 0)
+    own = *units, *many, *a.tensors(n)
+    return int(c.nf_unpack_sums(*sums, 2 * lines, layers, width, *own))
 
 
 RAW = (_raw_pack, _raw_count, _raw_decode, _raw_codes)
@@ -452,11 +461,11 @@ def test_the_library_names_its_faults() -> None:
     native = NativeEngine(library())
     x, lines = np.zeros(600, np.float32), np.zeros((2, 64), np.uint8)
     with pytest.raises(ValueError, match=r"^nf_pack_binary: an array has another size$"):
-        native.pack_binary(x, lines[:1], True)
+        native.pack_binary([x], lines[:1], True)
     with pytest.raises(ValueError, match=r"must be float32.*not float64"):
-        native.pack_binary(x.astype(np.float64), lines, True)  # type: ignore[arg-type]
+        native.pack_binary([x.astype(np.float64)], lines, True)
     with pytest.raises(ValueError, match=r"^nf_pack_binary: arrays overlap$"):
-        native.pack_binary(x, x.view(np.uint8)[:128].reshape(2, 64), True)
+        native.pack_binary([x], x.view(np.uint8)[:128].reshape(2, 64), True)
     votes, planes = np.zeros((256, 1, 64), np.uint8), np.zeros((9, 1, 64), np.uint8)
     with pytest.raises(ValueError, match=r"^nf_count: a number is out of range$"):
         native.count(votes, None, Route.G_BINARY, planes, None)

@@ -19,7 +19,7 @@ from neuron_fabric import codec
 from neuron_fabric.codec import F32, Route, torch_engine
 from neuron_fabric.codec.draws import Key, draws
 from neuron_fabric.codec.engine import Engine, engine, using
-from neuron_fabric.codec.numpy_engine import ScanResult
+from neuron_fabric.codec.numpy_engine import ScanResult, Tensors
 from neuron_fabric.codec.torch_engine import TorchEngine
 
 SIZES = (1, 511, 512, 513, 1023, 1025, 65_535, 65_537, 200_001)
@@ -69,8 +69,8 @@ def test_bits(size: int, kind: str) -> None:
 class Wrong(TorchEngine):
     """Engine with one wrong bit in lines of G_BINARY."""
 
-    def pack_binary(self, x: F32, lines: codec.U8, add: bool) -> ScanResult:
-        seen = super().pack_binary(x, lines, add)
+    def pack_binary(self, xs: Tensors, lines: codec.U8, add: bool) -> list[ScanResult]:
+        seen = super().pack_binary(xs, lines, add)
         lines[0, 0] ^= 1
         return seen
 
@@ -103,7 +103,7 @@ def test_a_sum_has_every_bit(size: int) -> None:
     """Check sums in float64, in which another order shows."""
     rng = np.random.default_rng(size)
     x = (rng.standard_normal(size) * 10.0 ** rng.integers(-12, 12, size)).astype(np.float32)
-    assert float(torch_engine.total(torch.from_numpy(x))) == engine().look(x, True).total
+    assert float(torch_engine.total(torch.from_numpy(x))) == engine().look([x], True)[0].total
 
 
 def test_both_sums_have_one_order() -> None:

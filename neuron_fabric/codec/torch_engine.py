@@ -12,6 +12,7 @@ unsigned 64-bit arithmetic, so words are int64, masked after each right shift.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from neuron_fabric.codec.draws import Draws, Key
-from neuron_fabric.codec.numpy_engine import F32, LANES, PIECE, U8, ScanResult
-from neuron_fabric.codec.routes import BUCKET, LINE, Route, elements_of_line, lines_of
+from neuron_fabric.codec.numpy_engine import F32, LANES, PIECE, U8, ScanResult, Tensors, parts
+from neuron_fabric.codec.routes import BUCKET, LINE, Route, elements_of_line
 
 _GATHER = 0x0102_0408_1020_4080
 """Multiplied by eight bytes of 0 or 1, has bit i = byte i in its upper byte: no sums carry."""
@@ -293,24 +294,30 @@ class TorchEngine:
         """Set the device."""
         self.device = torch.device(device)
 
-    def look(self, x: F32, add: bool) -> ScanResult:
-        """Return sum of abs(x) (if ``add``), zeros and finiteness of a tensor."""
+    def look(self, xs: Tensors, add: bool) -> list[ScanResult]:
+        """Return sum of abs(x) (if ``add``), zeros and finiteness of each tensor."""
+        return [self._look(x, add) for x in xs]
+
+    def _look(self, x: F32, add: bool) -> ScanResult:
         one = self._tensor(x)
         found, finite = total(one), bool(one.isfinite().all())
         return ScanResult(float(found) if add and finite else 0.0, int((one == 0).sum()), finite)
 
-    def pack_binary(self, x: F32, lines: U8, add: bool) -> ScanResult:
-        """Pack float32[n] to G_BINARY ``lines``; return the scan of the tensor as `look` does."""
-        lines[:] = pack_binary(self._tensor(x)).cpu().numpy()
-        return self.look(x, add)
+    def pack_binary(self, xs: Tensors, lines: U8, add: bool) -> list[ScanResult]:
+        """Pack tensors to G_BINARY ``lines``; return the scan of each as `look` does."""
+        for x, own in zip(xs, parts(xs, lines, elements_of_line(Route.G_BINARY)), strict=True):
+            own[:] = pack_binary(self._tensor(x)).cpu().numpy()
+        return self.look(xs, add)
 
-    def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> ScanResult:
-        """Pack float32[n] to G_TERNARY ``lines``; return sum and number of the open gates."""
-        one = self._tensor(x)
-        limit = torch.tensor(threshold, dtype=torch.float32, device=self.device)
-        packed, gate = pack_ternary(one, limit)
-        lines[:] = packed.cpu().numpy()
-        return ScanResult(float(total(one * gate)), int(gate.sum()), True)
+    def pack_ternary(self, xs: Tensors, thresholds: F32, lines: U8) -> list[ScanResult]:
+        """Pack tensors to G_TERNARY ``lines``; return sum and number of the open gates of each."""
+        found, own = [], parts(xs, lines, elements_of_line(Route.G_TERNARY))
+        for x, limit, out in zip(xs, self._tensor(thresholds), own, strict=True):
+            one = self._tensor(x)
+            packed, gate = pack_ternary(one, limit)
+            out[:] = packed.cpu().numpy()
+            found.append(ScanResult(float(total(one * gate)), int(gate.sum()), True))
+        return found
 
     def count(
         self,
@@ -328,11 +335,13 @@ class TorchEngine:
             if out is not None and one is not None:
                 out[:] = one.cpu().numpy()
 
-    def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
-        """Replace each code in lines of votes by a value, into ``out``."""
-        bits = _bits_of(self._tensor(lines)).view(-1, route.bits).long()
-        codes = bits[:, 0] if route == Route.G_BINARY else bits[:, 0] + 2 * bits[:, 1]
-        out[:] = self._tensor(values)[codes[: out.size]].cpu().numpy()
+    def unpack(self, lines: U8, route: Route, values: F32, outs: Tensors) -> None:
+        """Replace each code in lines of votes by a value of its tensor, into ``outs``."""
+        bits = _bits_of(self._tensor(lines)).view(-1, elements_of_line(route), route.bits).long()
+        codes = bits[..., 0] if route == Route.G_BINARY else bits[..., 0] + 2 * bits[..., 1]
+        own = parts(outs, codes, codes.shape[1])
+        for out, table, some in zip(outs, self._tensor(values), own, strict=True):
+            out[:] = table[some.reshape(-1)[: out.size]].cpu().numpy()
 
     def unpack_net(self, planes: U8, route: Route, values: F32, out: F32) -> None:
         """Replace each count in count planes by a value, into ``out``."""
@@ -340,20 +349,27 @@ class TorchEngine:
         index = net // 2 if route == Route.G_BINARY else net + 256
         out[:] = self._tensor(values)[index].cpu().numpy()
 
-    def maxima(self, x: F32, largest: F32) -> None:
-        """Write the largest abs(x) of each bucket of float32[n] to ``largest``."""
-        largest[:] = maxima(self._tensor(x)).cpu().numpy()
+    def maxima(self, xs: Tensors, largest: F32) -> None:
+        """Write the largest abs(x) of each bucket of the tensors to ``largest``."""
+        for x, own in zip(xs, parts(xs, largest, BUCKET), strict=True):
+            own[:] = maxima(self._tensor(x)).cpu().numpy()
 
-    def pack_codes(self, x: F32, route: Route, u: F32, draws: Draws, lines: U8) -> bool:
-        """Pack float32[n] to integer codes; return False if a value is beyond the codes."""
+    def pack_codes(
+        self, xs: Tensors, route: Route, u: F32, draws: Sequence[Draws], lines: U8
+    ) -> list[ScanResult]:
+        """Pack tensors to integer codes; return zeros of each, and whether its codes hold it."""
+        own = parts(xs, u, BUCKET), draws, parts(xs, lines, elements_of_line(route))
+        return [self._pack_codes(x, route, *one) for x, *one in zip(xs, *own, strict=True)]
+
+    def _pack_codes(self, x: F32, route: Route, u: F32, draws: Draws, lines: U8) -> ScanResult:
         drawn: Tensor | float = 0.5
         if isinstance(draws, Key):
             drawn = draws_of(draws, x.size, self.device)
         elif draws is not None:
             drawn = self._tensor(draws(0, x.size))
         codes, fits = codes_of(self._tensor(x), route, self._tensor(u), drawn)
-        lines[: lines_of(x.size, route)] = code_lines(codes, route).cpu().numpy()
-        return bool(fits)
+        lines[:] = code_lines(codes, route).cpu().numpy()
+        return ScanResult(0.0, int((x == 0).sum()), bool(fits))
 
     def add_codes(
         self, lines: U8, present: NDArray[np.bool_] | None, route: Route, width: int, sums: U8
@@ -362,11 +378,12 @@ class TorchEngine:
         here = None if present is None else self._tensor(present)
         sums[:] = add_codes(self._tensor(lines), here, route, width).cpu().numpy()
 
-    def unpack_sums(self, sums: U8, width: int, u: F32, present: int, out: F32) -> None:
-        """Convert sums of codes to u * sum / present, into ``out``."""
-        many = torch.tensor(present, device=self.device)
-        flat = sums_in(self._tensor(sums), width)
-        out[:] = unpack_sums(flat, self._tensor(u), many, out.size).cpu().numpy()
+    def unpack_sums(self, sums: U8, width: int, u: F32, present: U8, outs: Tensors) -> None:
+        """Convert sums of codes to u * sum / present, into ``outs``."""
+        rows, many = sums_in(self._tensor(sums), width), self._tensor(present).int()
+        own = parts(outs, rows, rows.shape[1]), parts(outs, self._tensor(u), BUCKET), many
+        for out, codes, units, one in zip(outs, *own, strict=True):
+            out[:] = unpack_sums(codes, units, one, out.size).cpu().numpy()
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.array(array)).to(self.device)  # torch has no negative strides

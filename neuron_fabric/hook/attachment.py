@@ -395,6 +395,7 @@ def _attached(
         refused=vetted.refused,
         world=world,
     )
+    router.off = frozenset(plan.off)
     # A time of the network stays valid from one decision to the next, and at least from one sample
     # to the next: samples may be the only FP32 traffic of a low-bit training.
     router.link.fresh = max(plan.limits.capacity_every, plan.limits.sample_every)

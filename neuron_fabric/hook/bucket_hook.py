@@ -32,7 +32,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -48,7 +48,6 @@ from neuron_fabric.bits import route_errors
 from neuron_fabric.capacity.network_times import NetworkTimes
 from neuron_fabric.codec import Route
 from neuron_fabric.codec.draws import Key
-from neuron_fabric.codec.routes import BUCKET
 from neuron_fabric.codec.scale_groups import ScaleGroups, groups_of
 from neuron_fabric.codec.torch_engine import on
 from neuron_fabric.hook import payload
@@ -59,6 +58,7 @@ from neuron_fabric.hook.lost_ranks import Peers, is_lost
 from neuron_fabric.hook.low_rank import Factors, rows_of
 from neuron_fabric.hook.monitor_samples import NOTHING, Agreements, Measured, sample_of
 from neuron_fabric.hook.steady_signs import Signs
+from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer
@@ -269,6 +269,8 @@ class BucketRouter(HookState):
         self.samples: frozenset[str] = frozenset()
         self.shadows, self.link = dict(shadows or {}), NetworkTimes()
         self.tried: Sequence[Route] = ()
+        self.off: frozenset[Reason] = frozenset()
+        """Signals of the monitor that are ignored: what they alone need is not computed."""
         self.measured, self.signs, self.step = Measured(), Signs(), -1
         self.agreements = Agreements(self.workers)
         self.gradient_bytes, self.packed_bytes = 4 * sum(sizes.values()), 0
@@ -350,7 +352,7 @@ class BucketRouter(HookState):
         if not signals and not plan.ranked and self.fp32 != ORDERED:
             self._count_ring(buffer)
             return self._timed(buffer, self.mean(None, bucket))
-        return self._two_ways(bucket, plan, signals)
+        return self._two_ways(bucket, plan, views, signals)
 
     def _try(self, plan: _Plan, views: Sequence[torch.Tensor]) -> None:
         """Measure the error of each tried route on the sampled elements of this rank's gradients.
@@ -410,12 +412,15 @@ class BucketRouter(HookState):
         return plan
 
     def _two_ways(
-        self, bucket: dist.GradBucket, plan: _Plan, signals: Sequence[LocalSignal]
+        self,
+        bucket: dist.GradBucket,
+        plan: _Plan,
+        views: Sequence[torch.Tensor],
+        signals: Sequence[LocalSignal],
     ) -> torch.futures.Future[torch.Tensor]:
         buffer, index = bucket.buffer(), bucket.index()
         samples = [one.sample for one in signals if one.sample is not None]
         runs = [buffer[first:end] for first, end in plan.runs]
-        views = buffer.split(plan.sizes)
         full = [views[n] for n in plan.full]
         ordered = [*full, *samples] if self.fp32 == ORDERED else []
         wait: Callable[[], Any] = lambda: None  # noqa: E731
@@ -649,10 +654,10 @@ class BucketRouter(HookState):
             A function that waits, and returns the maxima of all parameters that go in codes, in the
             order of ``signals``; None if there is none.
         """
-        own = [self.payload.largest_of(one) for one in signals if one.how.route.codes]
+        own = [one for one in signals if one.how.route.codes]
         if not own:
             return None
-        flat = torch.cat(own)
+        flat = self.payload.largest_of(own)
         if flat.is_cuda:  # gloo exchanges tensors of the host alone
             sent = every = flat.view(1, -1)
             work = dist.all_reduce(flat, dist.ReduceOp.MAX, group=self.group, async_op=True)
@@ -682,56 +687,40 @@ class BucketRouter(HookState):
 
         The results are in the order of ``signals``.
         """
-        votes = {
-            n: self.payload.packed_vote(one)
-            for n, one in enumerate(signals)
-            if not one.how.route.codes
-        }
+        own = {codes: [one for one in signals if one.how.route.codes == codes] for codes in (0, 1)}
+        votes = iter(self.payload.packed_votes(own[0]))
+        coded: Iterator[payload.Vote] = iter(())
         if largest is not None:
-            codes, most, first = [n for n in range(len(signals)) if n not in votes], largest(), 0
-            units = {
-                route: self.payload.units_of(most, route)
-                for route in {signals[n].how.route for n in codes}
-            }
-            for n in codes:
-                one = signals[n]
-                end = first + -(-one.values.numel() // BUCKET)
-                own = units[one.how.route][first:end]
-                votes[n] = self.payload.packed_codes(one, own, self.step, self.rank)
-                first = end
-        return [votes[n] for n in range(len(signals))]
+            coded = iter(self.payload.packed_codes(own[1], largest(), self.step, self.rank))
+        return [next(coded if one.how.route.codes else votes) for one in signals]
 
     def _decode(self, votes: Sequence[payload.Vote], outcome: Outcome) -> None:
-        again, looked = [], []
-        of_groups = payload.group_scales(votes, outcome)
-        for n, (vote, part, first) in enumerate(payload.places(votes)):
-            present = outcome.present[n]
-            s = payload.common_scale(outcome.scales[n], present, vote.how)
-            scales = of_groups[n]
-            lost = not payload.is_finite(s if scales is None else scales)
-            self.measured.nonfinite += int(lost)
-            if lost and self.nonfinite == FALLBACK and not vote.shadow:
+        again, looked, outs = [], [], []
+        scales = payload.common_scales(votes, outcome)
+        lost = [not payload.is_finite(one) for one in scales]
+        self.measured.nonfinite += sum(lost)
+        means = list(map(self._mean_at, votes))  # before their place is written to
+        for vote, gone in zip(votes, lost, strict=True):
+            if gone and self.nonfinite == FALLBACK and not vote.shadow:
                 again.append(vote)
-                continue
-            direct = vote.view.dtype == torch.float32 and not vote.shadow
-            d = vote.view.detach().numpy() if direct else np.empty(vote.view.numel(), np.float32)
-            mean = self._mean_at(vote)
-            reduced, more = outcome.parts[part], (vote.units, self.workers, vote.groups, scales)
-            payload.decode(reduced, vote.how.route, vote.net, first, d, s, present, *more)
-            if not direct and not vote.shadow:
+            direct = vote.view.dtype == torch.float32 and not vote.shadow and vote not in again
+            outs.append(
+                vote.view.detach().numpy() if direct else np.empty(vote.view.numel(), np.float32)
+            )
+        payload.decode_all(votes, outcome, scales, self.workers, outs)
+        each = zip(votes, outs, lost, means, scales, outcome.present, strict=True)
+        for vote, d, gone, mean, scale, present in each:
+            if vote.view.dtype != torch.float32 and not vote.shadow and vote not in again:
                 vote.view.copy_(torch.from_numpy(d))
-            if not lost:
-                self._measure(vote, mean, d, s, scales, present)
+            if not gone:
+                self._measure(vote, mean, d, scale, present)
                 looked.append((vote, d, self._share[vote.name]))
-        own = {one.name: (torch.from_numpy(d), share) for one, d, share in looked if not one.shadow}
-        self.signs.see(own)
-        self.agreements.see(
-            [
-                (one.region, one.how.route, one.lines, d, share)
-                for one, d, share in looked
-                if one.column[1]
-            ]
-        )
+        if Reason.SATURATION not in self.off:
+            own = {one.name: (torch.from_numpy(d), of) for one, d, of in looked if not one.shadow}
+            self.signs.see(own)
+        if Reason.AGREEMENT not in self.off:
+            voted = [one for one in looked if one[0].column[1]]
+            self.agreements.see([(one.region, one.how.route, one.lines, *d) for one, *d in voted])
         if again and self.fp32 != WHOLE:
             self._once_more([vote.view for vote in again])
 
@@ -750,25 +739,17 @@ class BucketRouter(HookState):
     def settle(self) -> None:
         """Complete the measurements of a step; called on ``thread``, after all its buckets."""
 
-    def _measure(
-        self,
-        vote: payload.Vote,
-        mean: F32 | None,
-        d: F32,
-        s: np.float32,
-        scales: F32 | None,
-        present: np.float32,
-    ) -> None:
-        if not vote.shadow:
-            signs = vote.how.route == Route.G_BINARY and not vote.net and scales is None
-            self.measured.decoded(vote.region, d, float(s) if signs else None)
-            if vote.net:
-                of_each, one = d, float(s)
-                if vote.groups is not None and scales is not None:
-                    of_each, one = d.copy(), 1.0
-                    inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
-                    vote.groups.multiply(of_each, inverse)
-                self.measured.margin(vote.region, of_each, one, int(present))
+    def _measure(self, vote: payload.Vote, mean: Any, d: F32, scales: Any, present: Any) -> None:
+        if not vote.shadow:  # also if the signal is off: a norm that changes is sampled
+            signs = vote.how.route == Route.G_BINARY and not vote.net and vote.groups is None
+            self.measured.decoded(vote.region, d, float(scales) if signs else None)
+        if not vote.shadow and vote.net and Reason.MARGIN not in self.off:
+            of_each, one = d, float(scales) if vote.groups is None else 1.0
+            if vote.groups is not None:
+                of_each = d.copy()
+                inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
+                vote.groups.multiply(of_each, inverse)
+            self.measured.margin(vote.region, of_each, one, int(present))
         if mean is not None:
             at = d if vote.index is None else d[vote.index]
             self.measured.sampled(vote.region, mean, at, d.size, vote.shadow)
@@ -776,8 +757,8 @@ class BucketRouter(HookState):
             sent = np.zeros(d.size, np.float32)
             if vote.column[1]:
                 votes = payload.own_votes(vote.packed, vote.how.route, sent.size, vote.units)
-                np.multiply(votes, s if scales is None else np.float32(1), out=sent)
-                if vote.groups is not None and scales is not None:
+                np.multiply(votes, scales if vote.groups is None else np.float32(1), out=sent)
+                if vote.groups is not None:
                     vote.groups.multiply(sent, scales)
             self.memory.keep(vote.name, vote.values, torch.from_numpy(sent))
 

@@ -30,8 +30,8 @@ from neuron_fabric.hook import tensor_payload
 from neuron_fabric.hook.bucket_hook import WHOLE, BucketRouter
 from neuron_fabric.hook.error_feedback import floats_of
 from neuron_fabric.hook.monitor_samples import compared
-from neuron_fabric.hook.payload import places
-from neuron_fabric.hook.tensor_payload import TensorVote
+from neuron_fabric.hook.payload import Vote, places
+from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.reducers.interface import Outcome
 from neuron_fabric.reducers.torch_reducer import TensorReducer
 
@@ -77,13 +77,10 @@ class DeviceRouter(BucketRouter):
         return future if flat.is_cuda else super()._timed(flat, future)
 
     def _decode(self, votes: Sequence[Any], outcome: Outcome) -> None:
-        of_groups = tensor_payload.group_scales(votes, outcome)
+        scales = tensor_payload.common_scales(votes, outcome)
         decoded = {}
         for n, (vote, part, first) in enumerate(places(votes)):
-            present, s = outcome.present[n], of_groups[n]
-            if s is None:
-                s = tensor_payload.common_scale(outcome.scales[n], present, vote.how)
-            reduced = outcome.parts[part]
+            present, s, reduced = outcome.present[n], scales[n], outcome.parts[part]
             d, c = tensor_payload.decode(vote, reduced, first, s, present, self.workers)
             mean = self._mean(vote)
             if not vote.shadow:
@@ -95,9 +92,10 @@ class DeviceRouter(BucketRouter):
                 kept = self.memory.residuals[vote.name]
                 self.memory.residuals[vote.name] = torch.where(s.isfinite().all(), kept, old)
             self._look(vote, mean, d, c, s)
-        self.signs.see(decoded)
+        if Reason.SATURATION not in self.off:
+            self.signs.see(decoded)
 
-    def _mean(self, vote: TensorVote) -> Tensor | None:
+    def _mean(self, vote: Vote) -> Tensor | None:
         """Return the FP32 mean at the sampled elements of a parameter, as `_mean_at`."""
         if vote.shadow:
             return floats_of(vote.view)
@@ -105,7 +103,7 @@ class DeviceRouter(BucketRouter):
             return vote.sample
         return vote.view.clone() if vote.index is None else vote.view[on(vote.index, self.device)]
 
-    def _look(self, vote: TensorVote, mean: Tensor | None, d: Tensor, c: Tensor, s: Tensor) -> None:
+    def _look(self, vote: Vote, mean: Tensor | None, d: Tensor, c: Tensor, s: Tensor) -> None:
         """Compute the numbers of a decoded tensor, which `settle` gives to the monitor."""
         zero = torch.zeros((), dtype=torch.float64, device=d.device)
         numbers = [s.isfinite().all(), _dot(d, d), c.abs().sum() if vote.net else zero, zero, zero]

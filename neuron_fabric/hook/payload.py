@@ -12,20 +12,21 @@ import numpy as np
 import torch
 
 from neuron_fabric.codec import (
+    BUCKET,
     LINE,
     Packed,
     Route,
     lines_of,
-    maxima,
     pack,
-    pack_codes,
     units,
     unpack,
     unpack_codes,
     unpack_net,
-    unpack_sums,
 )
 from neuron_fabric.codec.draws import Key
+from neuron_fabric.codec.integer_codes import maxima_all, pack_all_codes, unpack_all_sums
+from neuron_fabric.codec.numpy_engine import parts
+from neuron_fabric.codec.packing import pack_all, unpack_all
 from neuron_fabric.codec.scale_groups import ScaleGroups, pack_groups
 from neuron_fabric.hook.error_feedback import LocalSignal, values_of
 from neuron_fabric.profile import PhaseRoute
@@ -128,46 +129,38 @@ def decode(
     reduced: U8,
     route: Route,
     net: bool,
-    first: int,
-    out: F32,
-    s: np.float32,
-    present: np.float32,
+    outs: Sequence[F32],
+    s: Sequence[np.float32],
+    present: Sequence[np.float32],
     u: F32 | None = None,
     workers: int = 0,
-    groups: ScaleGroups | None = None,
-    scales: F32 | None = None,
 ) -> None:
-    """Decode one tensor of a part into ``out``; NaN if s is not finite, 0 if all workers abstain.
+    """Decode the tensors of a part; NaN if s is not finite, 0 if all workers abstain.
 
     Args:
         reduced: result of the part.
         route: route of the part.
         net: decode the counts, not the vote.
-        first: first line of the tensor.
-        out: float32[elements], written.
-        s: common scale.
-        present: workers that have not abstained.
+        outs: float32[elements] of each tensor, written.
+        s: common scale of each.
+        present: workers that have not abstained, of each.
         u: units of integer codes.
         workers: workers that share the units.
-        groups: groups with a scale each.
-        scales: their common scales, float32[groups].
     """
-    if present == 0 or not is_finite(s if scales is None else scales):
-        out[:] = np.nan if present else 0  # 0 where all abstain
-        return
-    if groups is not None:
-        s = np.float32(present if net else 1)  # the counts or votes themselves
-    lines = slice(first, first + lines_of(out.size, route))
     if u is not None:
-        unpack_sums(reduced[:, lines], route, u, workers, int(present), out)
+        unpack_all_sums(reduced, route, u, workers, list(map(int, present)), outs)
     elif net:
-        unpack_net(reduced[:, lines], route, out.size, int(present), scale=float(s), out=out)
+        first = 0
+        for out, one, many in zip(outs, s, present, strict=True):
+            end = first + lines_of(out.size, route)
+            planes = reduced[:, first:end]
+            unpack_net(planes, route, out.size, int(many), scale=float(one), out=out)
+            first = end
     else:
-        unpack(reduced[0, lines], route, out.size, scale=float(s), out=out)
-    if groups is not None and scales is not None:
-        groups.multiply(out, scales)
-        if net:
-            out /= present
+        unpack_all(reduced[0], route, s, outs)
+    for out, one, many in zip(outs, s, present, strict=True):
+        if many == 0 or not is_finite(one):
+            out[:] = np.nan if many else 0  # 0 where all abstain
 
 
 def own_votes(packed: Packed, route: Route, elements: int, u: F32 | None = None) -> F32:
@@ -191,54 +184,63 @@ class Vote(LocalSignal):
 
     Attributes:
         values: Values that were packed, if a residual is stored; else empty.
-        packed: Packed lines.
+        lines: Packed lines, uint8[n, 64]: an array, or a tensor of `tensor_payload`.
         column: Entry of the sidecar.
+        packed: Result of packing an array.
         units: Units of the codes, the same on every rank; None for votes.
         scales: Scales of this worker for each group, float32[groups]; None for one scale.
     """
 
-    packed: Packed
-    column: tuple[float, float]
-    units: F32 | None = None
-    scales: F32 | None = None
-
-    @property
-    def lines(self) -> U8:
-        """Return the packed lines, uint8[n, 64]."""
-        return self.packed.lines
+    lines: Any
+    column: Any
+    packed: Any = None
+    units: Any = None
+    scales: Any = None
 
 
-def packed_vote(one: LocalSignal) -> Vote:
-    """Pack the values of a parameter as votes."""
+def packed_votes(ones: Sequence[LocalSignal]) -> list[Vote]:
+    """Pack the values of parameters as votes, those of a route by one call of the engine."""
+    found = {n: _grouped(one, one.groups) for n, one in enumerate(ones) if one.groups is not None}
+    for route in dict.fromkeys(one.how.route for one in ones):
+        some = [n for n, one in enumerate(ones) if one.how.route == route and n not in found]
+        scale = any(ones[n].how.scale == MEAN_ABS for n in some)
+        every = pack_all([ones[n].values.numpy() for n in some], route, scale=scale)
+        found |= {n: _vote(ones[n], one) for n, one in zip(some, every, strict=True)}
+    return [found[n] for n in range(len(ones))]
+
+
+def _grouped(one: LocalSignal, groups: ScaleGroups) -> Vote:
     values = one.values.numpy()
-    if one.groups is not None:
-        packed, scales = pack_groups(values, one.how.route, one.groups)
-        scales = own_scales(values, scales, one.groups, one.how)
-        return replace(_vote(one, packed), scales=scales)
-    return _vote(one, pack(values, one.how.route, scale=one.how.scale == MEAN_ABS))
+    packed, scales = pack_groups(values, one.how.route, groups)
+    return replace(_vote(one, packed), scales=own_scales(values, scales, groups, one.how))
 
 
-def largest_of(one: LocalSignal) -> torch.Tensor:
-    """Return the largest abs(x) of each bucket of a parameter, see `codec.maxima`."""
-    return torch.from_numpy(maxima(one.values.numpy()))
+def largest_of(ones: Sequence[LocalSignal]) -> torch.Tensor:
+    """Return the largest abs(x) of each bucket of parameters, see `codec.maxima`."""
+    return torch.from_numpy(maxima_all([one.values.numpy() for one in ones]))
 
 
-def units_of(largest: torch.Tensor, route: Route) -> F32:
-    """Return the units of codes for the largest abs(x) of each bucket, see `codec.units`."""
-    return units(largest.numpy(), route)
-
-
-def packed_codes(one: LocalSignal, u: F32, step: int, rank: int) -> Vote:
-    """Pack the values of a parameter as integer codes, with the units that all ranks share.
+def packed_codes(
+    ones: Sequence[LocalSignal], largest: torch.Tensor, step: int, rank: int
+) -> list[Vote]:
+    """Pack the values of parameters as integer codes, with the units that all ranks share.
 
     Args:
-        one: Values of this worker.
-        u: Units of its buckets.
+        ones: Values of this worker.
+        largest: Largest abs(x) of each of their buckets over all ranks.
         step: Training step; stochastic rounding uses draws that depend on rank, step and parameter.
         rank: Rank of this worker.
     """
-    key = key_of(one, step, rank)
-    return _vote(one, pack_codes(one.values.numpy(), one.how.route, u, key), u)
+    xs, found = [one.values.numpy() for one in ones], {}
+    every = list(parts(xs, largest.numpy(), BUCKET))
+    for route in dict.fromkeys(one.how.route for one in ones):
+        some = [n for n, one in enumerate(ones) if one.how.route == route]
+        own = [xs[n] for n in some]
+        u = units(np.concatenate([every[n] for n in some]), route)
+        packed = pack_all_codes(own, route, u, [key_of(ones[n], step, rank) for n in some])
+        for n, *one in zip(some, packed, parts(own, u, BUCKET), strict=True):
+            found[n] = _vote(ones[n], *one)
+    return [found[n] for n in range(len(ones))]
 
 
 def key_of(one: LocalSignal, step: int, rank: int) -> Key | None:
@@ -252,8 +254,8 @@ _NO_VALUES = torch.empty(0)
 def _vote(one: LocalSignal, packed: Packed, units: F32 | None = None) -> Vote:
     values = one.values.numpy()
     entry = column(packed, values.size, own_scale(values, packed, one.how))
-    kept = one.values if one.kept else _NO_VALUES
-    return Vote(**{**vars(one), "values": kept}, packed=packed, column=entry, units=units)
+    its = vars(one) if one.kept else {**vars(one), "values": _NO_VALUES}
+    return Vote(**its, lines=packed.lines, column=entry, packed=packed, units=units)
 
 
 def places(votes: Sequence[Any]) -> list[tuple[Any, int, int]]:
@@ -271,13 +273,20 @@ def places(votes: Sequence[Any]) -> list[tuple[Any, int, int]]:
     return out
 
 
+def joined(lines: Sequence[U8]) -> U8:
+    """Return lines one after the other; without a copy if they are all of one array."""
+    base, shape = lines[0].base, (sum(map(len, lines)), LINE)
+    whole = getattr(base, "shape", ()) == shape and all(one.base is base for one in lines)
+    return np.asarray(base) if whole else np.concatenate(lines)
+
+
 def fp32_lines(values: F32) -> U8:
     """Return float32[n] as FP32 lines."""
     return pack(values, Route.FP32).lines
 
 
 def parts_of(
-    votes: Sequence[Any], join: Callable[..., Any] = np.concatenate, full: Any = fp32_lines
+    votes: Sequence[Any], join: Callable[..., Any] = joined, full: Any = fp32_lines
 ) -> list[Part]:
     """Return a bucket's parts to submit, see `places`; column n of the sidecar is of vote n.
 
@@ -302,23 +311,56 @@ def parts_of(
     return parts
 
 
-def group_scales(votes: Sequence[Vote], outcome: Outcome) -> list[F32 | None]:
-    """Return the common scales of the groups of each vote; None for a vote with one scale."""
-    found: list[F32 | None] = []
-    if all(vote.scales is None for vote in votes):
-        return [None] * len(votes)
-    part = 1 + max((part for _, part, _ in places(votes)), default=-1)
+def common_scales(votes: Sequence[Vote], outcome: Outcome) -> list[Any]:
+    """Return the common scale of each vote, or of its groups, float32[groups]."""
+    found: list[Any] = []
+    grouped = any(vote.scales is not None for vote in votes)
+    part = 1 + max(part for _, part, _ in places(votes)) if grouped else 0
     first = 0
-    for n, vote in enumerate(votes):
-        if vote.scales is None:
-            found.append(None)
-            continue
-        size = lines_of(vote.scales.size, Route.FP32)
-        lines = np.ascontiguousarray(outcome.parts[part][0, first : first + size])
-        sums = lines.reshape(-1).view("<f4")[: vote.scales.size].astype(np.float32)
-        found.append(common_scale(sums, outcome.present[n], vote.how))
-        first += size
+    for vote, total, present in zip(votes, outcome.scales, outcome.present, strict=True):
+        if vote.scales is not None:
+            size = lines_of(vote.scales.size, Route.FP32)
+            lines = np.ascontiguousarray(outcome.parts[part][0, first : first + size])
+            total = lines.reshape(-1).view("<f4")[: vote.scales.size].astype(np.float32)
+            first += size
+        found.append(common_scale(total, present, vote.how))
     return found
+
+
+def decode_all(
+    votes: Sequence[Any],
+    outcome: Outcome,
+    scales: Sequence[Any],
+    workers: int,
+    outs: Sequence[F32],
+) -> None:
+    """Decode a bucket, each part by one call of the engine.
+
+    Args:
+        votes: Contributions of this worker.
+        outcome: Their reduction.
+        scales: Common scale of each, as of `common_scales`.
+        workers: Workers that share the units of integer codes.
+        outs: float32[elements] of each, written.
+    """
+    of_part: dict[int, list[int]] = {}
+    for n, (_, part, _) in enumerate(places(votes)):
+        of_part.setdefault(part, []).append(n)
+    s, present = list(scales), list(outcome.present)
+    grouped = [n for n, vote in enumerate(votes) if vote.groups is not None]
+    for n in grouped:  # the counts or votes themselves
+        one = present[n] if votes[n].net else 1
+        s[n] = np.float32(one if is_finite(scales[n]) else np.nan)
+    for part, own in of_part.items():
+        how, u = votes[own[0]].how, [one for n in own if (one := votes[n].units) is not None]
+        to, of_each, many = ([one[n] for n in own] for one in (outs, s, present))
+        more: Any = to, of_each, many, np.concatenate(u) if u else None, workers
+        decode(outcome.parts[part], how.route, how.decode == "net", *more)
+    for n in grouped:
+        if present[n]:
+            votes[n].groups.multiply(outs[n], scales[n])
+            if votes[n].net:
+                outs[n] /= present[n]
 
 
 def fp32_part(gradients: Sequence[torch.Tensor]) -> Part:

@@ -9,7 +9,7 @@ exchange scales, so they decode alike.
 # No postponed annotations here, as in the hook's own module.
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,31 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuron_fabric.codec import LINE, Route, lines_of, sum_kind, torch_engine
+from neuron_fabric.codec import BUCKET, LINE, Route, lines_of, sum_kind, torch_engine
 from neuron_fabric.codec.packing import TERNARY_RATIO
 from neuron_fabric.codec.scale_groups import ScaleGroups
 from neuron_fabric.hook import payload
 from neuron_fabric.hook.error_feedback import LocalSignal, floats_of
-from neuron_fabric.hook.payload import MEAN_ABS, key_of, places
+from neuron_fabric.hook.payload import MEAN_ABS, Vote, key_of, places
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import Outcome, Part
-
-
-@dataclass(eq=False, kw_only=True)
-class TensorVote(LocalSignal):
-    """Packed contribution of this worker for one parameter, as `payload.Vote`, in tensors.
-
-    Attributes:
-        lines: Packed lines, uint8[n, 64].
-        column: Entry of the sidecar, float32[2].
-        units: Units of the codes, the same on every rank; None for votes.
-        scales: Scales of this worker for each group, float32[groups]; None for one scale.
-    """
-
-    lines: Tensor
-    column: Tensor
-    units: Tensor | None = None
-    scales: Tensor | None = None
 
 
 def number(value: float, like: Tensor) -> Tensor:
@@ -84,7 +67,12 @@ def of_each(groups: ScaleGroups, scales: Tensor) -> Tensor:
 
 
 # -- packing --------------------------------------------------------------------------------------
-def packed_vote(one: LocalSignal) -> TensorVote:
+def packed_votes(ones: Sequence[LocalSignal]) -> list[Vote]:
+    """Pack the values of parameters as votes."""
+    return [packed_vote(one) for one in ones]
+
+
+def packed_vote(one: LocalSignal) -> Vote:
     """Pack the values of a parameter as votes."""
     x, how, groups = one.values, one.how, one.groups
     added = torch_engine.total(x)
@@ -113,27 +101,32 @@ def packed_vote(one: LocalSignal) -> TensorVote:
         scales = _group_means(groups, sizes.square() if rms else sizes, every if rms else gate)
         scales = torch.where(finite, scales.sqrt() if rms else scales, torch.nan).float()
     entry = _column(scale, finite, (added == 0) | (opened == 0))
-    return TensorVote(**_kept(one), lines=lines * finite, column=entry, scales=scales)
+    return Vote(**_kept(one), lines=lines * finite, column=entry, scales=scales)
 
 
-def largest_of(one: LocalSignal) -> Tensor:
-    """Return the largest abs(x) of each bucket; all are infinity if the tensor is not finite."""
-    largest = torch_engine.maxima(one.values)
-    return torch.where(largest.isfinite().all(), largest, torch.inf)
+def largest_of(ones: Sequence[LocalSignal]) -> Tensor:
+    """Return the largest abs(x) of each bucket; infinity for a tensor that is not finite."""
+    every = [torch_engine.maxima(one.values) for one in ones]
+    return torch.cat([torch.where(one.isfinite().all(), one, torch.inf) for one in every])
 
 
-units_of = torch_engine.units
-"""Function `payload.units_of` of tensors."""
+def packed_codes(ones: Sequence[LocalSignal], largest: Tensor, step: int, rank: int) -> list[Vote]:
+    """Pack the values of parameters as integer codes, as `payload.packed_codes`."""
+    own = largest.split([-(-one.values.numel() // BUCKET) for one in ones])
+    return [
+        packed_code(one, torch_engine.units(most, one.how.route), step, rank)
+        for one, most in zip(ones, own, strict=True)
+    ]
 
 
-def packed_codes(one: LocalSignal, u: Tensor, step: int, rank: int) -> TensorVote:
-    """Pack the values of a parameter as integer codes, as `payload.packed_codes`."""
+def packed_code(one: LocalSignal, u: Tensor, step: int, rank: int) -> Vote:
+    """Pack the values of a parameter as integer codes with the units ``u``."""
     x, route, key = one.values, one.how.route, key_of(one, step, rank)
     drawn = 0.5 if key is None else torch_engine.draws_of(key, x.numel(), x.device)
     codes, _ = torch_engine.codes_of(x, route, u, drawn)
     entry = _column(number(1, x), u.isfinite().all(), ~x.any())
     lines = torch_engine.code_lines(codes, route)
-    return TensorVote(**_kept(one), lines=lines, column=entry, units=u)
+    return Vote(**_kept(one), lines=lines, column=entry, units=u)
 
 
 def _kept(one: LocalSignal) -> dict[str, Any]:
@@ -163,18 +156,16 @@ def put_means(gradients: Sequence[Tensor], sums: Tensor, workers: int) -> None:
 
 
 # -- decoding -------------------------------------------------------------------------------------
-def group_scales(votes: Sequence[TensorVote], outcome: Outcome) -> list[Tensor | None]:
-    """Return the common scales of the groups of each vote; None for a vote with one scale."""
-    found: list[Tensor | None] = []
+def common_scales(votes: Sequence[Vote], outcome: Outcome) -> list[Tensor]:
+    """Return the common scale of each vote, or of its groups, as `payload.common_scales`."""
+    found = list[Tensor]()
     part, first = 1 + max((part for _, part, _ in places(votes)), default=-1), 0
-    for n, vote in enumerate(votes):
-        if vote.scales is None:
-            found.append(None)
-            continue
-        size = lines_of(vote.scales.numel(), Route.FP32)
-        sums = _words(outcome.parts[part][0, first : first + size], vote.scales.numel())
-        found.append(common_scale(sums, outcome.present[n], vote.how))
-        first += size
+    for vote, added, present in zip(votes, outcome.scales, outcome.present, strict=True):
+        if vote.scales is not None:
+            size = lines_of(vote.scales.numel(), Route.FP32)
+            added = _words(outcome.parts[part][0, first : first + size], vote.scales.numel())
+            first += size
+        found.append(common_scale(added, present, vote.how))
     return found
 
 
@@ -188,7 +179,7 @@ def common_scale(added: Tensor, present: Tensor, how: PhaseRoute) -> Tensor:
 
 
 def decode(
-    vote: TensorVote, reduced: Tensor, first: int, s: Tensor, present: Tensor, workers: int
+    vote: Vote, reduced: Tensor, first: int, s: Tensor, present: Tensor, workers: int
 ) -> tuple[Tensor, Tensor]:
     """Decode one tensor of a part, as `payload.decode`.
 
@@ -221,7 +212,7 @@ def decode(
     return torch.where(present == 0, 0.0, value), c
 
 
-def own_values(vote: TensorVote, s: Tensor) -> Tensor:
+def own_values(vote: Vote, s: Tensor) -> Tensor:
     """Return what this worker sent, decoded with the common scale, float32[elements].
 
     It is 0 if this worker abstains.

@@ -207,6 +207,8 @@ def unpacked(number: int) -> tuple[int, int]:
 
 
 def _mean(number: int, bits: int) -> float | None:
+    if not number:
+        return None
     count, total = unpacked(number)
     return total / (count << bits) if count else None  # of integers: correctly rounded
 
@@ -221,21 +223,30 @@ def least_of(number: int) -> tuple[float | None, int]:
 
 def digest_of(*values: object) -> int:
     """Return a 63-bit digest of ``values``: dataclasses of numbers, texts and tuples."""
-    data = repr(tuple(map(_flat, values))).encode()
-    digest = hashlib.blake2b(data, digest_size=8).digest()
+    digest = hashlib.blake2b(_joined(values).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> (64 - DIGEST_BITS)
 
 
-def _flat(value: Any) -> Any:
-    """Return a value as nested tuples, whose `repr` is ten times faster than of dataclasses."""
+def _text(value: Any) -> str:
+    """Return the `repr` of a value as nested tuples.
+
+    An immutable dataclass keeps it: most regions stay the same from step to step.
+    """
     kind: type = type(value)
     if kind in _PLAIN:
-        return value
+        return repr(value)
     if kind is tuple:  # tuples hold one kind of values: look at the first only
-        return value if value and type(value[0]) in _PLAIN else tuple(map(_flat, value))
+        return repr(value) if value and type(value[0]) in _PLAIN else _joined(value)
     if isinstance(value, str):
-        return str.__str__(value)
-    return tuple([one if type(one) in _PLAIN else _flat(one) for one in _values(kind)(value)])
+        return repr(str.__str__(value))
+    kept: dict[str, str] = value.__dict__
+    if "_text" not in kept:
+        kept["_text"] = _joined(_values(kind)(value))
+    return kept["_text"]
+
+
+def _joined(values: tuple[Any, ...]) -> str:
+    return f"({', '.join(map(_text, values))}{',' * (len(values) == 1)})"
 
 
 _PLAIN = frozenset({float, int, bool, str, type(None)})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from neuron_fabric.capacity.profile_costs import Cost
 from neuron_fabric.codec.routes import Route
@@ -71,17 +72,17 @@ class Plan:
     assign: Assign | None = None
     bits: tuple[tuple[str, float], ...] = ()
 
-    @property
+    @cached_property
     def candidates(self) -> tuple[str, ...]:
         """Return the low-bit routes whose errors are measured for an assignment; () for none."""
         return tuple(name for name, _ in self.bits if name != Route.FP32) if self.assign else ()
 
-    @property
+    @cached_property
     def eligible(self) -> tuple[int, ...]:
         """Return the numbers (positions in ``regions``) of the regions that may be low-bit."""
         return tuple(n for n, region in enumerate(self.regions) if region.eligible)
 
-    @property
+    @cached_property
     def measured(self) -> bool:
         """Return whether costs need the host's time for a MiB, `host_mib` of a reading."""
         return any(one.cost is not None and one.cost.measured for one in self.regions)

@@ -11,6 +11,7 @@ values of one rank, before the ranks agree.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -371,7 +372,7 @@ class NormRatio:
         """
         known = reference if reference is not None else self.reference
         if norm is None or known is None:
-            return replace(self, reference=known)
+            return self if reference is None else replace(self, reference=known)
         ratio = norm - known
         beyond, within = math.log2(limits.norm_in), math.log2(limits.norm_out)
         gate = self.gate.read(abs(ratio) > beyond, abs(ratio) <= within, limits.norm_count)
@@ -462,13 +463,15 @@ class RegionSignals:
             margin: Least margin of the calibration, None if not measured.
             saturation: Greatest saturation of the calibration, None if not measured.
         """
-        return RegionSignals(
+        found = (
             self.norm.read(limits, got.norm, got.reference),
             self.cosine.read(limits, got.cosine),
             _margin(self.margin, limits, got.margin, margin),
             _saturation(self.saturation, limits, got.saturation, saturation),
             self.agreement.read(limits, got.agreement, got.worker),
         )
+        same = self.norm, self.cosine, self.margin, self.saturation, self.agreement
+        return self if all(map(operator.is_, found, same)) else RegionSignals(*found)
 
     def bad(self, limits: Thresholds, off: frozenset[Reason]) -> Bad | None:
         """Return why the region is bad, or None.

@@ -258,11 +258,12 @@ def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[
     """
     limits = plan.limits
     regions = tuple(
-        replace(one, signals=one.signals.read(limits, reading, its.margin, its.saturation))
+        one if own is one.signals else replace(one, signals=own)
         for one, reading, its in zip(state.regions, got.regions, plan.regions, strict=True)
+        for own in [one.signals.read(limits, reading, its.margin, its.saturation)]
     )
-    state = replace(state, step=got.step, regions=regions, signals=state.signals.read(limits, got))
-    state = replace(state, moved=_moved(limits, state, got))
+    signals, far = state.signals.read(limits, got), _moved(limits, state, got)
+    state = replace(state, step=got.step, regions=regions, signals=signals, moved=far)
     first = state.since == 0 and state.mode == Mode.FP32_WARMUP
     if state.mode == Mode.LOCKED_FP32 or (not first and got.step - state.since < limits.hold):
         return state, ()

@@ -196,7 +196,7 @@ class TorchReducer:
             size = -(-len(part.lines) // self._workers)
             shares.append(_Share(part, size, at))
             at += size * LINE
-        sent = torch.zeros((self._workers, at), dtype=torch.uint8, device=side.device)
+        sent = torch.empty((self._workers, at), dtype=torch.uint8, device=side.device)
         sent[:, : side.nbytes] = side.reshape(-1).view(torch.uint8)
         for share, own in zip(shares, lines, strict=True):
             _put(sent, share, own)
@@ -335,15 +335,19 @@ def _put(message: torch.Tensor, share: _Share, lines: torch.Tensor) -> None:
     whole, rest = divmod(lines.nbytes, size) if size else (0, 0)
     flat = lines.reshape(-1)
     message[:whole, share.at : share.at + size] = flat[: whole * size].reshape(whole, size)
+    message[whole:, share.at : share.at + size] = 0
     if rest:
         message[whole, share.at : share.at + rest] = flat[whole * size :]
 
 
 def _whole(gathered: torch.Tensor, share: _Share, layers: int) -> torch.Tensor:
     """Join all ranks' shares, uint8[W, bytes], to the result of a part, uint8[layers, n, 64]."""
-    shape = (len(gathered), layers, share.size, LINE)
-    layered = gathered.reshape(shape).transpose(0, 1).reshape(layers, -1, LINE)
-    return layered[:, : len(share.part.lines)]
+    lines, first = len(share.part.lines), 0
+    whole = gathered.new_empty((layers, lines, LINE))
+    for one in gathered.reshape(len(gathered), layers, share.size, LINE):
+        whole[:, first : first + share.size] = one[:, : max(0, lines - first)]
+        first += share.size
+    return whole
 
 
 class HostReducer:

@@ -61,7 +61,7 @@ def _low(reducer: TorchReducer, step: int, x: F32, out: F32) -> None:
     outcome = reducer.wait(reducer.submit(step, 0, [part], side))
     present = outcome.present[0]
     s = common_scale(outcome.scales[0], present, HOW)
-    decode(outcome.parts[0], HOW.route, False, 0, out, s, present)
+    decode(outcome.parts[0], HOW.route, False, [out], [s], [present])
 
 
 def _rates(runs: int) -> dict[str, float]:

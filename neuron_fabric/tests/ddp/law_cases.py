@@ -26,9 +26,9 @@ from neuron_fabric.hook.payload import (
     SEED,
     column,
     common_scale,
+    common_scales,
     decode,
-    group_scales,
-    packed_vote,
+    packed_votes,
 )
 from neuron_fabric.monitor import StepReport
 from neuron_fabric.profile import PhaseRoute
@@ -588,8 +588,9 @@ def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     The twin decodes each from the first line.
     """
 
-    def from_the_start(reduced: Any, route: Any, net: bool, first: int, *more: Any) -> None:
-        decode(reduced, route, net, 0, *more)
+    def from_the_start(reduced: Any, route: Any, net: bool, *tensors: Any) -> None:
+        for out, s, present in zip(*tensors[:3], strict=True):
+            decode(reduced, route, net, [out], [s], [present])
 
     with patched(payload, "decode", from_the_start if wrong else decode):
         got, own = (
@@ -651,12 +652,11 @@ def wrong_sign(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     In the twin its signs are right.
     """
 
-    def flipped(*args: Any, **more: Any) -> Any:
-        vote = packed_vote(*args, **more)
-        return replace(vote, packed=replace(vote.packed, lines=~vote.packed.lines))
+    def flipped(ones: Any) -> Any:
+        return [replace(vote, lines=~vote.lines) for vote in packed_votes(ones)]
 
     there = ranks.rank == 1 and not wrong
-    with patched(payload, "packed_vote", flipped if there else packed_vote):
+    with patched(payload, "packed_votes", flipped if there else packed_votes):
         job = Job(ranks, workers, of_all(BINARY), lr=0)
         for step in range(12):
             job.backward(step)
@@ -715,9 +715,9 @@ def scales_of_groups(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """
 
     def shifted(*args: Any) -> Any:
-        return [None if one is None else np.roll(one, 1) for one in group_scales(*args)]
+        return [np.roll(one, 1) if np.ndim(one) else one for one in common_scales(*args)]
 
-    with patched(payload, "group_scales", shifted if wrong else group_scales):
+    with patched(payload, "common_scales", shifted if wrong else common_scales):
         got, sent = _got_and_sent(ranks, workers, OF_GROUPS)
     wanted = {}
     for name, how in zip(LOW, OF_GROUPS.of_region.values(), strict=True):
@@ -774,10 +774,10 @@ def engines(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
         vote.lines[0, 0] ^= int(wrong and ranks.rank == 1)
         return vote
 
-    votes, codes = tensor_payload.packed_vote, tensor_payload.packed_codes
+    votes, codes = tensor_payload.packed_vote, tensor_payload.packed_code
     with (
         patched(tensor_payload, "packed_vote", partial(flipped, votes)),
-        patched(tensor_payload, "packed_codes", partial(flipped, codes)),
+        patched(tensor_payload, "packed_code", partial(flipped, codes)),
     ):
         for fp32 in FP32_PATHS[:1] if wrong else FP32_PATHS:
             weights, reports = [], []

@@ -121,7 +121,7 @@ def test_decoding_is_the_formula(seed: int, route: Route, workers: int, net: boo
     here = np.array([[bool(one[1])] * len(packed[0].lines) for one in columns])
     lines, planes = count(np.stack([p.lines for p in packed]), route, present=here)
     got = np.empty(600, np.float32)
-    payload.decode(planes if net else lines[None], route, net, 0, got, s, present)
+    payload.decode(planes if net else lines[None], route, net, [got], [s], [present])
     assert present == (x != 0).any(axis=1).sum()
     if not present:
         assert (got == 0).all()
@@ -290,7 +290,7 @@ def test_the_agreement_of_a_worker(
     voted, planes = count(np.stack([one.lines for one in packs]), route)
     d = np.empty(size, np.float32)
     reduced = planes if net else voted[None]
-    payload.decode(reduced, route, net, 0, d, np.float32(0.5), np.float32(workers))
+    payload.decode(reduced, route, net, [d], [np.float32(0.5)], [np.float32(workers)])
     one = monitor_samples.Agreements(workers)
     one.see([("r", route, packs[0].lines, d, 1.0)])
     product = payload.own_votes(packs[0], route, size) * np.sign(d)
