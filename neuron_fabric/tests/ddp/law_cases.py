@@ -943,11 +943,6 @@ def closed(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = F
         ranks.check(most <= 1e-5, f"{name}, step 9: {most:.3g} of the gradient is lost")
 
 
-for _name, (_workers, _case) in list(CASES.items()):
-    if _name.removeprefix("codes: ").removeprefix("groups: ") in ON_TORCH:
-        CASES[f"torch: {_name}"] = _workers, partial(on_torch, _case)
-
-
 @law("an error comes out of backward", 2)
 def error_comes_out(ranks: Ranks, workers: int) -> None:
     """Check that an error while packing or waiting for a bucket is raised from `backward`.
