@@ -20,7 +20,8 @@ module nf_state_ram
 #(
   parameter int SLOTS = 64,
   parameter int CNT_W = 8,
-  parameter int ECC   = 1
+  parameter int ECC   = 1,
+  parameter int INJECT_DATA = 0
 ) (
   input  wire logic                     clk,           // clock, rising edge
   input  wire logic                     rst_n,         // asynchronous reset, active low
@@ -91,14 +92,19 @@ module nf_state_ram
 
   // A guard tells of a word what S2 uses a clock later, or not at all: no fault is told here.
   /* verilator lint_off PINCONNECTEMPTY */
-  nf_ram_guard #(.RAM(RAM_BOOK), .ROWS(SLOTS), .WIDTH(BOOK_W), .ECC(ECC), .SYNC(1)) u_book (
+  nf_ram_guard #(
+    .RAM(RAM_BOOK), .ROWS(SLOTS), .WIDTH(BOOK_W), .ECC(ECC), .SYNC(1), .INJECT_DATA(INJECT_DATA)
+  ) u_book (
     .clk, .rst_n, .flip,
     .wr_en (write_book), .wr_row (slot2), .wr_data (book_d), .wr_check (book_check),
     .rd_en (1'b0), .rd_row (slot0), .rd_word (book_ram_q[BOOK_W-1:0]),
     .rd_check (book_ram_q[BOOK_W +: BOOK_CW]), .data (book_right), .bad (book_wrong),
     .corrected (book_one), .fault ()
   );
-  nf_ram_guard #(.RAM(RAM_PLANES), .ROWS(SLOTS), .WIDTH(PLANES_W), .ECC(ECC), .SYNC(1)) u_planes (
+  nf_ram_guard #(
+    .RAM(RAM_PLANES), .ROWS(SLOTS), .WIDTH(PLANES_W), .ECC(ECC), .SYNC(1),
+    .INJECT_DATA(INJECT_DATA)
+  ) u_planes (
     .clk, .rst_n, .flip,
     .wr_en (write_planes), .wr_row (slot2), .wr_data (planes_d), .wr_check (planes_check),
     .rd_en (1'b0), .rd_row (slot0), .rd_word (planes_ram_q[PLANES_W-1:0]),
