@@ -64,8 +64,10 @@ module nf_state_ram
   localparam int PLANES_CW = ram_check_w(PLANES_W, ECC);
 
   // Two RAMs: FP32 needs no plane but 0, for a sum that is kept.
-  logic [BOOK_CW+BOOK_W-1:0]     book_ram [SLOTS];
-  logic [PLANES_CW+PLANES_W-1:0] planes_ram [SLOTS];
+  // A row that is read in the clock of its write is not used (BookNewer_A, PlanesNewer_A): S1 takes
+  // the state in S3. So block RAMs need no bypass around them.
+  (* no_rw_check *) logic [BOOK_CW+BOOK_W-1:0]     book_ram [SLOTS];
+  (* no_rw_check *) logic [PLANES_CW+PLANES_W-1:0] planes_ram [SLOTS];
   logic [BOOK_CW+BOOK_W-1:0]     book_ram_q;
   logic [PLANES_CW+PLANES_W-1:0] planes_ram_q;
   logic [BOOK_CW-1:0]            book_check;
@@ -164,6 +166,9 @@ module nf_state_ram
 
   `NF_ASSERT_NEVER(Forward_A, use_book && forward_q != (s3_valid && s3_slot == slot2))
   `NF_ASSERT(Seen_A, !use_book || seen == 7'($countones(book.bitmap)))
+  // The next clock has the operation that reads in S1, the one that writes in S3.
+  `NF_ASSERT_NEXT(BookNewer_A, read_book && write_book && slot0 == slot2, !s1_valid || newer)
+  `NF_ASSERT_NEXT(PlanesNewer_A, read_planes && write_planes && slot0 == slot2, newer_planes)
   // A RAM that nobody asks does not toggle; the widest one is read for those who need its planes
   // alone.
   `NF_ASSERT_KEEPS(BookKeeps_A, !read_book, book_ram_q)
