@@ -57,4 +57,4 @@ def test_ranks_that_do_not_share_memory(tmp_path: Path) -> None:
 def test_torch_is_missing() -> None:
     script = "import sys; sys.modules['torch'] = None; import neuron_fabric.collectives.torch"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, encoding="utf-8")
-    assert 'torch is missing; pip install torch' in done.stderr.splitlines()[-1]
+    assert "torch is missing; pip install torch" in done.stderr.splitlines()[-1]
