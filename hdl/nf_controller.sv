@@ -30,7 +30,8 @@ module nf_controller
   parameter int WRITTEN_LOG2   = 12,    // 1..20: a region has 2^WRITTEN_LOG2 marks of evicted lines
   parameter int ECC            = 1,     // 0..2: protection of the RAMs: none, parity, SECDED
   parameter int TERN5          = 0,     // 0..1: with the mode G_TERN5
-  parameter int ECP5           = 0      // 0..1: counts and votes in carry cells of ECP5
+  parameter int ECP5           = 0,     // 0..1: counts and votes in carry cells of ECP5
+  parameter int INJECT_DATA    = 0      // 0..1: with parity, too, RAS_INJECT flips bits of data
 ) (
   input  wire logic         clk,    // clock; every flop uses its rising edge
   input  wire logic         rst_n,  // asynchronous reset, active low
@@ -91,7 +92,8 @@ module nf_controller
   nf_link #(
     .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS),
     .RETRY_DEPTH(RETRY_DEPTH),
-    .RETRY_TIMEOUT(RETRY_TIMEOUT), .ECC(ECC)
+    .RETRY_TIMEOUT(RETRY_TIMEOUT), .ECC(ECC),
+    .INJECT_DATA(INJECT_DATA)
   ) u_link (
     .clk, .rst_n,
     .ram_flip, .ram_faults (ram_faults[8*RAM_FAULT_W +: 2*RAM_FAULT_W]),
@@ -148,7 +150,8 @@ module nf_controller
     .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
     .GEN_W(GEN_W), .MISS_DEPTH(MISS_DEPTH),
     .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC),
-    .TERN5(TERN5), .ECP5(ECP5)
+    .TERN5(TERN5), .ECP5(ECP5),
+    .INJECT_DATA(INJECT_DATA)
   ) u_core (
     .clk, .rst_n,
     .ram_flip, .ram_faults (ram_faults[8*RAM_FAULT_W-1:0]),

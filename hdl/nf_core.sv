@@ -24,7 +24,8 @@ module nf_core
   parameter int WRITTEN_LOG2   = 12,
   parameter int ECC            = 1, // nf_ram_pkg
   parameter int TERN5          = 0,
-  parameter int ECP5           = 0
+  parameter int ECP5           = 0,
+  parameter int INJECT_DATA    = 0  // nf_ram_guard
 ) (
   input  wire logic               clk,          // clock, rising edge
   input  wire logic               rst_n,        // asynchronous reset, active low
@@ -227,7 +228,8 @@ module nf_core
     .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
     .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2),
     .ECC(ECC), .TERN5(TERN5),
-    .ECP5(ECP5), .OPS(NDR_OWED + DRS_OWED)
+    .ECP5(ECP5), .INJECT_DATA(INJECT_DATA),
+    .OPS(NDR_OWED + DRS_OWED)
   ) u_engine (
     .clk, .rst_n,
     .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W-1:0]),
@@ -435,7 +437,8 @@ module nf_core
   // ---- answers ----------------------------------------------------------------------------------
   nf_respond #(
     .REGIONS(REGIONS), .NDR_DEPTH(NDR_OWED),
-    .DRS_DEPTH(DRS_OWED), .ECC(ECC)
+    .DRS_DEPTH(DRS_OWED), .ECC(ECC),
+    .INJECT_DATA(INJECT_DATA)
   ) u_respond (
     .clk, .rst_n,
     .ram_flip, .ram_fault (ram_faults[7*RAM_FAULT_W +: RAM_FAULT_W]),

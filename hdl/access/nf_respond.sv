@@ -17,7 +17,8 @@ module nf_respond
   parameter int REGIONS   = 8,
   parameter int NDR_DEPTH = 64,
   parameter int DRS_DEPTH = 64,
-  parameter int ECC       = 1
+  parameter int ECC       = 1,
+  parameter int INJECT_DATA = 0
 ) (
   input  wire logic               clk,        // clock, rising edge
   input  wire logic               rst_n,      // asynchronous reset, active low
@@ -153,7 +154,7 @@ module nf_respond
   logic     drs_bad;
 
   nf_data_fifo #(
-    .RAM(RAM_ANSWERS), .ECC(ECC),
+    .RAM(RAM_ANSWERS), .ECC(ECC), .INJECT_DATA(INJECT_DATA),
     .WIDTH(DRS_W), .DEPTH(DRS_DEPTH)
   ) u_drs (
     .clk, .rst_n,

@@ -38,6 +38,7 @@ module nf_engine
   parameter int ECC            = 1,
   parameter int TERN5          = 0,
   parameter int ECP5           = 0,
+  parameter int INJECT_DATA    = 0,
   parameter int OPS            = 128  // operations admitted and not answered, at most
 ) (
   input  wire logic                     clk,         // clock, rising edge
@@ -167,7 +168,8 @@ module nf_engine
   assign fill_in_pipe = (s1_valid_q && s1_q.act == ACT_FILL) || is_fill2_q;
 
   nf_lookup #(
-    .REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2), .OPS(OPS), .ECC(ECC)
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2), .OPS(OPS), .ECC(ECC),
+    .INJECT_DATA(INJECT_DATA)
   ) u_lookup (
     .clk, .rst_n, .ram_flip, .ram_faults (lookup_faults), .freeze, .frozen,
     .damage (lost2 && !miss2_q),
@@ -265,7 +267,9 @@ module nf_engine
 
   assign use_book2      = s2_valid_q && !is_fill2_q && (!miss2_q || s2_q.dirty);
 
-  nf_state_ram #(.SLOTS(SLOTS), .CNT_W(CNT_W), .ECC(ECC)) u_state (
+  nf_state_ram #(
+    .SLOTS(SLOTS), .CNT_W(CNT_W), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
+  ) u_state (
     .clk, .rst_n, .flip (ram_flip), .book_fault, .planes_fault,
     .read_book (s0_valid), .read_planes (needs_planes0),
     .slot0 (s0.slot[SLOT_W-1:0]), .s1_valid (s1_valid_q), .slot1 (s1_q.slot[SLOT_W-1:0]),
@@ -295,7 +299,7 @@ module nf_engine
                      || (changed2 && is_low_bit_op(op2.kind));
 
   // ---- FP32 exits: room for what S0 issues now and for all that is in the stages ahead of it ----
-  nf_fp32_exits #(.ECC(ECC)) u_exits (
+  nf_fp32_exits #(.ECC(ECC), .INJECT_DATA(INJECT_DATA)) u_exits (
     .clk, .rst_n, .ram_flip, .ram_fault (store_fault),
     .store_push (store_push2), .store_in (store2), .store_room, .store_valid, .store_ready, .store,
     .store_bad, .gather_push (gather_push2), .gather_in (gather2), .gather_room, .gather_valid,
@@ -328,7 +332,7 @@ module nf_engine
 
   nf_evict #(
     .REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH), .FLIGHT(MISS_DEPTH), .ECC(ECC),
-    .MARKS_LOG2(WRITTEN_LOG2)
+    .MARKS_LOG2(WRITTEN_LOG2), .INJECT_DATA(INJECT_DATA)
   ) u_evict (
     .clk, .rst_n, .ram_flip, .ram_fault (evict_fault), .desc, .gen, .push (evict_push2),
     .push_line (s2_q.victim), .push_book (held_book2),
@@ -341,7 +345,9 @@ module nf_engine
     .failed (evict_failed), .failed_region (evict_failed_region)
   );
 
-  nf_written #(.REGIONS(REGIONS), .CNT_W(CNT_W), .LOG2(WRITTEN_LOG2), .ECC(ECC)) u_written (
+  nf_written #(
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .LOG2(WRITTEN_LOG2), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
+  ) u_written (
     .clk, .rst_n, .ram_flip, .ram_fault (mark_fault), .desc, .clear (apply),
     .look, .ask0 (new_line), .ask1 (deferred_line), .second (go_deferred),
     .ask_leaves (look_leaves), .maybe (record_maybe),

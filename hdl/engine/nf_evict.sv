@@ -27,6 +27,7 @@ module nf_evict
   parameter int DEPTH   = 4,
   parameter int FLIGHT  = 64,
   parameter int ECC     = 1,
+  parameter int INJECT_DATA = 0,
   parameter int MARKS_LOG2 = 12
 ) (
   input  wire logic                     clk,        // clock, rising edge
@@ -196,7 +197,9 @@ module nf_evict
   end
 
   /* verilator lint_off PINCONNECTEMPTY */
-  nf_ram_guard #(.RAM(RAM_EVICT), .ROWS(DEPTH), .WIDTH(STATE_W), .ECC(ECC)) u_guard (
+  nf_ram_guard #(
+    .RAM(RAM_EVICT), .ROWS(DEPTH), .WIDTH(STATE_W), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
+  ) u_guard (
     .clk, .rst_n, .flip (ram_flip),
     .wr_en (push), .wr_row (push_ptr_q), .wr_data ({push_book, push_planes}), .wr_check (check),
     .rd_en (sent), .rd_row (send_ptr_q), .rd_word (state_q[send_ptr_q][STATE_W-1:0]),

@@ -42,6 +42,7 @@ module nf_lookup
   parameter int MEM_LINES_LOG2 = 20,
   parameter int OPS            = 128,
   parameter int ECC            = 1,
+  parameter int INJECT_DATA    = 0,
   parameter int PATIENCE_LOG2  = 8   // clocks, as a power of two, before hits give way
 ) (
   input  wire logic                     clk,          // clock, rising edge
@@ -246,7 +247,9 @@ module nf_lookup
   assign fill_takes = fill_acts || (do_fill && fill_early);
   assign park_slot = do_miss ? victim_slot : lk_slot;
 
-  nf_park #(.SLOTS(SLOTS), .DEPTH(OPS), .WIDTH(OP_W), .ECC(ECC)) u_park (
+  nf_park #(
+    .SLOTS(SLOTS), .DEPTH(OPS), .WIDTH(OP_W), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
+  ) u_park (
     .clk, .rst_n, .ram_flip, .ram_fault (parked_fault),
     .push       (do_wait || (do_miss && !empty)),
     .push_slot  (park_slot),
@@ -292,7 +295,9 @@ module nf_lookup
     else if (!impatient) waited_q <= waited_q + 1'b1;
   end
 
-  nf_data_fifo #(.RAM(RAM_DEFERRED), .ECC(ECC), .WIDTH(OP_W), .DEPTH(OPS)) u_deferred (
+  nf_data_fifo #(
+    .RAM(RAM_DEFERRED), .ECC(ECC), .WIDTH(OP_W), .DEPTH(OPS), .INJECT_DATA(INJECT_DATA)
+  ) u_deferred (
     .clk, .rst_n, .flip (ram_flip), .fault (deferred_fault),
     .in_valid (do_defer), .in_ready (defer_room), .in_data (lk_op),
     .out_valid (deferred_valid), .out_ready (take_deferred), .out_data (deferred_raw),

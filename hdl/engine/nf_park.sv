@@ -22,7 +22,8 @@ module nf_park
   parameter int DEPTH  = 128,
   parameter int WIDTH  = 520,
   parameter int DATA_W = 512,  // lowest bits of an operation, in a protected RAM
-  parameter int ECC    = 1
+  parameter int ECC    = 1,
+  parameter int INJECT_DATA = 0
 ) (
   input  wire logic                       clk,         // clock, rising edge
   input  wire logic                       rst_n,       // asynchronous reset, active low
@@ -97,7 +98,9 @@ module nf_park
   assign head_data[WIDTH-1:DATA_W] = oldest[WIDTH-1:DATA_W];
 
   /* verilator lint_off PINCONNECTEMPTY */
-  nf_ram_guard #(.RAM(RAM_PARKED), .ROWS(DEPTH), .WIDTH(DATA_W), .ECC(ECC)) u_guard (
+  nf_ram_guard #(
+    .RAM(RAM_PARKED), .ROWS(DEPTH), .WIDTH(DATA_W), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
+  ) u_guard (
     .clk, .rst_n, .flip (ram_flip),
     .wr_en (push), .wr_row (place), .wr_data (push_data[DATA_W-1:0]), .wr_check (check),
     .rd_en (asks || (pop && !pop_ahead)), .rd_row (first), .rd_word (oldest[DATA_W-1:0]),

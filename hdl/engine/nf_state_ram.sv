@@ -20,7 +20,8 @@ module nf_state_ram
 #(
   parameter int SLOTS = 64,
   parameter int CNT_W = 8,
-  parameter int ECC   = 1
+  parameter int ECC   = 1,
+  parameter int INJECT_DATA = 0
 ) (
   input  wire logic                     clk,           // clock, rising edge
   input  wire logic                     rst_n,         // asynchronous reset, active low
@@ -63,8 +64,10 @@ module nf_state_ram
   localparam int PLANES_CW = ram_check_w(PLANES_W, ECC);
 
   // Two RAMs: FP32 needs no plane but 0, for a sum that is kept.
-  logic [BOOK_CW+BOOK_W-1:0]     book_ram [SLOTS];
-  logic [PLANES_CW+PLANES_W-1:0] planes_ram [SLOTS];
+  // A row that is read in the clock of its write is not used (BookNewer_A, PlanesNewer_A): S1 takes
+  // the state in S3. So block RAMs need no bypass around them.
+  (* no_rw_check *) logic [BOOK_CW+BOOK_W-1:0]     book_ram [SLOTS];
+  (* no_rw_check *) logic [PLANES_CW+PLANES_W-1:0] planes_ram [SLOTS];
   logic [BOOK_CW+BOOK_W-1:0]     book_ram_q;
   logic [PLANES_CW+PLANES_W-1:0] planes_ram_q;
   logic [BOOK_CW-1:0]            book_check;
@@ -91,14 +94,19 @@ module nf_state_ram
 
   // A guard tells of a word what S2 uses a clock later, or not at all: no fault is told here.
   /* verilator lint_off PINCONNECTEMPTY */
-  nf_ram_guard #(.RAM(RAM_BOOK), .ROWS(SLOTS), .WIDTH(BOOK_W), .ECC(ECC), .SYNC(1)) u_book (
+  nf_ram_guard #(
+    .RAM(RAM_BOOK), .ROWS(SLOTS), .WIDTH(BOOK_W), .ECC(ECC), .SYNC(1), .INJECT_DATA(INJECT_DATA)
+  ) u_book (
     .clk, .rst_n, .flip,
     .wr_en (write_book), .wr_row (slot2), .wr_data (book_d), .wr_check (book_check),
     .rd_en (1'b0), .rd_row (slot0), .rd_word (book_ram_q[BOOK_W-1:0]),
     .rd_check (book_ram_q[BOOK_W +: BOOK_CW]), .data (book_right), .bad (book_wrong),
     .corrected (book_one), .fault ()
   );
-  nf_ram_guard #(.RAM(RAM_PLANES), .ROWS(SLOTS), .WIDTH(PLANES_W), .ECC(ECC), .SYNC(1)) u_planes (
+  nf_ram_guard #(
+    .RAM(RAM_PLANES), .ROWS(SLOTS), .WIDTH(PLANES_W), .ECC(ECC), .SYNC(1),
+    .INJECT_DATA(INJECT_DATA)
+  ) u_planes (
     .clk, .rst_n, .flip,
     .wr_en (write_planes), .wr_row (slot2), .wr_data (planes_d), .wr_check (planes_check),
     .rd_en (1'b0), .rd_row (slot0), .rd_word (planes_ram_q[PLANES_W-1:0]),
@@ -158,6 +166,9 @@ module nf_state_ram
 
   `NF_ASSERT_NEVER(Forward_A, use_book && forward_q != (s3_valid && s3_slot == slot2))
   `NF_ASSERT(Seen_A, !use_book || seen == 7'($countones(book.bitmap)))
+  // The next clock has the operation that reads in S1, the one that writes in S3.
+  `NF_ASSERT_NEXT(BookNewer_A, read_book && write_book && slot0 == slot2, !s1_valid || newer)
+  `NF_ASSERT_NEXT(PlanesNewer_A, read_planes && write_planes && slot0 == slot2, newer_planes)
   // A RAM that nobody asks does not toggle; the widest one is read for those who need its planes
   // alone.
   `NF_ASSERT_KEEPS(BookKeeps_A, !read_book, book_ram_q)

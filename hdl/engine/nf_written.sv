@@ -35,7 +35,8 @@ module nf_written
   parameter int REGIONS = 8,
   parameter int CNT_W   = 8,
   parameter int LOG2    = 12,
-  parameter int ECC     = 1
+  parameter int ECC     = 1,
+  parameter int INJECT_DATA = 0
 ) (
   input  wire logic               clk,          // clock, rising edge
   input  wire logic               rst_n,        // asynchronous reset, active low
@@ -257,7 +258,8 @@ module nf_written
 
   /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(
-    .RAM(RAM_MARKS), .ROWS(GUARD_ROWS), .WIDTH(ROW_BITS), .ECC(ECC), .SYNC(1)
+    .RAM(RAM_MARKS), .ROWS(GUARD_ROWS), .WIDTH(ROW_BITS), .ECC(ECC), .SYNC(1),
+    .INJECT_DATA(INJECT_DATA)
   ) u_ask (
     .clk, .rst_n, .flip (ram_flip),
     .wr_en (m2), .wr_row (m2_row_q), .wr_data (m2_marks_q), .wr_check (),
@@ -266,7 +268,8 @@ module nf_written
     .corrected (ask_one), .fault ()
   );
   nf_ram_guard #(
-    .RAM(RAM_MARKS), .ROWS(GUARD_ROWS), .WIDTH(ROW_BITS), .ECC(ECC), .SYNC(1)
+    .RAM(RAM_MARKS), .ROWS(GUARD_ROWS), .WIDTH(ROW_BITS), .ECC(ECC), .SYNC(1),
+    .INJECT_DATA(INJECT_DATA)
   ) u_write (
     .clk, .rst_n, .flip (ram_flip),
     .wr_en (m2), .wr_row (m2_row_q), .wr_data (m2_marks_q), .wr_check (check),

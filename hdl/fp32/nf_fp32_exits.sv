@@ -12,7 +12,8 @@ module nf_fp32_exits
   import nf_fp32_pkg::*;
   import nf_ram_pkg::*;
 #(
-  parameter int ECC = 1
+  parameter int ECC = 1,
+  parameter int INJECT_DATA = 0
 ) (
   input  wire logic       clk,        // clock, rising edge
   input  wire logic       rst_n,      // asynchronous reset, active low
@@ -41,7 +42,7 @@ module nf_fp32_exits
   logic               store_push_ready, gather_push_ready;
 
   nf_data_fifo #(
-    .RAM(RAM_STORES), .ECC(ECC),
+    .RAM(RAM_STORES), .ECC(ECC), .INJECT_DATA(INJECT_DATA),
     .WIDTH($bits(fp_store_t)), .DEPTH(EXIT_DEPTH)
   ) u_stores (
     .clk, .rst_n,

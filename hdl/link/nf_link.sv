@@ -25,7 +25,8 @@ module nf_link
   parameter int RWD_CREDITS   = 32,
   parameter int RETRY_DEPTH   = 64,
   parameter int RETRY_TIMEOUT = 4096, // TIMEOUT in flits; link spec §9: 4096 or more
-  parameter int ECC           = 1
+  parameter int ECC           = 1,
+  parameter int INJECT_DATA   = 0
 ) (
   input  wire logic         clk,                // clock, rising edge
   input  wire logic         rst_n,              // asynchronous reset, active low
@@ -162,7 +163,7 @@ module nf_link
   ram_fault_t rwd_fault, retry_fault;
 
   nf_data_fifo #(
-    .RAM(RAM_WRITES), .ECC(ECC),
+    .RAM(RAM_WRITES), .ECC(ECC), .INJECT_DATA(INJECT_DATA),
     .WIDTH($bits(m2s_rwd_t)), .DEPTH(RWD_CREDITS)
   ) u_rwd_queue (
     .clk, .rst_n,
@@ -348,7 +349,9 @@ module nf_link
   logic                 replay_valid, replay_ready, replay_adf, replay_run, replay_bad, rewind_adf;
   logic [PAYLOAD_W-1:0] replay_flit;
 
-  nf_link_retry_buffer #(.DEPTH(RETRY_DEPTH), .ECC(ECC)) u_retry_buffer (
+  nf_link_retry_buffer #(
+    .DEPTH(RETRY_DEPTH), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
+  ) u_retry_buffer (
     .clk, .rst_n,
     .ram_flip, .ram_fault(retry_fault),
     .store(new_valid && new_ready),

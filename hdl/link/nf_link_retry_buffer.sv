@@ -20,7 +20,8 @@ module nf_link_retry_buffer
   import nf_link_pkg::*, nf_ram_pkg::*;
 #(
   parameter int DEPTH = 64,
-  parameter int ECC   = 1
+  parameter int ECC   = 1,
+  parameter int INJECT_DATA = 0
 ) (
   input  wire logic                 clk,        // clock, rising edge
   input  wire logic                 rst_n,      // asynchronous reset, active low
@@ -115,7 +116,7 @@ module nf_link_retry_buffer
   /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(
     .RAM(RAM_RETRY), .ROWS(DEPTH),
-    .WIDTH(WORD_W), .ECC(ECC)
+    .WIDTH(WORD_W), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
   ) u_guard (
     .clk, .rst_n,
     .flip (ram_flip),

@@ -69,9 +69,11 @@ package nf_ram_pkg;
     return (width + 63) / 64;
   endfunction
 
-  // Check bits of a word of `width` bits; one that is always 0 where there is no check.
+  // Check bits of a word of `width` bits: with parity a power of two, so that the group of a bit is
+  // a slice of its number; one that is always 0 where there is no check.
   function automatic int ram_check_w(input int width, input int ecc);
-    return (ecc == ECC_SECDED) ? 8 * ram_words(width) : (ecc == ECC_PARITY) ? ram_words(width) : 1;
+    return (ecc == ECC_SECDED) ? 8 * ram_words(width)
+           : (ecc == ECC_PARITY) ? 1 << $clog2(ram_words(width)) : 1;
   endfunction
 
   // SECDED (72,64) after Hsiao: check bit `row` is the parity of the data bits in mask `row`, 7

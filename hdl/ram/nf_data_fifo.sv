@@ -14,7 +14,8 @@ module nf_data_fifo
   parameter int ECC    = 1,
   parameter int WIDTH  = 520,
   parameter int DATA_W = 512,
-  parameter int DEPTH  = 2
+  parameter int DEPTH  = 2,
+  parameter int INJECT_DATA = 0  // nf_ram_guard
 ) (
   input  wire logic                  clk,    // clock, rising edge
   input  wire logic                  rst_n,  // asynchronous reset, active low
@@ -67,7 +68,7 @@ module nf_data_fifo
   /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(
     .RAM(RAM), .ROWS(DEPTH),
-    .WIDTH(DATA_W), .ECC(ECC)
+    .WIDTH(DATA_W), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
   ) u_guard (
     .clk, .rst_n,
     .flip,

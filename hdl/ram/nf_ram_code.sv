@@ -2,8 +2,8 @@
 // Check bits of a word of any width, and the check of a word that was stored. Combinational.
 //
 //   ECC 0  none: `check` is 0, everything is taken as it comes.
-//   ECC 1  parity, one bit for 64: bit i of the word belongs to check bit i mod CHECK_W, so that
-//          neighbours, which one particle may hit together, belong to different ones.
+//   ECC 1  parity, one bit for 64 at most: bit i of the word belongs to check bit i mod CHECK_W, so
+//          that neighbours, which one particle may hit together, belong to different ones.
 //   ECC 2  SECDED (72,64) for each 64 bits.
 //
 // `encoded` are the check bits of `word`; `data`, `bad` and `corrected` are of `word` as it was
@@ -52,20 +52,20 @@ module nf_ram_code
     assign bad       = |more;
   end else if (ECC == ECC_PARITY) begin : g_parity
     // Halves upon halves, which is also what simulates fastest.
-    logic [64*WORDS-1:0] fold64;
-    logic [32*WORDS-1:0] fold32;
-    logic [16*WORDS-1:0] fold16;
-    logic [8*WORDS-1:0]  fold8;
-    logic [4*WORDS-1:0]  fold4;
-    logic [2*WORDS-1:0]  fold2;
+    logic [64*CHECK_W-1:0] fold64;
+    logic [32*CHECK_W-1:0] fold32;
+    logic [16*CHECK_W-1:0] fold16;
+    logic [8*CHECK_W-1:0]  fold8;
+    logic [4*CHECK_W-1:0]  fold4;
+    logic [2*CHECK_W-1:0]  fold2;
 
-    assign fold64    = (64*WORDS)'(word);
-    assign fold32    = fold64[64*WORDS-1:32*WORDS] ^ fold64[32*WORDS-1:0];
-    assign fold16    = fold32[32*WORDS-1:16*WORDS] ^ fold32[16*WORDS-1:0];
-    assign fold8     = fold16[16*WORDS-1:8*WORDS] ^ fold16[8*WORDS-1:0];
-    assign fold4     = fold8[8*WORDS-1:4*WORDS] ^ fold8[4*WORDS-1:0];
-    assign fold2     = fold4[4*WORDS-1:2*WORDS] ^ fold4[2*WORDS-1:0];
-    assign encoded   = fold2[2*WORDS-1:WORDS] ^ fold2[WORDS-1:0];
+    assign fold64    = (64*CHECK_W)'(word);
+    assign fold32    = fold64[64*CHECK_W-1:32*CHECK_W] ^ fold64[32*CHECK_W-1:0];
+    assign fold16    = fold32[32*CHECK_W-1:16*CHECK_W] ^ fold32[16*CHECK_W-1:0];
+    assign fold8     = fold16[16*CHECK_W-1:8*CHECK_W] ^ fold16[8*CHECK_W-1:0];
+    assign fold4     = fold8[8*CHECK_W-1:4*CHECK_W] ^ fold8[4*CHECK_W-1:0];
+    assign fold2     = fold4[4*CHECK_W-1:2*CHECK_W] ^ fold4[2*CHECK_W-1:0];
+    assign encoded   = fold2[2*CHECK_W-1:CHECK_W] ^ fold2[CHECK_W-1:0];
     assign data      = word;
     assign corrected = 1'b0;
     assign bad       = (encoded != check);

@@ -11,6 +11,12 @@
 // is stored, the word is as the RAM would return it. Two bits may be wrong at a time; a third one
 // takes the place of the oldest. Of a RAM with more rows only the first 256 can be flipped, and a
 // fault shows the lowest bits of its row.
+//
+// With parity a flip inverts the parity bit of its group instead: either makes the word bad, and
+// data of a bad word are not used. Two flips in one group cancel: the word is good, where two wrong
+// bits of data would pass unseen. With INJECT_DATA, without a check and with SECDED the bit itself
+// flips, which takes an AND and an XOR at each bit of a row. Verification sets INJECT_DATA: data
+// that are used although they are bad must be wrong.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -24,6 +30,7 @@ module nf_ram_guard
   parameter int WIDTH   = 512,
   parameter int ECC     = 1,
   parameter int SYNC    = 0,
+  parameter int INJECT_DATA = 0,  // 1: the bit itself flips with parity, too
   parameter int CHECK_W = ram_check_w(WIDTH, ECC)  // not to be set
 ) (
   input  wire logic                    clk,    // clock, rising edge
@@ -46,6 +53,8 @@ module nf_ram_guard
 );
   localparam int TOTAL = WIDTH + CHECK_W;
   localparam int ROW_W = $clog2(ROWS);
+  // The bits of a row that flips can invert: all, or the parity bits, which are the highest.
+  localparam int FLIPS_W = (ECC == ECC_PARITY && INJECT_DATA == 0) ? CHECK_W : TOTAL;
 
   if (ROWS < 2 || TOTAL > (1 << RAM_BIT_W)) begin : g_bad_size
     initial $fatal(1, "nf_ram_guard: 2 rows or more, a row of less than 8,192 bits");
@@ -54,12 +63,20 @@ module nf_ram_guard
   // ---- bits that were flipped -------------------------------------------------------------------
   logic [1:0]           live_q;
   logic [ROW_W-1:0]     row0_q, row1_q;
-  logic [RAM_BIT_W-1:0] place0_q, place1_q;
+  logic [RAM_BIT_W-1:0] place, place0_q, place1_q;  // among these bits
   logic                 next_q, hit, here0, here1;
   logic [TOTAL-1:0]     stored;
 
   assign hit = flip.valid && (flip.ram == RAM) && (32'(flip.row) < ROWS)
                && (32'(flip.place) < TOTAL);
+
+  if (FLIPS_W == TOTAL) begin : g_bit
+    assign place = flip.place;
+  end else begin : g_group
+    // Of a bit of data its number modulo CHECK_W, a power of two.
+    assign place = RAM_BIT_W'(CHECK_W - 1)
+                   & ((32'(flip.place) < WIDTH) ? flip.place : flip.place - RAM_BIT_W'(WIDTH));
+  end
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -78,11 +95,11 @@ module nf_ram_guard
   always_ff @(posedge clk) begin
     if (hit && !next_q) begin
       row0_q   <= ROW_W'(flip.row);
-      place0_q <= flip.place;
+      place0_q <= place;
     end
     if (hit && next_q) begin
       row1_q   <= ROW_W'(flip.row);
-      place1_q <= flip.place;
+      place1_q <= place;
     end
   end
 
@@ -105,25 +122,29 @@ module nf_ram_guard
     assign {word_row, here1, here0} = {RAM_ROW_W'(rd_row), asked1, asked0};
   end
 
-  // One bit of a row, by 64: an AND at each bit. A bit that is written by its number takes a
+  // One bit of these, by 64: an AND at each bit. A bit that is written by its number takes a
   // multiplexer at each, several times the gates of the check.
-  localparam int GROUPS = (TOTAL + 63) / 64;
+  localparam int GROUPS = (FLIPS_W + 63) / 64;
 
-  function automatic logic [TOTAL-1:0] bit_of(
-    input logic here, input logic [RAM_BIT_W-1:0] place
+  function automatic logic [FLIPS_W-1:0] bit_of(
+    input logic here, input logic [RAM_BIT_W-1:0] number
   );
-    logic [TOTAL-1:0] low;
-    low    = TOTAL'(1) << place[5:0];
+    logic [FLIPS_W-1:0] low;
+    low    = FLIPS_W'(1) << number[5:0];
     bit_of = '0;
     for (int g = 0; g < GROUPS; g++) begin
-      if (here && 32'(place[RAM_BIT_W-1:6]) == g) bit_of = bit_of | (low << (64 * g));
+      if (here && 32'(number[RAM_BIT_W-1:6]) == g) bit_of = bit_of | (low << (64 * g));
     end
   endfunction
 
   always_comb begin
     stored = {rd_check, rd_word};
-    if (`NF_ISOLATE(here0)) stored = stored ^ bit_of(here0, place0_q);
-    if (`NF_ISOLATE(here1)) stored = stored ^ bit_of(here1, place1_q);
+    if (`NF_ISOLATE(here0)) begin
+      stored[TOTAL-1 -: FLIPS_W] = stored[TOTAL-1 -: FLIPS_W] ^ bit_of(here0, place0_q);
+    end
+    if (`NF_ISOLATE(here1)) begin
+      stored[TOTAL-1 -: FLIPS_W] = stored[TOTAL-1 -: FLIPS_W] ^ bit_of(here1, place1_q);
+    end
   end
 
   // ---- check ------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ _BUILDS = (
     *("default", "small", "edge_crowded", "edge_tiny", "probe", "retry", "secded", "tern5"),
     *("link", "link_retry", "link_shallow", "link_odd", "link_lrsm"),
     *("regs", "regs_small", "counter", "counter_wide"),
-    *("gather", "gather_shallow", "ram", "ram_none", "ram_secded"),
+    *("gather", "gather_shallow", "ram", "ram_data", "ram_none", "ram_secded"),
 )
 # A survivor runs every test that reaches it, about 300 s: 50 survivors would take hours. Tests that
 # are listed to catch mutants of its module run in any case.

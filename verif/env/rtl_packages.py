@@ -92,7 +92,7 @@ class Ram(NamedTuple):
         SECDED.
         """
         words = -(-self.data // 64)
-        return self.data + (1, words, 8 * words)[ecc]
+        return self.data + (1, 1 << (words - 1).bit_length(), 8 * words)[ecc]
 
     def beside(self, place: int, rng: random.Random) -> int:
         """Draw another bit of the word that SECDED protects together with bit `place` of a row.

@@ -726,10 +726,9 @@ class DamageAtOnceSequence(SlotFlipSequence):
         config = await self.slots_of(Mode.G_BINARY)
         await self.fill_lines(config, range(self.slots), ANY, alone=True)
         repeats = range(2 * self.repeated)
+        await self.fill_lines(config, range(self.slots), repeats)
         damages = product(("BOOK", "PLANES"), (True, False) if self.secded else (False,))
         for line, (ram, double) in enumerate(damages):
-            if self.repeated:
-                await self.fill_lines(config, line, repeats)
             wanted = await self.damage_slot(ram, line, double)
             await self.at_once(
                 [(config, line, PLANE_SELECTOR)] * 4,

@@ -16,12 +16,16 @@ from verif.parameters import build_parameters
 from verif.tests.packed_structs import pack, unpack
 from verif.tests.ports import block_test
 
-PARAMETERS = {"RAM": 0, "ECC": 1, "WIDTH": 520, "DATA_W": 512, "DEPTH": 2, **build_parameters()}
+DEFAULTS = {"RAM": 0, "ECC": 1, "WIDTH": 520, "DATA_W": 512, "DEPTH": 2, "INJECT_DATA": 0}
+PARAMETERS = {**DEFAULTS, **build_parameters()}
 ECC, WIDTH, DATA_W, DEPTH = (PARAMETERS[name] for name in ("ECC", "WIDTH", "DATA_W", "DEPTH"))
 WORDS = -(-DATA_W // 64)
 NONE, PARITY, SECDED = range(3)
-CHECK_W = (1, WORDS, 8 * WORDS)[ECC]
+GROUPS = 1 << (WORDS - 1).bit_length()
+CHECK_W = (1, GROUPS, 8 * WORDS)[ECC]
 TOTAL = DATA_W + CHECK_W
+FOLDED = ECC == PARITY and not PARAMETERS["INJECT_DATA"]
+"""A flip inverts the parity bit of its group, and no bit of the data."""
 
 
 @dataclass
@@ -33,10 +37,10 @@ class RamRow:
 
     def code_words(self) -> list[int]:
         """Return the number of wrong bits in each code word (data and check bits) of the row."""
-        wrong = [0] * WORDS
+        wrong = [0] * GROUPS
         for place in self.flips:
             if ECC == PARITY:
-                wrong[(place if place < DATA_W else place - DATA_W) % WORDS] += 1
+                wrong[(place if place < DATA_W else place - DATA_W) % GROUPS] += 1
             else:
                 wrong[place // 64 if place < DATA_W else (place - DATA_W) // 8] += 1
         return wrong
@@ -55,8 +59,8 @@ class RamRow:
 
     @property
     def data(self) -> int:
-        """Data that the RAM must return: corrected, or with the wrong bits."""
-        if self.corrected:
+        """Data that the RAM must return: corrected or as written, or with the wrong bits."""
+        if self.corrected or FOLDED:
             return self.word
         return self.word ^ sum(1 << place for place in self.flips if place < DATA_W)
 
@@ -142,7 +146,9 @@ def pairs(rng: random.Random) -> Iterator[tuple[int, int]]:
     """Yield pairs of different bits of a row, most of them close or in one code word."""
     while True:
         first = rng.randrange(TOTAL)
-        near = [at for at in (first - 1, first + 1, first ^ 7, first + WORDS) if 0 <= at < TOTAL]
+        parity = DATA_W + first % GROUPS
+        places = (first - 1, first + 1, first ^ 7, first + GROUPS, parity)
+        near = [at for at in places if 0 <= at < TOTAL]
         second = rng.choice([*near, rng.randrange(TOTAL)])
         if first != second:
             yield first, second
