@@ -149,5 +149,5 @@ def test_mutants_of_the_checkers(nf: Nf) -> None:
         words = ("--part", "checkers", "--sample", "9", "--seed", seed, "--list")
         listed.append(nf("mutate", *words))
     assert listed[0] == listed[1] != listed[2]
-    out = nf("mutate", "--part", "checkers", "--id", "axi4_rules.report.*", "--list")
+    out = nf("mutate", "--part", "checkers", "--id", "memory_agent.report.*", "--list")
     assert 'self._error(cycle, f"{what} holds X or Z")' in out

@@ -38,16 +38,23 @@ def test_digests_in_bulk(capsys: pytest.CaptureFixture[str]) -> None:
         assert re.fullmatch(re.escape(start) + r"[\d,]+ clocks in \d+ phases", line)
 
 
-def test_digests_of_processes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["collectives", "run", "all", "--processes", *SHAPE]) == 0
+@pytest.mark.parametrize(
+    "which",
+    ["all_reduce", pytest.param("all", marks=pytest.mark.nightly("half a minute of processes"))],
+)
+def test_digests_of_processes(capsys: pytest.CaptureFixture[str], which: str) -> None:
+    assert main(["collectives", "run", which, "--processes", *SHAPE]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"processes, seed 1: digest of {kind.name}: {digest_by_oracle(kind)}"
         for kind in (kind for name in Collective for kind in kinds_of(name))
-        if kind.adder is not Adder.DEVICE
+        if kind.adder is not Adder.DEVICE and which in ("all", kind.collective)
     ]
 
 
-@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize(
+    "wrong",
+    [pytest.param(False, marks=pytest.mark.nightly("the rows of the other are checked too")), True],
+)
 def test_one_digest_by_all_executors(
     wrong: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -163,12 +163,12 @@ def test_who_does_not_fit() -> None:
 def test_another_version() -> None:
     with serving(2) as served:
         for data, line in (
-            (b'{"nf":1,"say":"HELLO"}', "version 1, this program speaks 2; use the same version"),
+            (b'{"nf":1,"say":"HELLO"}', "version 1, this program speaks 3; use the same version"),
             (b"\xff", "malformed JSON"),
-            (b'{"nf":2,"say":"HOWDY"}', "no message that is known here"),
-            (b'{"nf":2,"say":"HELLO"}', "field 'job' is missing"),
-            (b'{"nf":2,"say":"SUBMIT","seq":0}', "missing"),
-            (b'{"nf":2,"say":"ASK","seq":0}', "ASK is out of place"),
+            (b'{"nf":3,"say":"HOWDY"}', "no message that is known here"),
+            (b'{"nf":3,"say":"HELLO"}', "field 'job' is missing"),
+            (b'{"nf":3,"say":"SUBMIT","seq":0}', "missing"),
+            (b'{"nf":3,"say":"ASK","seq":0}', "ASK is out of place"),
             (b"[" * 5000, "a message of more than 4096 bytes"),
         ):
             with wire.connect(served.path) as sock:
@@ -415,10 +415,10 @@ def test_status() -> None:
 
 
 EMOJI = "\N{GRINNING FACE}"
-HELLO = {"nf": 2, "say": "HELLO", "job": "j", "rank": 0, "world": 2, "fingerprint": "f", "lines": 9}
+HELLO = {"nf": 3, "say": "HELLO", "job": "j", "rank": 0, "world": 2, "fingerprint": "f", "lines": 9}
 PART = {"route": "FP32", "net": False, "lines": 1, "tensors": 0}
 _ZEROS = dict.fromkeys(("seq", "step", "bucket", "columns", "present", "poison"), 0)
-SUBMIT = {"nf": 2, "say": "SUBMIT", **_ZEROS, "parts": [PART]}
+SUBMIT = {"nf": 3, "say": "SUBMIT", **_ZEROS, "parts": [PART]}
 
 
 def answer(sock: socket.socket, message: dict[str, Any]) -> dict[str, Any]:
@@ -816,7 +816,7 @@ def messages(draw: st.DrawFn) -> bytes:
     if draw(st.booleans()) and fields:
         name = draw(st.sampled_from(fields))
         words[name] = draw(_OTHER[type(words[name])])
-    words |= {"nf": 2, "say": say}
+    words |= {"nf": 3, "say": say}
     return json.dumps(words, ensure_ascii=draw(st.booleans())).encode()[:4096]
 
 

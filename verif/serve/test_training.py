@@ -401,7 +401,14 @@ def test_ranks_are_stopped_and_slowed_fifty_times(tmp_path: Path) -> None:
     assert closed_as_logged(tmp_path, out) >= 50
 
 
-@pytest.mark.parametrize("words", [(), CLOSING], ids=["all", "closing"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param((), marks=pytest.mark.nightly("two trainings; those below close rounds too")),
+        CLOSING,
+    ],
+    ids=["all", "closing"],
+)
 def test_a_rank_is_killed(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Check that the training of a killed rank ends, and that the server serves the next one.
 
