@@ -28,9 +28,6 @@ TESTED_AS_WHEEL = ("cocotbext",)
 MUTATE_S = 12
 """Seconds in which runs of listed mutants start: a sample. `nf nightly` runs all of them, and 1000
 mutants made from the source, whose one build alone takes longer than this."""
-QUICKLY_BUILT = ("env", "NF_BULK_QUICK=1")
-"""Before a command that replays little: optimising the bulk transport would take longer than it
-saves. The steps share one build of it, so that all of them begin with these words."""
 STEPS = ("doctor", "check", "lint", "prove", "wheels", "replay", "pytest", "smoke", "mutate")
 """Steps of `nf test` in order, each by the first word of its name."""
 
@@ -57,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     # processes, so that one more than there are cores runs meanwhile.
     wide = {
         "pytest": [
-            *(*QUICKLY_BUILT, sys.executable, "-m", "pytest"),
+            # Little is replayed: optimising the bulk transport would take longer than it saves.
+            *("env", "NF_BULK_QUICK=1", sys.executable, "-m", "pytest"),
             *("-n", str(args.jobs + 1), "--dist", "worksteal"),
             "--durations=20",
         ],
@@ -83,7 +81,7 @@ def _short_replays(sim: str) -> Iterator[tuple[str, list[str]]]:
     for one in registry.choose(sim)[0]:
         out = REPLAYED / f"test-{one}.safetensors"
         words = ("replay", shown(CAPTURE), "--sim", str(one), "--out", shown(out))
-        yield f"replay {one}", [*QUICKLY_BUILT, *steps.nf(*words)]
+        yield f"replay {one}", steps.nf(*words)
 
 
 def drawn_seed() -> int:
