@@ -6,6 +6,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -125,6 +126,7 @@ def common_scale(total: Scale, present: np.float32, how: PhaseRoute) -> Scale:
     return scale
 
 
+@np.errstate(invalid="ignore")  # of a scale that is not finite
 def decode(
     reduced: U8,
     route: Route,
@@ -274,10 +276,12 @@ def places(votes: Sequence[Any]) -> list[tuple[Any, int, int]]:
 
 
 def joined(lines: Sequence[U8]) -> U8:
-    """Return lines one after the other; without a copy if they are all of one array."""
+    """Return lines one after the other; without a copy if they are so in one array."""
     base, shape = lines[0].base, (sum(map(len, lines)), LINE)
     whole = getattr(base, "shape", ()) == shape and all(one.base is base for one in lines)
-    return np.asarray(base) if whole else np.concatenate(lines)
+    if whole and all(a.ctypes.data + a.nbytes == b.ctypes.data for a, b in pairwise(lines)):
+        return np.asarray(base)
+    return np.concatenate(lines)
 
 
 def fp32_lines(values: F32) -> U8:

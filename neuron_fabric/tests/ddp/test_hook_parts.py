@@ -18,7 +18,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuron_fabric.codec import Route, count, maxima, pack, pack_codes, units, unpack
+from neuron_fabric.codec import LINE, Route, count, maxima, pack, pack_codes, units, unpack
 from neuron_fabric.codec.reduction import ordered_sum
 from neuron_fabric.hook import monitor_samples, payload
 from neuron_fabric.hook.bucket_hook import InOrder
@@ -375,3 +375,11 @@ def test_an_action_is_dropped_before_its_future_is_complete(once: bool) -> None:
     first.set_result(torch.ones(1))
     assert after.wait() == 1
     assert at == ([False] if once else [True])
+
+
+def test_lines_are_joined_in_their_order() -> None:
+    whole = np.random.default_rng(1).integers(0, 256, (5, LINE), np.uint8)
+    first, second = whole[:2], whole[2:]
+    assert payload.joined([first, second]) is whole
+    np.testing.assert_array_equal(payload.joined([second, first]), np.roll(whole, 3, axis=0))
+    np.testing.assert_array_equal(payload.joined([first, first]), whole[[0, 1, 0, 1]])
