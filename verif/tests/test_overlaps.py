@@ -30,8 +30,12 @@ CLOCKS = {
     "lone_sum": {4: 68, 64: 68},
     "lone_kept_sum_after_info": {4: 15, 64: 15},
     "sums_of_eight_workers": {4: 321, 64: 321},
+    "lone_miss_among_hits": {4: 21},
 }
-"""Baseline: clocks from the first request to the last answer, by number of slots."""
+"""Baseline: clocks from the first request to the last answer, by number of slots.
+
+`lone_miss_among_hits` has one for four slots only: its mutant runs in the build `small`.
+"""
 
 
 class OverlapsTest(NfBaseTest):
@@ -90,11 +94,18 @@ class OverlapsTest(NfBaseTest):
         wide = await run.start_region(1, Mode.FP32, 2, 8, ready=True)
         await self.clocks(write(worker, n, wide) for n, worker in product(range(4), range(8)))
         await timed("sums_of_eight_workers", (read(n % 4, wide) for n in range(32)))
+        # The record arrives while an operation that hits enters the engine in each cycle: memory is
+        # faster than the engine executes the reads that the credits cover.
+        await self.clocks(read(n, votes) for n in lines)
+        self.cfg.mem.latency = (4, 4)
+        missed = await run.issue(write(2, 0), RACE_LIMIT)
+        await self.clocks(read(votes.lines - 1 - n % 3, votes) for n in range(LATENCY))
+        measured["lone_miss_among_hits"] = int(missed.end - missed.start)
         assert measured.keys() == CLOCKS.keys()
         wrong = []
         for name, clocks in measured.items():
             self.figure(f"{name}_clocks_at_latency_{LATENCY}", clocks)
-            wanted = CLOCKS[name][run.slots]
+            wanted = CLOCKS[name].get(run.slots, clocks)
             if abs(clocks - wanted) > ("lone" not in name) * WITHIN * wanted:
                 wrong.append(f"{name}: {clocks} clocks, {wanted} in the baseline")
         assert not wrong, "; ".join(wrong)
