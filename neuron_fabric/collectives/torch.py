@@ -153,7 +153,7 @@ class PoolGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, out: torch.Tensor, given: torch.Tensor, opts: Any = None
     ) -> PoolWork:
         """Copy every rank's tensor into one output."""
-        part, whole = _dense("all_gather", given), _dense("all_gather", out)
+        part, whole = _dense("all_gather", given), _dense("all_gather", out, given.dtype)
 
         def do() -> None:
             self._pool.all_gather(_array(whole), _array(part), timeout=self._limit(opts))
@@ -215,7 +215,7 @@ class PoolGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> PoolWork:
         """Reduce the ranks' tensors; each rank gets its part."""
         dense, join, end = self._summed("reduce_scatter", out, opts)
-        whole = _dense("reduce_scatter", given).to(dense.dtype)
+        whole = _dense("reduce_scatter", given, out.dtype).to(dense.dtype)
 
         def do() -> None:
             limit = self._limit(opts)
@@ -304,25 +304,29 @@ def _name_of(op: Any) -> str:
 
 def _meet(store: Any, rank: int, size: int) -> Path:
     """Return the name of the group's pool, which rank 0 draws; check that all share the memory."""
+    # A job that initialises torch again has the keys of the group before in the store.
+    place = f"{NAME}/{(store.add(NAME, 1) - 1) // size}"
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     here = f"{boot} {FOLDER.stat().st_dev}"
-    store.set(f"{NAME}/{rank}", f"{here}/{os.uname().nodename}")
+    store.set(f"{place}/{rank}", f"{here}/{os.uname().nodename}")
     if rank == 0:
-        store.set(NAME, f"neuron-fabric-{os.urandom(8).hex()}")
+        store.set(place, f"neuron-fabric-{os.urandom(8).hex()}")
     for other in range(size):
-        there, _, name = store.get(f"{NAME}/{other}").decode().partition("/")
+        there, _, name = store.get(f"{place}/{other}").decode().partition("/")
         if there != here:
             what = f"rank {other} ({name}) does not share {FOLDER} with rank {rank}"
             raise PoolError(f"backend {NAME}", what, "run all ranks on one machine, or use gloo")
-    return FOLDER / str(store.get(NAME).decode())
+    return FOLDER / str(store.get(place).decode())
 
 
-def _dense(name: str, one: torch.Tensor) -> torch.Tensor:
-    """Return the tensor, or a contiguous copy."""
+def _dense(name: str, one: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Return the tensor, or a contiguous copy; ``dtype`` is that of the call's other tensor."""
     if one.device.type != "cpu" or one.layout != torch.strided:
         what = f"a tensor is {one.layout} on {one.device}".replace("torch.", "")
         raise PoolError(name, what, "use dense CPU tensors, or another backend")
-    return one.detach().contiguous()
+    if dtype not in (None, one.dtype):
+        raise PoolError(name, f"tensors of {dtype} and {one.dtype}", "give tensors of one type")
+    return one.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def _array(dense: torch.Tensor) -> Any:

@@ -55,6 +55,9 @@ def reductions() -> None:
     y = torch.tensor([float(RANK + 1)])
     dist.reduce(y, 1)
     same(y, [float(SUM if RANK == 1 else RANK + 1)])
+    imaginary = torch.tensor([1 + 2j]).conj().imag  # torch has not negated it yet
+    dist.all_reduce(imaginary)
+    same(imaginary, [-2.0 * WORLD])
     works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(5)]
     assert all(work.wait() and work.is_success() for work in works)
 
@@ -87,6 +90,8 @@ def moves() -> None:
 
 def refusals() -> None:
     ones, ints = torch.ones(WORLD), torch.ones(WORLD, dtype=torch.int32)
+    scatter, gather = dist.reduce_scatter_tensor, dist.all_gather_into_tensor
+    half = ones[:1].bfloat16()
     for what, call in {
         "PRODUCT of torch.float32": lambda: dist.all_reduce(ones, dist.ReduceOp.PRODUCT),
         "BAND of torch.int32": lambda: dist.all_reduce(ints, dist.ReduceOp.BAND),
@@ -95,6 +100,8 @@ def refusals() -> None:
         "a tensor is strided on meta": lambda: dist.all_reduce(ones.to("meta")),
         "a tensor is sparse_coo on cpu": lambda: dist.broadcast(ones.to_sparse(), 0),
         "give one tensor of that size": lambda: dist.all_gather([ones] * (WORLD + 1), ones),
+        "reduce_scatter: tensors of torch.int32 and torch.float32": lambda: scatter(ints[:1], ones),
+        "all_gather: tensors of torch.bfloat16 and": lambda: gather(ints.short(), half),
         'send: the backend "pool"': lambda: dist.send(ones, (RANK + 1) % WORLD),
         'all_to_all_single: the backend "pool"': lambda: dist.all_to_all_single(ones, ones),
     }.items():

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -49,9 +51,22 @@ def test_case(case: str, code: int, tmp_path: Path) -> None:
 
 def test_ranks_that_do_not_share_memory(tmp_path: Path) -> None:
     store = dist.FileStore(str(tmp_path / "store"), 2)
-    store.set("pool/1", "another-boot 1/node7")
+    store.set("pool/0/1", "another-boot 1/node7")
     with pytest.raises(PoolError, match=r"rank 1 \(node7\) does not share /dev/shm with rank 0"):
         backend.PoolGroup(store, 0, 2, timedelta(seconds=5), "")
+
+
+def test_a_group_that_is_opened_again() -> None:
+    """Check that ranks do not meet in the keys of an earlier group: torchrun keeps its store."""
+    store = dist.HashStore()
+
+    def opened(rank: int) -> None:
+        for _ in range(2):
+            time.sleep(0.1 * (rank == 0))  # rank 1 finds what the first time has left
+            backend.PoolGroup(store, rank, 2, timedelta(seconds=20), "").shutdown()
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(opened, range(2)))
 
 
 def test_torch_is_missing() -> None:
