@@ -8,6 +8,7 @@ import dataclasses
 import fnmatch
 import json
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,13 @@ def _matching(option: str, patterns: Sequence[str], names: Sequence[str]) -> lis
 
 def check_folder(out: Path) -> None:
     """Check, before any work, that `report` can write to a folder. Raises CaptureError."""
-    where = next(path for path in (out, *out.parents) if path.exists())
-    if not where.is_dir() or any(in_the_way(out / name) for name in (PAGE, NUMBERS)):
-        raise CaptureError(out, "cannot be written to as a folder", "give another one")
+    try:
+        where = next(path for path in (out, *out.parents) if path.exists())
+        with tempfile.TemporaryFile(dir=where):
+            pass
+        why = next(filter(None, (in_the_way(out / name) for name in (PAGE, NUMBERS))), "")
+    except OSError as error:
+        why = error.strerror or str(error)
+    if why:
+        what = f"cannot be written to as a folder ({why})"
+        raise CaptureError(out, what, "give another one")

@@ -160,9 +160,10 @@ def _voted(flat: F32, how: PhaseRoute, groups: ScaleGroups | None) -> _Reduced:
         decoded = unpack_net(planes, route, elements, present)
     else:
         decoded = unpack(votes, route, elements) * np.float32(present > 0)
-    total: F32 = np.stack(scales)[here].sum(axis=0, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        total: F32 = np.stack(scales)[here].sum(axis=0, dtype=np.float32)
     scale = total / np.float32(max(1, present))
-    if not all(one.finite for one in packed):
+    if not (all(one.finite for one in packed) and np.isfinite(scale).all()):  # the hook sends none
         scale = np.zeros_like(scale)
     if groups is None:
         decoded *= scale[0]

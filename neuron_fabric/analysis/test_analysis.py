@@ -96,7 +96,7 @@ def test_scales_of_columns_mend_columns_of_unlike_size() -> None:
 
 @pytest.mark.parametrize("how", OPTIONS, ids=label_of)
 def test_what_is_not_finite_or_zero(how: PhaseRoute) -> None:
-    """Check that a NaN, and zeros of one or of all workers, give no figure that is no number."""
+    """Check that a NaN, an overflow and zeros of one or all workers give no figure that is none."""
     zero = np.zeros((3, 96, 96), np.float32)
     one = analysed(zero, how)
     assert one is None or (one.cosine, one.zeros, one.finite) == (None, 1.0, True)
@@ -107,6 +107,8 @@ def test_what_is_not_finite_or_zero(how: PhaseRoute) -> None:
     one = analysed(partly, how)
     assert one is None or not one.finite
     assert one is None or one.cosine is None
+    one = analysed(np.sign(drawn(3, 96, 96)) * np.float32(3e38), how)  # their sum is infinite
+    assert one is None or (one.cosine is not None and one.cosine >= 0)
 
 
 def opened(folder: Path, x: F32, *modules: ModuleSpec) -> Capture:
@@ -192,7 +194,8 @@ def test_the_fused_layers_of_gpt2(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["c", "--steps", "7"], "no step 7; the capture has 1"),
         (["c", "--tensor", "x*"], "--tensor x*: matches nothing; name one of w"),
         (["c", "--route", "G_UNARY"], "--route G_UNARY: matches nothing; name one of G_BINARY"),
-        (["c", "file/out"], "file/out: cannot be written to as a folder; give another one"),
+        (["c", "file/out"], "file/out: cannot be written to as a folder (Not a directory); give"),
+        (["c", "/proc/out"], "/proc/out: cannot be written to as a folder"),
         (["small"], "has no step and tensor of 1,024 elements to analyse"),
     ],
 )
