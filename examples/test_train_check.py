@@ -15,6 +15,7 @@ import torch
 
 from examples.train_check_variants import profile_of, spike, spike_at
 from examples.workloads import WORKLOADS
+from neuron_fabric.lock import Lock
 from neuron_fabric.profile import sketch, traced_head
 from neuron_fabric.profile.draft_profile import draft
 from scripts.cli import main as cli
@@ -65,6 +66,19 @@ def test_variants() -> None:
             assert len(full) < len(profile.regions)
         elif variant not in (FP32, GUIDED):
             assert not full
+
+
+def test_earlier_results_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that bad words, and a second command during a first one, remove no results."""
+    results = tmp_path / "digits" / "results.jsonl"
+    results.parent.mkdir()
+    results.touch()
+    assert cli.main(["train", "check", "digits", "--reducer", "tcp:1"]) == 2
+    monkeypatch.setattr(train_check, "_trained", lambda *_: "")
+    with Lock(results.parent):
+        assert cli.main(["train", "check", "digits", "--steps", "1"]) == 0
+    assert results.exists()
+    assert (tmp_path / "digits.2" / "plan.json").exists()
 
 
 def test_a_spike_is_ten_steps() -> None:

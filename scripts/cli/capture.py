@@ -95,6 +95,9 @@ def _capture(args: argparse.Namespace) -> int:
         except Busy as busy:
             raise NfError(f"{folder} is {busy}: choose another --out.") from None
     writable(folder)
+    with suppress(CaptureError):  # none that is whole
+        steps = len(Capture.open(folder).steps)
+        raise NfError(f"{folder} holds a capture already ({steps} steps): choose another --out.")
     with suppress(OSError):  # what is not empty stays
         folder.rmdir()
     env = {

@@ -109,6 +109,8 @@ def test_a_script_that_does_not_capture(tmp_path: Path, nf: Nf) -> None:
     assert "has captured nothing: it calls attach(model)" in nf(*words, code=2)
     plain.write_text("raise SystemExit(3)", encoding="utf-8")
     assert "worker 0 ended with code 3" in nf(*words, code=1)
+    write_capture(tmp_path / "c", "old", {0: {"w": np.ones((1, 4), np.float32)}})
+    assert "c holds a capture already (1 steps): choose another --out" in nf(*words, code=2)
 
 
 @needs_torch

@@ -18,6 +18,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -44,9 +45,9 @@ from scripts.cli.train_check_goals import (
     lines_of,
     missed,
 )
-from scripts.common import process
+from scripts.common import folder_locks, process
 from scripts.common.arguments import add_flags, up_to
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, OptionError
 from scripts.common.paths import BUILD, ROOT, shown, writable
 
 ALL = "all"
@@ -88,6 +89,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the checks; return 1 if a goal is missed or ranks differ, else 0."""
     if args.name == train_check_gpu.NAME:
         return train_check_gpu.run(args)
+    if not re.fullmatch(f"torch|{RTL}|{MODEL}|unix|(unix|pool):.+", args.reducer):
+        what = f"{args.reducer!r} is no reducer"
+        raise OptionError("--reducer", what, f"use torch, {RTL}, {MODEL}, unix or unix:PATH")
     for seed in set(CALIBRATED_WITH).intersection(args.seeds):
         raise NfError(f"seed {seed} is one of the calibration's: give another one.")
     for module, word in (("torch", "torch"), ("sklearn", "scikit-learn")):
@@ -134,7 +138,7 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
         reducer: reducer that the hook gets.
         shown_as: its name in printed lines.
     """
-    info, folder = CHECKS[name], FOLDER / name
+    info, folder = CHECKS[name], folder_locks.folder(FOLDER / name)
     steps = args.steps or info.steps
     shutil.rmtree(folder, ignore_errors=True)
     writable(folder)
