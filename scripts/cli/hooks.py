@@ -104,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
     script = script_path(args.script)
     need_torch("nf measure hooks")
     folder_locks.tree()
+    output.check_output(args.svg, "--svg")
     rates = args.rates
     if rates and (why := node_network.why_not()):
         say(f"links of a limited rate are left out ({why})")

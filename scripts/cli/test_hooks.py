@@ -106,6 +106,8 @@ def test_wrong_words(nf: Nf) -> None:
     words = ("--rates", "1gbit,fast", "train")
     assert "'fast' is no rate" in nf("measure", "hooks", *words, code=2)
     assert "no script no_such_script" in nf("measure", "hooks", "no_such_script", code=2)
+    words = ("--svg", "/proc/hooks.svg", "train")
+    assert "choose another --svg" in nf("measure", "hooks", *words, code=2)
 
 
 def test_a_profile_of_every_route() -> None:
