@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +33,10 @@ def mutant(new: str, test: str) -> PackageMutant:
 def test_the_list_can_be_run() -> None:
     assert len(LISTED) >= 25
     assert package_mutants.problems(LISTED, [one.id for one in listed_mutants.read()]) == []
+    cases = sorted({test for one in LISTED for test in one.tests if "[" in test})
+    words = [sys.executable, "-m", "pytest", "-n0", "-q", "--collect-only", *cases]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, encoding="utf-8")
+    assert "not found" not in found.stderr, found.stderr
 
 
 @pytest.mark.nightly("25 s; each change runs listed mutants by it, which must be caught")
