@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
@@ -185,7 +186,8 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
         # Runs of mutants go to a separate folder, so that they do not look like results.
         return simulate.run(spec, folder_locks.folder(RUNS))
 
-    records = RunProgress(specs, jobs, show, what="mutants").run(one)
+    stop = threading.Event()
+    records = RunProgress(specs, jobs, show, what="mutants").run(one, interrupted=stop)
     for mutant, record in missed:
         say(f"missed {mutant.id}: {mutant.why}")
         say(f"  {record.name} {record.sim}: {record.kind or 'passed'} {record.cause}")
@@ -196,4 +198,6 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
         f"nf mutate: {done} of {asked} runs caught their mutant "
         f"({tried} of {len(chosen)} mutants, {time.monotonic() - start:.1f} s)"
     )
+    if stop.is_set():
+        raise KeyboardInterrupt  # before the mutants of the package
     return 0 if 0 < done == asked else 1

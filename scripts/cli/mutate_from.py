@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, what = listed.add_argument, "YAML list, as verif/mutants"
     add("--from", dest="list_file", type=Path, metavar="FILE", help=what)
     what = "tests that may kill: of smoke, or of smoke and nightly (smoke)"
-    add("--suite", choices=tuple(_SUITES), default="smoke", help=what)
+    add("--suite", choices=tuple(_SUITES), help=what)
     add_flags(listed, prove="proofs of hdl/formal that hold the module kill, too")
     what = f"write one JSON object for each mutant here ({shown(_ROWS)})"
     add("--rows", type=Path, default=_ROWS, metavar="FILE", help=what)
@@ -123,7 +123,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise an error for an option that does not fit."""
+    """Raise an error for an option that does not fit; complete the others."""
+    args.suite = args.suite or "smoke"  # not by default: `wanted` must see that it was given
     made = given(args, mutate_source.add_arguments) & {*_NOT_HERE}
     for name in sorted({*made, *(one for one in _NOT_LISTED if getattr(args, one))}):
         raise NfError(f"--{name}: of other mutants; leave out --from.")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -12,13 +13,15 @@ import pytest
 
 from scripts.build import registry
 from scripts.build.filelist import read_filelist
-from scripts.cli import mutate_source
+from scripts.cli import mutate, mutate_source
 from scripts.cli.conftest import Nf
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST
+from scripts.mutation import package_run
 from scripts.mutation.mutant_outcome import MutantOutcome, State
 from scripts.plan import listed_mutants
 from scripts.report import mutation
+from scripts.run.schedule import RunProgress
 
 POSSIBLE = any(one.links_c and one.available() for one in registry.simulators())
 
@@ -115,6 +118,19 @@ def test_an_interrupted_probe_ends_the_command(
     assert "they are green" not in nf(*words, code=130)
 
 
+def test_an_interrupt_leaves_out_the_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nf: Nf
+) -> None:
+    def interrupted(_self: object, _runner: object, interrupted: threading.Event) -> list[object]:
+        interrupted.set()
+        return []
+
+    monkeypatch.setattr(mutate, "RUNS", tmp_path)
+    monkeypatch.setattr(RunProgress, "run", interrupted)
+    monkeypatch.setattr(package_run, "run", lambda *_: 0)
+    assert "0 of" in nf("mutate", code=130)
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -125,6 +141,7 @@ def test_an_interrupted_probe_ends_the_command(
             "--sample 1 --tests test_modes::fp32 --without sequence:test_modes::fp32",
             "no test is left",
         ),
+        ("--suite smoke", "--suite: of a list outside the tree; add --from FILE"),
     ],
 )
 @pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
