@@ -128,6 +128,7 @@ def test_sixty_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "<svg" in page
 
 
+@pytest.mark.nightly('10 s: two trainings; laws of the hook start with "auto" in every change')
 def test_auto(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Check that "auto" is trained against FP32, admits regions, and is not judged by one seed."""
     words = ["train", "check", "digits", "--steps", "60", "--seeds", "9", "--only", AUTO]
@@ -159,6 +160,7 @@ def test_the_same_weights_by_the_rtl(
         assert goal in capsys.readouterr().out
 
 
+@pytest.mark.nightly("6 s: a training whose ranks end; tests of attach refuse the name")
 def test_a_reducer_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "check", "digits", "--steps", "4", "--seeds", "1", "--reducer", "nothing"]
     assert cli.main(words) == 1

@@ -17,6 +17,7 @@ def parsed(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+@pytest.mark.nightly("7 s: three ranks; the laws compare gradients in every change")
 def test_no_gradient_differs(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     assert exact_command.run(parsed("--workers", "3", "--steps", "3")) == 0

@@ -78,6 +78,7 @@ def test_targets_are_of_rows_and_latencies_that_are_measured() -> None:
     assert all(name in bench_misses.ROWS for name, _ in MEASURED)
 
 
+@pytest.mark.nightly("20 s: a build; test_overlaps compares clocks in every change")
 def test_clocks_do_not_slip(tmp_path: Path) -> None:
     """Check that no measured row is more than 5 % worse than its known value.
 

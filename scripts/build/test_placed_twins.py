@@ -54,7 +54,13 @@ def test_a_variant_has_its_twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("simulator", "option"), [("verilator", "-Wno-fatal"), ("icarus", "-g2012")]
+    ("simulator", "option"),
+    [
+        pytest.param(
+            "verilator", "-Wno-fatal", marks=pytest.mark.nightly("8 s; Icarus elaborates as much")
+        ),
+        ("icarus", "-g2012"),
+    ],
 )
 def test_what_looks_into_the_design_finds_it(tmp_path: Path, simulator: str, option: str) -> None:
     """Check that a build with twins elaborates with the modules that are bound into the design.

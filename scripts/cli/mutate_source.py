@@ -91,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
     """
     start = time.monotonic()
     files = read_filelist(ROOT, FILELIST)
+    tests = [] if args.list else candidates(args)  # options are checked before the slow part
     everything, sources = find_mutants.find(ROOT, TOP, files, find_mutants.shapes())
     mutants = chosen(everything, args)
     if args.list:
@@ -98,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     outcomes: list[MutantOutcome] = []
     with cluster.if_named(args.cluster, args.jobs) as farm:
         runs, whole = chase(
-            *(dict(enumerate(mutants, 1)), sources, candidates(args), files, args, farm),
+            *(dict(enumerate(mutants, 1)), sources, tests, files, args, farm),
             outcomes.append,
             waived=mutant_outcome.read_waivers(),
         )
@@ -142,8 +143,6 @@ def candidates(args: argparse.Namespace, suites: Sequence[str] = ()) -> list[Can
     Raises:
         NfError: An option is wrong, or no test is left.
     """
-    plan = testplan.read()
-    tests = select(discover(), args.tests or ["*"])
     what, _, name = (args.without or "").partition(":")
     if args.without and (what not in ("sequence", "checker") or not name):
         raise NfError(f"--without {args.without!r}: write sequence:GLOB or checker:NAME.")
@@ -151,6 +150,8 @@ def candidates(args: argparse.Namespace, suites: Sequence[str] = ()) -> list[Can
         raise NfError(
             f"--without {args.without!r}: no such checker; there are {', '.join(CHECKERS)}."
         )
+    plan = testplan.read()
+    tests = select(discover(), args.tests or ["*"])
     if what == "sequence":
         gone = {test.id for test in select(tests, [name])}
         tests = [test for test in tests if test.id not in gone]

@@ -57,6 +57,7 @@ def test_a_loss_that_creeps_up() -> None:
     assert bench.soonest(0.03) < bench.soonest(0.045) < 25 <= bench.soonest(0.05) < after[1]
 
 
+@pytest.mark.nightly("8 s: every recorded training; test_monitor_laws has drawn ones")
 def test_no_false_alarm_in_real_trainings(nf: Nf) -> None:
     """Check that the monitor gives no false alarm in recorded healthy trainings.
 

@@ -96,6 +96,7 @@ def test_words_that_do_not_fit(
     assert said in nf(*listed(WRAPS), *words.split(), code=2)
 
 
+@pytest.mark.nightly("14 s: two suites and a proof; the test below is the quick part")
 @pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
 def test_the_step_that_kills(
     listed: Callable[[str], list[str]],

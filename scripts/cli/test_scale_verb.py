@@ -42,6 +42,7 @@ def test_nothing_to_replay(nf: Nf) -> None:
     assert error == "nf: no bucket is low-bit, so there is nothing to replay.\n"
 
 
+@pytest.mark.nightly("20 s: four ranks; the laws of the hook train as many in every change")
 def test_a_step_of_the_hook(nf: Nf) -> None:
     """Check the printed results of a step of the hook on real ranks.
 

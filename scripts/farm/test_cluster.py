@@ -206,6 +206,7 @@ def test_what_a_worker_cannot_use_is_refused(
         pass
 
 
+@pytest.mark.nightly("8 s: a cluster is killed; every kind of result comes back in every change")
 def test_a_worker_that_dies_half_way(farm: cluster.Farm, loopback: Loopback, toy: Toy) -> None:
     specs = [
         RunSpec(toy.spec(), "toy_bench", ("adds_one",), seed=seed, timeout_s=300)
@@ -229,6 +230,7 @@ def test_a_worker_that_dies_half_way(farm: cluster.Farm, loopback: Loopback, toy
     _all_gone(loopback.folder / "worker0")
 
 
+@pytest.mark.nightly("9 s: a cluster of its own; test_interrupt has the local pool")
 def test_an_interrupt_reaches_the_workers(loopback: Loopback, toy: Toy) -> None:
     specs = [RunSpec(toy.spec(), "toy_bench", (test,)) for test in ("adds_one", "hang")]
     stop = threading.Event()

@@ -38,6 +38,7 @@ def fifo() -> Proof:
     return next(one for one in proof.read() if one.id == "fifo/three")
 
 
+@pytest.mark.nightly("6 s: a counterexample comes back in every change")
 def test_a_proof(farm: cluster.Farm, fifo: Proof, tmp_path: Path) -> None:
     record = farm.send(fifo.spec, ProofRun(fifo), None, tmp_path)
     assert record.passed, record.cause

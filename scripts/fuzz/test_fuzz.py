@@ -24,6 +24,7 @@ def test_a_seed_draws_the_same_cases() -> None:
     assert not is_chosen("words[1]", ["words[2]", "value"])
 
 
+@pytest.mark.nightly("10 s: every case is collected twice")
 def test_an_unknown_case_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fuzz", "nothing*"]) == 2
     assert "no case matches 'nothing*'" in capsys.readouterr().err

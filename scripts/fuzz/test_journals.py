@@ -15,6 +15,7 @@ from verif.replay.gradient_source import CaptureSource
 CASES, SEED = 60, 1
 
 
+@pytest.mark.nightly("12 s: 60 mixtures; test_journal damages each part of one")
 def test_damage_and_mixtures_are_refused_or_harmless(tmp_path: Path) -> None:
     found = journals.run(CASES, SEED, tmp_path)
     assert set(found) == {"same", "refused"}

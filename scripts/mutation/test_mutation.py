@@ -166,6 +166,7 @@ def test_all_mutants_together_are_legal(design: Design) -> None:
     assert not any("no_inline_task" in text for text in texts)
 
 
+@pytest.mark.nightly("5 s: the build that holds all mutants is the quick part")
 def test_each_mutant_alone_is_legal(tmp_path: Path) -> None:
     files = read_filelist(ROOT, FILELIST)
     found, sources = find_mutants.find(ROOT, TOP, files, find_mutants.shapes())

@@ -32,6 +32,7 @@ def test_buckets_and_captures() -> None:
     assert not any(found.values()), found
 
 
+@pytest.mark.nightly("15 s: three jobs; test_codec_law compares both engines in every change")
 def test_a_wrong_bit_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

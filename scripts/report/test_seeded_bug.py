@@ -10,9 +10,8 @@ from __future__ import annotations
 import io
 from contextlib import redirect_stdout
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
-
-import pytest
 
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK
@@ -38,10 +37,8 @@ class Suite(NamedTuple):
     terminal: str
 
 
-@pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
-    """Run it once, as `nf run` does."""
-    folder = tmp_path_factory.mktemp("seeded")
+def run_suite(folder: Path) -> Suite:
+    """Run it as `nf run` does."""
     (mutant,) = (m for m in listed_mutants.read() if m.id == BUG)
     wanted = (*RED_RUNS, *((name, 1) for name in GREEN))
     specs = [
@@ -67,16 +64,24 @@ def _red(suite: Suite) -> list[RunRecord]:
     return red
 
 
-def test_six_red_runs_have_one_cause(suite: Suite) -> None:
+def test_a_suite_with_one_bug(tmp_path: Path) -> None:
+    """Check causes, messages and terminal of one run of the suite, which takes 20 s."""
+    suite = run_suite(tmp_path)
     red = _red(suite)
+    six_red_runs_have_one_cause(suite, red)
+    a_failure_explains_itself_before_its_data(red)
+    the_terminal_shows_it(suite, red)
+
+
+def six_red_runs_have_one_cause(suite: Suite, red: list[RunRecord]) -> None:
     assert len({record.cause for record in red}) == 6
     assert {record.cause_key for record in red} == {CAUSE}
     head = suite.terminal.splitlines().index("failures by cause (N: a value that differs):")
     assert suite.terminal.splitlines()[head + 1 : -1] == [f"  6 x mismatch: {CAUSE}"]
 
 
-def test_a_failure_explains_itself_before_its_data(suite: Suite) -> None:
-    for record in _red(suite):
+def a_failure_explains_itself_before_its_data(red: list[RunRecord]) -> None:
+    for record in red:
         cause = record.cause
         words = (
             "MISMATCH",
@@ -93,10 +98,10 @@ def test_a_failure_explains_itself_before_its_data(suite: Suite) -> None:
         assert "data=" in record.cases[0].message  # all of them
 
 
-def test_terminal(suite: Suite) -> None:
-    for red in _red(suite):
-        assert f"FAIL {red.name}" in suite.terminal
-        assert f"mismatch: {red.cause}" in suite.terminal
+def the_terminal_shows_it(suite: Suite, red: list[RunRecord]) -> None:
+    for record in red:
+        assert f"FAIL {record.name}" in suite.terminal
+        assert f"mismatch: {record.cause}" in suite.terminal
     assert f"rerun: .venv/bin/nf mutate {BUG}" in suite.terminal
     for name in GREEN:
         assert f"PASS {name}" in suite.terminal

@@ -62,6 +62,7 @@ def test_kind(project: Project, words: tuple[str, ...], kind: FailureKind, cause
     pasted_fails_the_same_way(project, record)
 
 
+@pytest.mark.nightly("25 s: two builds with waves; Icarus cuts waves in every change")
 def test_assertion_by_name_with_waves(project: Project) -> None:
     record = fails(project, "test_toy::sva", "--seed", "3", sim="verilator")
     assert record.kind is FailureKind.ASSERTION

@@ -168,7 +168,12 @@ def test_a_late_rank_with_another_bucket() -> None:
 
 
 @pytest.mark.parametrize(
-    ("simulator", "devices"), [("verilator", 1), ("verilator", 2), ("icarus", 1)]
+    ("simulator", "devices"),
+    [
+        pytest.param("verilator", 1, marks=pytest.mark.nightly("two devices are the harder case")),
+        ("verilator", 2),
+        pytest.param("icarus", 1, marks=pytest.mark.nightly("12 s; test_rtl_device drives Icarus")),
+    ],
 )
 def test_the_rtl(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str, devices: int

@@ -60,7 +60,11 @@ def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
     ("simulator", "words"),
     [
         ("", ("--fp32", "ordered")),  # the FP32 part goes through the device as well
-        ("verilator", ()),
+        pytest.param(
+            "verilator",
+            (),
+            marks=pytest.mark.nightly("10 s; the RTL trains on narrow codes in every change"),
+        ),
         ("verilator", ("--low", "G_INT4")),
         pytest.param(
             "",
@@ -134,6 +138,7 @@ class Lossy(ModelDevice):
         return counts
 
 
+@pytest.mark.nightly("9 s: a training; test_rtl_device refuses wrong counts in every change")
 def test_a_wrong_count_is_seen() -> None:
     code, out = trained(Lossy(), "--steps", "16")
     assert code == 1
@@ -344,6 +349,7 @@ def trial(
     return out, keeper
 
 
+@pytest.mark.nightly("14 s: four moments; a rank is killed in every change")
 def test_the_server_is_killed_and_stopped(tmp_path: Path) -> None:
     kinds = ["kill server", "stop server", "stop rank", "kill server"]
     out, keeper = trial(tmp_path, kinds, 1, "--device", "model")
@@ -353,7 +359,7 @@ def test_the_server_is_killed_and_stopped(tmp_path: Path) -> None:
     assert "the reducer is lost (" in out
 
 
-@pytest.mark.nightly("half a minute; the server is killed and stopped in every change")
+@pytest.mark.nightly("half a minute; a rank is killed in every change")
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_the_simulator_is_killed(tmp_path: Path, simulator: str) -> None:
     """Check that the server opens another simulator, and that no rank has to join again."""

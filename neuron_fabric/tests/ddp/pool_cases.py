@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank of the tests of the backend "pool": `python -m ... CASE STORE RANK WORLD`."""
+"""Rank of the tests of the backend "pool": `python -m ... CASE[,CASE] STORE RANK WORLD`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from neuron_fabric.profile import PhaseRoute, sketch
 from neuron_fabric.profile.draft_profile import draft, with_routes
 from neuron_fabric.profile.profile_types import LEAST_WARMUP, Phases, Warmup
 
-CASE, STORE, RANK, WORLD = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+CASES, STORE, RANK, WORLD = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 SUM = WORLD * (WORLD + 1) // 2
 Case = Callable[[], object]
 
@@ -182,6 +182,7 @@ if __name__ == "__main__":
         world_size=WORLD,
         timeout=timedelta(seconds=60),
     )
-    globals()[CASE]()
+    for case in CASES.split(","):
+        globals()[case]()
     dist.destroy_process_group()
     os._exit(0)  # a thread of gloo may outlive what it works for

@@ -87,6 +87,7 @@ def test_integer_codes_by_two_jobs(bulk: Bulk) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.nightly("8 s: 14 shards; results with any number of jobs are compared in every change")
 def test_both_simulators_and_shards_by_hand(pieces: Bulk, odd: Path, whole: list[bytes]) -> None:
     """Check that shards driven one by one and merged give the files of one replay, as do two
     simulators.
