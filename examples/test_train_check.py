@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,16 @@ from neuron_fabric.profile import sketch, traced_head
 from neuron_fabric.profile.draft_profile import draft
 from scripts.cli import main as cli
 from scripts.cli import train_check
-from scripts.cli.train_check_goals import AUTO, BINARY, BINARY_HEAD, CHECKS, FP32, GUIDED
+from scripts.cli.train_check_goals import (
+    AUTO,
+    BINARY,
+    BINARY_HEAD,
+    CHECKS,
+    FED,
+    FP32,
+    GUIDED,
+    LATE,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -61,9 +71,11 @@ def test_variants() -> None:
         profile = profile_of(variant, parameters, guided)
         full = {one.name for one in profile.regions if not one.low_bit}
         assert profile is guided if variant == GUIDED else profile.verified
-        if variant == BINARY_HEAD:
+        if variant in (BINARY_HEAD, FED, LATE):
             assert "head" in full
             assert len(full) < len(profile.regions)
+            low = [one.phases["steady"] for one in profile.regions if one.low_bit]
+            assert {one.feedback for one in low} == {variant != BINARY_HEAD}
         elif variant not in (FP32, GUIDED):
             assert not full
 
@@ -141,6 +153,14 @@ def test_auto(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert set(full["sent"]) == {FP32}
     assert auto["sent"]["G_INT4"] > 0
     assert ["PROBE", "LOW"] in [one[2:4] for one in auto["decisions"]]
+
+
+@pytest.mark.nightly("20 s: two trainings of eight ranks; test_training closes rounds by day")
+def test_late_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that a server is started for the training with late ranks, and that rounds close."""
+    words = ["train", "check", "pairs100", "--steps", "60", "--seeds", "9", "--only", LATE]
+    assert cli.main(words) == 0
+    assert re.search(r"\[ok\] G_BINARY, late ranks: [1-9]\d* to ", capsys.readouterr().out)
 
 
 @pytest.mark.nightly("60 steps of every check by the RTL: half an hour on two cores")

@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from examples.train_check_variants import profile_of, spike
+from examples.train_check_variants import late_rank, profile_of, spike
 from examples.workloads import WORKLOADS, Data, Workload, fork_ranks
 from neuron_fabric import attach
 from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rule
@@ -33,9 +33,12 @@ from neuron_fabric.data import read_object
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path, write_samples
-from scripts.cli.train_check_goals import ADAPTIVE, AUTO, FP32, GUIDED
+from scripts.cli.train_check_goals import ADAPTIVE, AUTO, FP32, GUIDED, LATE
 
 TAIL = 0.8  # of the steps: the rest is the steady state
+CLOSE_AFTER_S = 0.05
+LATE_S = 3 * CLOSE_AFTER_S
+"""Time by which a rank is late, longer than a round of the others takes on two cores."""
 
 
 def main(folder: str) -> None:
@@ -71,7 +74,8 @@ class Check:
         guided = self.calibrated(seed) if GUIDED in self.plan["variants"] else None
         for seed in self.plan["seeds"]:
             for variant in self.plan["variants"]:
-                self.train(variant, seed, guided, self.plan["reducer"])
+                closing = self.plan["closing"] if variant == LATE else ""
+                self.train(variant, seed, guided, closing or self.plan["reducer"])
                 if self.plan["reducer"] != "torch" and variant != FP32:  # what both must agree on
                     self.train(variant, seed, guided, "torch")
         return 0
@@ -166,6 +170,8 @@ class Check:
         words_of = variant.replace(",", "").split()
         log = self.folder / "-".join([*words_of, str(seed), reducer.partition(":")[0]])
         words: dict[str, Any] = {"reducer": reducer, "env": {}, "monitor": log}
+        if variant == LATE:
+            words |= {"fp32": "ordered", "close_after": CLOSE_AFTER_S}
         start = time.monotonic()
         value, rt, weights, tail = self._train(seed, profile, words, spiked=self.spiked)
         every: list[Any] = [None] * self.work.workers
@@ -193,6 +199,7 @@ class Check:
                 "tail": tail,
                 "decisions": decisions,
                 "state": str(rt.controls.state.mode),
+                "closed": rt.reducer_counters.closed,
                 "log": log.name if variant != FP32 else None,
                 "signals_off": sorted(map(str, off)),
             }
@@ -227,6 +234,8 @@ class Check:
             x, y = self.data.batch(seed, step, self.rank, self.work.workers, self.work.batch)
             loss = self.data.loss(model, x, y)
             optimizer.zero_grad()
+            if "close_after" in words and self.rank == late_rank(seed, step, self.work.workers):
+                time.sleep(LATE_S)
             loss.backward()
             rt.observe(loss)
             optimizer.step()

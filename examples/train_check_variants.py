@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 from neuron_fabric.codec import Route
@@ -16,8 +17,10 @@ from scripts.cli.train_check_goals import (
     BAD,
     BAD_MONITOR,
     BINARY_HEAD,
+    FED,
     FP32,
     GUIDED,
+    LATE,
     SPIKE_AT,
     TERNARY,
 )
@@ -47,11 +50,17 @@ def profile_of(
     if variant == FP32:
         return whole
     route = Route.G_TERNARY if variant == TERNARY else Route.G_BINARY
-    how, full = PhaseRoute(route), variant == BINARY_HEAD
+    fed = variant in (FED, LATE)
+    how, full = PhaseRoute(route, feedback=fed), fed or variant == BINARY_HEAD
     low = with_routes(whole, lambda one: None if full and one.kind == Kind.HEAD else how)
     warmup = 0.10 if variant in (BAD, BAD_MONITOR) else 0
     monitor = {} if variant == BAD_MONITOR else _OFF
     return replace(low, phases=Phases(Warmup(warmup)), monitor=monitor)
+
+
+def late_rank(seed: int, step: int, workers: int) -> int:
+    """Return the rank that is late in a step, drawn; ``workers`` or more in 7 of 8 steps: none."""
+    return Random(f"{seed} {step}").randrange(8 * workers)
 
 
 def spike_at(steps: int) -> int:

@@ -16,8 +16,10 @@ from scripts.cli.train_check_goals import (
     BAD,
     BAD_MONITOR,
     BINARY,
+    FED,
     FP32,
     GUIDED,
+    LATE,
     TERNARY,
     Calibrated,
     CheckFindings,
@@ -141,6 +143,24 @@ def test_a_spike() -> None:
 
 def replace_row(of: CheckFindings, change: dict[str, Any]) -> CheckFindings:
     return replace(of, rows=[of.rows[0], replace(of.rows[1], **change)])
+
+
+@pytest.mark.parametrize(
+    ("closed", "less", "wrong"), [(3, 0.0, []), (0, 0.0, ["0 to 0 rounds"]), (3, 1.1, [LATE])]
+)
+def test_late_ranks(closed: int, less: float, wrong: list[str]) -> None:
+    """Check that a training closes rounds, and is at most 1 % below one without late ranks."""
+    seeds = tuple(range(1, 6))
+    rows = [
+        replace(ROW, variant=name, seed=seed, value=value, closed=closed)
+        for seed in seeds
+        for name, value in ((FED, 90.0), (LATE, 90.0 - less))
+    ]
+    missing = [
+        one.text for one in goals(CheckFindings("digits", seeds, rows)) if one.reached is False
+    ]
+    assert len(missing) == len(wrong)
+    assert all(word in text for word, text in zip(wrong, missing, strict=True))
 
 
 def test_two_reducers() -> None:

@@ -9,6 +9,7 @@ examples:
   nf train check gpu --device cpu            the same code without a GPU
   nf train check all --only auto --seeds 4,5,6,7,8   attach(model, "auto") against FP32
   nf train check all --only adaptive --seeds 4,5,6,7,8   layer-wise routes against "auto" and FP32
+  nf train check pairs100 --only late --seeds 4,5,6,7,8   rounds closed without late ranks
   nf train monitor build/train-check/pairs100  its pages are there too: *.html
 """
 
@@ -23,6 +24,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +40,9 @@ from scripts.cli.train_check_goals import (
     ADAPTIVE,
     AUTO,
     CHECKS,
+    FED,
     FP32,
+    LATE,
     Calibrated,
     CheckFindings,
     TrainingRow,
@@ -50,7 +54,7 @@ from scripts.common.arguments import add_flags, up_to
 from scripts.common.errors import NfError, OptionError
 from scripts.common.paths import BUILD, ROOT, shown, writable
 
-ALL = "all"
+ALL, TORCH = "all", "torch"
 FOLDER = BUILD / "train-check"
 MODULE = "examples.train_check_ranks"
 CALIBRATED_WITH = (1001, 1002, 1003)
@@ -70,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help=seeds)
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
     what = "torch; rtl or model, a separate server; unix, unix:PATH of `nf serve`"
-    add("--reducer", default="torch", metavar="R", help=what)
+    add("--reducer", default=TORCH, metavar="R", help=what)
     add_sim(add, "simulator of --reducer rtl")
     devices = (train_check_gpu.CUDA, train_check_gpu.CPU)
     add("--device", choices=devices, default=devices[0], help="of gpu: cuda (default), or cpu")
@@ -110,10 +114,15 @@ def run(args: argparse.Namespace) -> int:
 def _variants(name: str, args: argparse.Namespace) -> list[str]:
     """Return the trainings of a check that `--only` leaves, with those that judge them.
 
-    "auto" is judged against FP32, and "adaptive" against both.
+    "auto" is judged against FP32, "adaptive" against both, and late ranks against a training
+    without any. These need a server, and no two of them close the same rounds: no other
+    reducer is compared.
     """
     left = [one for one in CHECKS[name].variants if (args.only or "") in one]
+    if args.reducer != TORCH:
+        left = [one for one in left if one != LATE]
     judges = [FP32] * (AUTO in left or ADAPTIVE in left) + [AUTO] * (ADAPTIVE in left)
+    judges += [FED] * (LATE in left)
     return [*(one for one in judges if one not in left), *left]
 
 
@@ -122,21 +131,29 @@ def _check(name: str, args: argparse.Namespace) -> int:
 
     Result rows name the kind of the reducer, not its socket.
     """
-    if args.reducer not in (RTL, MODEL):
-        return _run(name, args, args.reducer, args.reducer)
-    shown_as = f"{RTL} ({args.sim})" if args.reducer == RTL else MODEL
-    with served(args.reducer, args.sim, CHECKS[name].workers) as path:
-        return _run(name, args, f"unix:{path}", shown_as)
+    reducer, closing, names = args.reducer, "", {args.reducer: args.reducer}
+    with ExitStack() as servers:
+        if reducer in (RTL, MODEL) or LATE in _variants(name, args):
+            device = reducer if reducer in (RTL, MODEL) else MODEL
+            path = servers.enter_context(served(device, args.sim, CHECKS[name].workers))
+            names[f"unix:{path}"] = f"{RTL} ({args.sim})" if device == RTL else MODEL
+            reducer, closing = (
+                (f"unix:{path}", "") if device == reducer else (TORCH, f"unix:{path}")
+            )
+        return _run(name, args, reducer, closing, names)
 
 
-def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> int:
+def _run(
+    name: str, args: argparse.Namespace, reducer: str, closing: str, names: Mapping[str, str]
+) -> int:
     """Write the plan, run the trainings, print table and pages; return the exit code.
 
     Args:
         name: name of the check.
         args: parsed options.
         reducer: reducer that the hook gets.
-        shown_as: its name in printed lines.
+        closing: reducer that closes rounds without late ranks; "" if none is needed.
+        names: printed name of each reducer.
     """
     info, folder = CHECKS[name], folder_locks.folder(FOLDER / name)
     steps = args.steps or info.steps
@@ -148,6 +165,7 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
         "seeds": args.seeds,
         "variants": _variants(name, args),
         "reducer": reducer,
+        "closing": closing,
         "every": EVERY,
         "calibrated_with": CALIBRATED_WITH[0],
         "verify": steps == info.steps,
@@ -155,7 +173,7 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
     }
     write_text(folder / "plan.json", json.dumps(plan))
     found, start = CheckFindings(name, args.seeds), time.monotonic()
-    failed = _trained(folder, found, {reducer: shown_as})
+    failed = _trained(folder, found, names)
     say(*lines_of(found, steps))
     say(*(f"  page: {shown(one)}" for one in _pages(folder, found)))
     say(f"nf train check {name}: {time.monotonic() - start:.0f} s")

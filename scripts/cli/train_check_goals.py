@@ -21,6 +21,9 @@ BINARY, TERNARY = "G_BINARY everywhere", "G_TERNARY everywhere"
 BINARY_HEAD = "G_BINARY, head in FP32"
 BAD, BAD_MONITOR = "bad profile", "bad profile, monitor"
 AUTO, ADAPTIVE = "auto", "adaptive"
+FED, LATE = "G_BINARY with feedback", "G_BINARY, late ranks"
+"""Both with the head in FP32. In LATE a drawn rank is late in one step of eight, and a reducer
+server closes the rounds without it."""
 SINGLE = (BINARY, TERNARY, BINARY_HEAD, GUIDED, AUTO)
 """Variants whose routes stay: the best of them is compared with ADAPTIVE."""
 
@@ -53,7 +56,10 @@ class CheckInfo:
         return "higher" if self.metric.startswith("accuracy") else "lower"
 
 
-_PAIRS = (FP32, BINARY, TERNARY, BINARY_HEAD, GUIDED, AUTO, ADAPTIVE, BAD, BAD_MONITOR)
+_PAIRS = (
+    *(FP32, BINARY, TERNARY, BINARY_HEAD, FED, LATE),
+    *(GUIDED, AUTO, ADAPTIVE, BAD, BAD_MONITOR),
+)
 _SPIKED = "pairs100, learning rate x 4 for 10 steps"
 CHECKS: Mapping[str, CheckInfo] = {
     name: CheckInfo(*info)
@@ -92,7 +98,7 @@ class TrainingRow:
     """One training, as written by a rank.
 
     ``tail``: steps and bytes of its last fifth. ``decisions``: transitions of the monitor, each
-    (step, region, source, target, signal).
+    (step, region, source, target, signal). ``closed``: rounds without late ranks.
     """
 
     variant: str
@@ -108,6 +114,7 @@ class TrainingRow:
     tail: Mapping[str, Any]
     decisions: Sequence[Sequence[Any]]
     state: str
+    closed: int = 0
     log: str | None = None
     signals_off: Sequence[str] = ()
 
@@ -280,6 +287,7 @@ def goals(found: CheckFindings) -> list[TrainingGoal]:
     out += _charlm(found) if found.check == "charlm" else []
     out += _spike(found) if found.check == "spike" else []
     out += [_kinds(found, *_IN_FP32[found.check])] if found.check in _IN_FP32 else []
+    out += _late(found) if found.of(LATE, found.seeds) else []
     out += _auto(found) if found.of(AUTO, found.seeds) else []
     out += _adaptive(found) if found.of(ADAPTIVE, found.seeds) else []
     return [*out, *_reducers(found)]
@@ -345,6 +353,14 @@ def _spike(found: CheckFindings) -> Iterator[TrainingGoal]:
         yield TrainingGoal(text, after <= SPIKE_WITHIN and signal.startswith("loss"))
         back = row.state in ("LOWBIT", "PARTIAL")
         yield TrainingGoal(f"seed {row.seed}: ends in {row.state}, LOWBIT or PARTIAL", back)
+
+
+def _late(found: CheckFindings) -> Iterator[TrainingGoal]:
+    """Yield the goals of LATE: each training closes rounds, and is near one without late ranks."""
+    closed = [row.closed for row in found.of(LATE, found.seeds)]
+    text = f"{LATE}: {min(closed):,} to {max(closed):,} rounds closed in a training"
+    yield TrainingGoal(text, min(closed) > 0, exact=True)
+    yield _near(found, LATE, FED)
 
 
 def _auto(found: CheckFindings) -> Iterator[TrainingGoal]:
