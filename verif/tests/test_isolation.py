@@ -3,8 +3,9 @@
 
 A host sends single requests: alone, then during each activity of another host. The bound of a wait
 depends on the latency of memory and on the rate of answers, not on the size of a region: three
-times the latency alone, and the time of 64 answers; for a line that may have left its slot, eight
-latencies of memory more. The builds have at most 4 Req credits for each slot, as the bound needs.
+times the latency alone, and the time of 64 answers, each as long as its beats at the port of memory
+take or its data on the link; for a line that may have left its slot, eight latencies of memory
+more. The builds have at most 4 Req credits for each slot, as the bound needs.
 The other host has as many requests under way as its credits cover.
 """
 
@@ -53,16 +54,16 @@ class WaitsTest(NfBaseTest):
         self.busy = False
         await run.commit(0, self.own, ready=True)
         await run.fill_lines(self.own, None, 0)
-        answers = ANSWERS * await self.clocks_of_an_answer()
+        of_link = await self.clocks_of_an_answer()
         alone = await self.waits(4)
-        for activity in (
-            self.initialiser,
-            self.contributions,
-            self.votes,
-            self.sums_of_others,
-            self.commits,
+        for activity, beats in (
+            (self.initialiser, 1),
+            (self.contributions, 1),
+            (self.votes, 1 + workers.bit_length()),  # its bookkeeping, and each plane of counts
+            (self.sums_of_others, 1 + workers),
+            (self.commits, 1),
         ):
-            shares = {}
+            answers, shares = ANSWERS * max(of_link, beats), {}
             for kind, clocks in (await self.during(activity)).items():
                 miss = 0 if "plain" in kind else LATENCIES * max(latency, LEAST_LATENCY)
                 bound = 3 * alone[kind] + answers + miss
@@ -111,7 +112,7 @@ class WaitsTest(NfBaseTest):
         return worst
 
     async def clocks_of_an_answer(self) -> float:
-        """Return the clocks that an answer takes at the rates of link and memory."""
+        """Return the clocks that an answer of one beat takes at the rates of link and memory."""
         reads = [await self.sequence.read(line << 6) for line in range(2, 2 + 2 * ANSWERS)]
         await self.sequence.drain()
         return float(reads[-1].end - reads[ANSWERS].end) / (ANSWERS - 1)
