@@ -145,13 +145,14 @@ class Initialiser:
             self._areas[region] = areas
             self._end(region)
 
-    def write(self, region: int, index: int, committing: bool) -> str | None:
+    def write(self, region: int, index: int, committing: bool, ahead: bool = False) -> str | None:
         """Check an answered write of the initialiser.
 
         Args:
             region: Region of the record.
             index: Index of the line in the region.
             committing: Whether a commit of the region is pending.
+            ahead: Whether the record is of the place that this commit claims.
 
         Returns:
             Text of the finding if the line need not be overwritten, else None.
@@ -162,7 +163,7 @@ class Initialiser:
         areas = self._areas.get(region, [])
         if any(index in area.evicted for area in areas) and not committing:
             return f"the initialiser overwrites evicted record {index} of region {region}"
-        if self._written(region, index, evicted=False):
+        if not ahead and self._written(region, index, evicted=False):
             return None
         if committing:
             self._ahead.setdefault(region, set()).add(index)
@@ -434,12 +435,19 @@ class MemoryPort:
         self.initialised.add()
         self._last_initialised = self.clock()
         committing = bool(self.judge.pending(record.region))
-        wrong = self.initialiser.write(record.region, record.index, committing)
+        config = self.configs[record.region]
+        ahead = committing and config is not None and not self._is_record(beat.line, config)
+        wrong = self.initialiser.write(record.region, record.index, committing, ahead)
         # Under a commit the record may be one of the old shape or of the new one.
         if beat.data or (record.beat and not committing):
             wrong = f"the initialiser writes {beat.data:#x} to beat {record.beat} of a record"
         if wrong is not None:
             self._forbidden("initialiser", wrong)
+
+    def _is_record(self, line: int, config: RegionConfig) -> bool:
+        """Return whether a line of memory is a bookkeeping line of a region."""
+        first, step, lines = places(config, self.model.params.cnt_w)
+        return lines > 0 and line in range(first, first + step * lines, step)
 
     def _settled(self) -> bool:
         """Return whether no commit of any region is pending, so that the descriptors in force are

@@ -380,6 +380,20 @@ def test_an_eviction_empties_no_record_that_exists() -> None:
         assert "with an empty one" in str(model.evicted(0, 1, empty=True, committing=False))
 
 
+def test_a_write_to_the_new_place_under_a_commit_counts_for_it() -> None:
+    """Check that it does not count for the old place, which the region may still overwrite."""
+    one = dataclasses.replace(BINARY, lines_log2=0)
+    other = dataclasses.replace(one, state_base=0x20000)
+    for ahead, left in ((True, 0), (False, 1)):
+        model = Initialiser(count(step=1_000).__next__)
+        model.committed(0, None, one, 8)
+        assert model.write(0, 0, False) is None
+        model.committed(0, one, one, 8)  # it may do without
+        assert model.write(0, 0, True, ahead) is None
+        model.committed(0, one, other, 8, trusted=True)
+        assert model.busy().low == left
+
+
 def test_evictions_of_the_round_before_bind_nobody() -> None:
     model = begun()
     model.evicted(0, 1, empty=False, committing=False)
