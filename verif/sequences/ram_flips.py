@@ -138,14 +138,16 @@ class DamagedMarksSequence(FlipSequence):
 
     Lines are evicted, so that they have marks; a bit of the row flips; then everything is read. In
     some passes nothing is left to be evicted by then, so that the row is not written; in others
-    another region evicts the other lines first, into the damaged row.
+    another region evicts the other lines first, into the damaged row. Regions are initialised
+    before: until then a damaged row makes all records of its region unknown.
     """
 
     workers: int = 3
     rounds: int = 12
 
     async def body(self) -> None:
-        marked = self.layout.region(Mode.G_BINARY, 3, self.workers)
+        mode = Mode.G_TERN5 if self.hw.tern5 else Mode.G_BINARY  # it has a plane more
+        marked = self.layout.region(mode, 3, self.workers)
         other = self.layout.region(Mode.G_BINARY, 3, self.workers)
         for number in range(self.rounds):
             await self.damaged_round(other, marked, ("fetched", "evicted", "read")[number % 3])
@@ -162,7 +164,7 @@ class DamagedMarksSequence(FlipSequence):
             marked: region 1.
             way: "fetched" (no eviction is left), "evicted" (by the other region) or "read".
         """
-        await self.commit_all(other, marked)
+        await self.commit_all(other, marked, ready=True)
         await self.fill_lines(marked, None, range(self.randrange(self.workers - 2, self.workers)))
         if way == "fetched":
             await self.read_lines(marked, alone=True)
@@ -200,7 +202,7 @@ class DamagedMarksSequence(FlipSequence):
         Each miss marks the line that it evicts: the row is repaired right after these marks, while
         others are looked up.
         """
-        await self.commit_all(other, marked)
+        await self.commit_all(other, marked, ready=True)
         for config in (marked, other):
             await self.fill_lines(config, None, 0, wait=False)
         await self.drain()
