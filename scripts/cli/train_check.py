@@ -24,7 +24,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     for name in names:
         if not _variants(name, args):
-            known = "; ".join(CHECKS[name].variants)
+            known = "; ".join(one for one in CHECKS[name].variants if _fits(one, args))
             raise NfError(f"no training of {name} is called {args.only!r}: {known}.")
     return max(_check(name, args) for name in names)
 
@@ -115,15 +114,21 @@ def _variants(name: str, args: argparse.Namespace) -> list[str]:
     """Return the trainings of a check that `--only` leaves, with those that judge them.
 
     "auto" is judged against FP32, "adaptive" against both, and late ranks against a training
-    without any. These need a server, and no two of them close the same rounds: no other
-    reducer is compared.
+    without any.
     """
-    left = [one for one in CHECKS[name].variants if (args.only or "") in one]
-    if args.reducer != TORCH:
-        left = [one for one in left if one != LATE]
+    left = [one for one in CHECKS[name].variants if (args.only or "") in one and _fits(one, args)]
     judges = [FP32] * (AUTO in left or ADAPTIVE in left) + [AUTO] * (ADAPTIVE in left)
     judges += [FED] * (LATE in left)
     return [*(one for one in judges if one not in left), *left]
+
+
+def _fits(variant: str, args: argparse.Namespace) -> bool:
+    """Return whether a training is possible with ``--reducer``.
+
+    Trainings with late ranks have their server here. No two of them close the same rounds, so
+    none is compared with another reducer.
+    """
+    return variant != LATE or args.reducer == TORCH
 
 
 def _check(name: str, args: argparse.Namespace) -> int:
@@ -131,16 +136,14 @@ def _check(name: str, args: argparse.Namespace) -> int:
 
     Result rows name the kind of the reducer, not its socket.
     """
-    reducer, closing, names = args.reducer, "", {args.reducer: args.reducer}
-    with ExitStack() as servers:
-        if reducer in (RTL, MODEL) or LATE in _variants(name, args):
-            device = reducer if reducer in (RTL, MODEL) else MODEL
-            path = servers.enter_context(served(device, args.sim, CHECKS[name].workers))
-            names[f"unix:{path}"] = f"{RTL} ({args.sim})" if device == RTL else MODEL
-            reducer, closing = (
-                (f"unix:{path}", "") if device == reducer else (TORCH, f"unix:{path}")
-            )
-        return _run(name, args, reducer, closing, names)
+    late = LATE in _variants(name, args)
+    if args.reducer not in (RTL, MODEL) and not late:
+        return _run(name, args, args.reducer, "", {args.reducer: args.reducer})
+    device = MODEL if late else args.reducer
+    shown_as = f"{RTL} ({args.sim})" if device == RTL else MODEL
+    with served(device, args.sim, CHECKS[name].workers) as path:
+        names = {TORCH: TORCH, (own := f"unix:{path}"): shown_as}
+        return _run(name, args, TORCH if late else own, own if late else "", names)
 
 
 def _run(

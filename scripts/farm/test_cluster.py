@@ -230,7 +230,7 @@ def test_a_worker_that_dies_half_way(farm: cluster.Farm, loopback: Loopback, toy
     _all_gone(loopback.folder / "worker0")
 
 
-@pytest.mark.nightly("9 s: a cluster of its own; test_interrupt has the local pool")
+@pytest.mark.nightly("9 s: it starts another cluster; test_interrupt has the local pool")
 def test_an_interrupt_reaches_the_workers(loopback: Loopback, toy: Toy) -> None:
     specs = [RunSpec(toy.spec(), "toy_bench", (test,)) for test in ("adds_one", "hang")]
     stop = threading.Event()
