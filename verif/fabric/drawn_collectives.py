@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 
 import cocotb
 from cocotb.triggers import Timer, gather
@@ -12,14 +12,14 @@ from cocotb.triggers import Timer, gather
 from models.line_packing import U8
 from models.pool_oracle import drawn_inputs
 from neuron_fabric.codec import Route
-from neuron_fabric.collectives.schedule import Adder, Collective, Schedule
+from neuron_fabric.collectives.schedule import DONE, Adder, Collective, Schedule
 from neuron_fabric.collectives.shipped import ROOTED, SUMS, shipped, views_of
 from neuron_fabric.data import as_object, parse_json
 from verif.env.config import CLOCK_NS, Profile
 from verif.env.env import clock_now
-from verif.fabric.pool_bench import Pool, PoolTest
+from verif.fabric.pool_bench import ABORT, Pool, PoolTest
 from verif.fabric.pool_scoreboard import PoolScoreboard
-from verif.fabric.rank_streams import Rank
+from verif.fabric.rank_streams import CollectiveAborted, CollectiveTimeout, Rank
 
 VARIABLE = "NF_COLLECTIVES"
 """JSON object: "names" of collectives, and numbers of "hosts" and "lines"; else drawn."""
@@ -184,6 +184,53 @@ async def run_zombie(test: PoolTest) -> None:
     sent, refused = zombie.sent - sent, await _lost(test) - before
     test.figure("requests of the zombie", sent)
     assert refused == sent, f"{refused} of the {sent} requests of the zombie were refused"
+
+
+async def run_aborts(test: PoolTest) -> None:
+    """Let a rank give a wait up that nobody ends; all waits of the others must end by `ABORT`.
+
+    Raises:
+        AssertionError: A wait ends in another way, or a kind of wait is not met.
+    """
+    rng, name = test.env.rng, Collective.ALL_REDUCE
+    count, tile = rng.choice(HOSTS), test.cfg.hw.slots // 4
+    route = rng.choice(list(Route))
+    one = shipped(name, count, len(test.envs), 4, tile=tile, adder=Adder.DEVICE, route=route)
+    pool = Pool(test, count, [one])
+    await pool.open()
+    ranks, silent = [Rank(pool, number) for number in range(count)], rng.randrange(count)
+    device = rng.choice(pool.devices)
+
+    def waits(rank: Rank) -> dict[str, Coroutine[None, None, None]]:
+        return {
+            "bells": rank.committed(device.bells, 2),
+            "route": rank.committed(device.routes[route], 2),
+            "signal": rank.wait(0, (silent,), rng.randint(1, ABORT - 1)),
+            "DONE": rank.wait(0, (silent,), DONE),
+        }
+
+    async def end(wait: Coroutine[None, None, None]) -> type[AssertionError] | None:
+        try:
+            await wait
+        except (CollectiveTimeout, CollectiveAborted) as error:
+            return type(error)
+        return None
+
+    first = rng.choice([rank for rank in ranks if rank.number != silent])
+    early = waits(first)
+    gives_up = cocotb.start_soon(end(early.pop(rng.choice(sorted(early)))))
+    for unused in early.values():
+        unused.close()
+    await test.env.clocks(rng.randint(pool.patience // 4, pool.patience // 2))
+    left = [(rank.number, *each) for rank in ranks for each in waits(rank).items()]
+    ends = await gather(*(end(wait) for _, _, wait in left))
+    assert await gives_up is CollectiveTimeout, f"rank {first.number} did not give its wait up"
+    stays = [
+        (rank, kind)
+        for (rank, kind, _), why in zip(left, ends, strict=True)
+        if why is not CollectiveAborted
+    ]
+    assert not stays, f"waits that ABORT did not end (rank, kind): {stays}"
 
 
 async def _lost(test: PoolTest) -> int:

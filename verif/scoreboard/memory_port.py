@@ -167,7 +167,7 @@ class Initialiser:
             return None
         if committing:
             self._ahead.setdefault(region, set()).add(index)
-        if committing or region in self._later or self._clock() < self._again.get(region, 0):
+        if committing or self._may_again(region):
             return None
         if not all(area.certain and index not in area.former for area in areas):
             return None
@@ -189,7 +189,18 @@ class Initialiser:
             self._unsure.add(region)
         if self._written(region, index, evicted=True) or committing or not empty:
             return None
+        if self._may_again(region):
+            return None
+        for area in self._areas.get(region, []):
+            if index in area.former:  # a commit has forgotten that it was overwritten
+                area.former.discard(index)
+                area.evicted.add(index)
+                return None
         return f"an eviction overwrites record {index} of region {region} with an empty one"
+
+    def _may_again(self, region: int) -> bool:
+        """Return whether all lines of a region may be overwritten again, until it is passed."""
+        return region in self._later or self._clock() < self._again.get(region, 0)
 
     def _written(self, region: int, index: int, evicted: bool) -> bool:
         """Record that line `index` was overwritten; return whether it had not been so far."""

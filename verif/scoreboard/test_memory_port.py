@@ -380,6 +380,33 @@ def test_an_eviction_empties_no_record_that_exists() -> None:
         assert "with an empty one" in str(model.evicted(0, 1, empty=True, committing=False))
 
 
+def test_a_commit_lets_an_eviction_empty_a_record_once_more() -> None:
+    """Check that it forgets which groups were overwritten, as the device does."""
+    for again, text in ((True, "None"), (False, "with an empty one")):
+        model = begun()
+        assert model.evicted(0, 1, empty=True, committing=False) is None
+        if again:
+            model.committed(0, BINARY, BINARY, 8, trusted=True)
+        assert text in str(model.evicted(0, 1, empty=True, committing=False))
+        assert "with an empty one" in str(model.evicted(0, 1, empty=True, committing=False))
+        assert "evicted record 1" in str(model.write(0, 1, False))
+
+
+def test_a_commit_lets_evictions_empty_an_area_that_the_initialiser_has_yet_to_pass() -> None:
+    small = dataclasses.replace(BINARY, lines_log2=0)
+    for passed, text in ((False, "None"), (True, "with an empty one")):
+        model = Initialiser(count(step=100_000).__next__)
+        model.committed(1, None, dataclasses.replace(BINARY, state_base=0x20000), 8)
+        model.committed(0, None, small, 8)
+        if passed:
+            fill(model, region=1)
+            assert model.write(0, 0, False) is None
+        else:
+            assert model.evicted(0, 0, empty=True, committing=False) is None
+        model.committed(0, small, small, 8, trusted=True)
+        assert text in str(model.evicted(0, 0, empty=True, committing=False))
+
+
 def test_a_write_to_the_new_place_under_a_commit_counts_for_it() -> None:
     """Check that it does not count for the old place, which the region may still overwrite."""
     one = dataclasses.replace(BINARY, lines_log2=0)

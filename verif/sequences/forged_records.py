@@ -7,6 +7,7 @@ from dataclasses import replace
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.regions import INFO_SELECTOR, RegionConfig, record_lines, state_lines
+from verif.env.rtl_packages import parameter
 from verif.sequences.base import ANY, NfSequence
 from verif.sequences.line_data import AGGREGATING, LOW_BIT, ONES, ZEROS, forged, random_line
 
@@ -261,6 +262,42 @@ class BesideMarkSequence(ForgedSequence):
             # Only INFO distinguishes a record without counts from no record.
             await self.read_lines(config, forgeries[:-1], INFO_SELECTOR, limit=1)
         await self.look(config, [last, *forgeries])
+
+
+class MatesSequence(ForgedSequence):
+    """Reads of lines whose neighbours are being written back, from a memory that writes late.
+
+    Four lines share a mark. Their region waits for the initialiser, so the first that is written
+    back overwrites the forged records of the others. These are read while it does that, and before
+    memory has answered: the writes may not have landed.
+    """
+
+    rounds: int = 12
+
+    async def body(self) -> None:
+        large = self.layout.region(Mode.G_BINARY, 13, 1)  # keeps the initialiser busy
+        config = self.layout.region(self.choice(LOW_BIT), parameter("WRITTEN_LOG2") + 2, 3)
+        other = self.layout.region(Mode.G_BINARY, (2 * self.slots).bit_length(), 1)
+        first, second, third = self.sample(range(self.hw.regions), 3)
+        await self.commit(third, other, ready=True)
+        for generation in range(1, 1 + self.cfg.count(self.rounds)):
+            await self.fill_lines(other)  # takes all slots
+            count = min(config.lines // 4, self.slots)
+            firsts = self.sample(range(0, config.lines, 4), count)
+            groups = [self.shuffled(range(line, line + 4)) for line in firsts]
+            for group in groups:
+                self.place(config, group, generation)
+            await self.commit_all(large, config, regions=(first, second))
+            await self.fill_lines(config, [group.pop() for group in groups], ANY)
+            mates = [group.pop() for group in groups for _ in range(3)]
+            for line in self.shuffled(range(other.lines)):
+                await self.contribute(other, 0, line, limit=1)
+                await self.cycles(self.randint(0, 12))
+                if mates and self.random() < 0.6:
+                    await self.read_region(config, mates.pop(), INFO_SELECTOR, limit=1)
+            busy = await self.registers.read("STATUS.INIT_BUSY")
+            assert busy, "every record was initialised before the reads: the test shows nothing"
+            await self.drain()
 
 
 class GarbageSequence(NfSequence):

@@ -18,6 +18,7 @@ import cocotb
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
 from models.regions import RAW_SELECTOR, RegionConfig
+from verif.env.rtl_packages import parameter
 from verif.mem.memory_config import LINE_BITS, MemBeat
 from verif.sequences.base import ANY
 from verif.sequences.line_data import byte_enables, forged
@@ -73,6 +74,13 @@ class KeptSequence(RecordSequence):
     def partial(self, share: float) -> int | None:
         """Draw byte enables with probability `share`, else return None (a whole store)."""
         return byte_enables(self.rng) if self.random() < share else None
+
+    async def parts(self, config: RegionConfig, lines: list[int]) -> None:
+        """Make the first store of the epoch to each line partial and read it: other bytes are 0."""
+        for line in self.shuffled(lines):
+            worker = self.randrange(config.workers)
+            await self.contribute(config, worker, line, limit=4, be=byte_enables(self.rng))
+            await self.read_region(config, line, RAW_SELECTOR + worker, limit=4)
 
 
 class ServedSequence(KeptSequence):
@@ -176,13 +184,6 @@ class MixedKeptSequence(KeptSequence):
                 await self.complete(config, lines)
         await self.drain()
 
-    async def parts(self, config: RegionConfig, lines: list[int]) -> None:
-        """Make the first store of the epoch to each line partial and read it: other bytes are 0."""
-        for line in self.shuffled(lines):
-            worker = self.randrange(config.workers)
-            await self.contribute(config, worker, line, limit=4, be=byte_enables(self.rng))
-            await self.read_region(config, line, RAW_SELECTOR + worker, limit=4)
-
 
 class KeptFaultSequence(KeptSequence):
     """Memory errors and poison on sums kept by KEEP_SUM, and on the workers' lines that are added.
@@ -228,6 +229,42 @@ class KeptFaultSequence(KeptSequence):
             place = self.data_line(config, self.randrange(config.workers), line)
             self.env.mem.store.poison(place)
             self.env.scoreboard.judge.poison(place)
+
+
+class SharedMarkSequence(KeptSequence):
+    """Sums that were kept before a commit, of lines that share a mark with one written back since.
+
+    The mark makes the device fetch their records, which are of an older generation.
+    """
+
+    rounds: int = 3
+
+    def make(self) -> RegionConfig:
+        log2 = max(parameter("WRITTEN_LOG2") + 2, (self.slots + 3).bit_length())
+        return self.layout.region(self.mode, log2, self.workers, keep_sum=True)
+
+    async def body(self) -> None:
+        config, _ = await self.begin()
+        size = config.lines >> parameter("WRITTEN_LOG2")  # lines that share a mark
+        other = self.layout.region(Mode.G_BINARY, (2 * self.slots).bit_length(), 1)
+        await self.commit((self.region + 1) % self.hw.regions, other, ready=True)
+        for _ in range(self.rounds):
+            await self.fill_lines(other)  # takes all slots
+            count = min(config.lines // size, self.slots)
+            groups = self.sample(range(0, config.lines, size), count)
+            pairs = [self.sample(range(group, group + size), 2) for group in groups]
+            written, mates = (list(lines) for lines in zip(*pairs, strict=True))
+            await self.complete(config, mates)
+            await self.sums(config, mates)
+            await self.fill_lines(other)
+            await self.commit(self.region)
+            await self.fill_lines(config, written, 0)
+            await self.fill_lines(other)
+            found = await self.sums(config, mates)
+            assert found["FP32 bookkeeping"], "no record of the epoch before was fetched"
+            await self.parts(config, mates)
+            await self.complete(config, mates)
+            await self.sums(config, mates)
 
 
 class RefusedStoreSequence(KeptSequence):

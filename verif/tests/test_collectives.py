@@ -5,7 +5,7 @@ import random
 
 import cocotb
 
-from verif.fabric.drawn_collectives import run_collectives, run_zombie
+from verif.fabric.drawn_collectives import run_aborts, run_collectives, run_zombie
 from verif.fabric.faulty_switch import FAULTS, FaultySwitch
 from verif.fabric.litmus import run_litmus, run_twins
 from verif.fabric.pool_bench import PoolTest
@@ -23,6 +23,12 @@ async def collectives(test: PoolTest) -> None:
 async def zombie(test: PoolTest) -> None:
     """Check that a pool shrinks without a paused host, whose requests are refused afterwards."""
     await run_zombie(test)
+
+
+@nf_test(PoolTest, patience=4000)
+async def aborts(test: PoolTest) -> None:
+    """Check that a rank that gives up ends the waits of all others, of whatever kind."""
+    await run_aborts(test)
 
 
 @nf_test(PoolTest)

@@ -37,6 +37,11 @@ def faults() -> None:
     """Check that a kept sum (KEEP_SUM) that memory cannot return is gathered again."""
 
 
+@nf_test(KeptTest, sequence=kept_sums.SharedMarkSequence)
+def shared_marks() -> None:
+    """Check that no sum kept (KEEP_SUM) before a commit is served, though a mark is shared."""
+
+
 @nf_test(KeptTest, sequence=kept_sums.RefusedStoreSequence)
 def refused_stores() -> None:
     """Check that a first store that memory refuses poisons its line, before or after its record."""

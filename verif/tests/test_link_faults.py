@@ -6,14 +6,15 @@ the fault table the numbers of injected, detected and recovered faults (link spe
 Undetectable losses and copies of flits are in test_link_errors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from functools import partial
 from typing import Any
 
 import cocotb
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.faults import CAMPAIGN, LOST_KINDS, FaultKind, FaultRule
-from cocotbext.cxl.wire.flits import Direction
+from cocotbext.cxl.wire.flits import Direction, WireFlit
 from models.regions import RegionConfig
 from models.register_map import REG_MAP
 from verif.coverage.link_points import PROFILES
@@ -92,7 +93,7 @@ class LinkTrafficSequence(MixedRegionsSequence):
     async def traffic(self, configs: list[RegionConfig]) -> None:
         rng, tracker = self.rng, self.env.cxl.monitor.tracker
         tracker.counters["RX_FLIT"] = tracker.counters["TX_FLIT"] = 0
-        while min(self.passed()) < self.flits:
+        while not self.ended():
             for _ in range(rng.choice((1, 3, 40))):
                 await self.one(configs)
             if rng.random() < 0.1:  # H5 and G6 from now on, or no more
@@ -100,6 +101,10 @@ class LinkTrafficSequence(MixedRegionsSequence):
             if rng.random() < 0.3:
                 await self.drain()
                 await self.env.clocks(rng.choice((1, 20, 80)))
+
+    def ended(self) -> bool:
+        """Return True when enough flits have passed."""
+        return min(self.passed()) >= self.flits
 
     def passed(self) -> tuple[int, int]:
         """Return the number of flits on the pins so far, M2S and S2M."""
@@ -131,13 +136,17 @@ class CampaignTest(LinkTest):
     def plan(self) -> tuple[FaultRule, ...]:
         return rules_of(self.case)
 
+    def traffic(self) -> LinkTrafficSequence:
+        """Return the traffic that meets the faults."""
+        return LinkTrafficSequence(self.env, flits=max(300, self.cfg.count(FLITS)))
+
     def shape(self, cfg: CxlConfig) -> None:
         super().shape(cfg)
         cfg.link.grant_plain, cfg.link.grant_data = 32, 16
 
     async def scenario(self) -> None:
         # Long enough for the placed faults, however little a smoke run asks for.
-        traffic = LinkTrafficSequence(self.env, flits=max(300, self.cfg.count(FLITS)))
+        traffic = self.traffic()
         self.faults.armed = True
         await traffic.run()
         self.faults.armed = False
@@ -171,3 +180,57 @@ async def link_faults(_dut: Any, case: str) -> None:
     plus a number that depends on its name.
     """
     await run_uvm(CampaignTest, PROFILES[cocotb.RANDOM_SEED % len(PROFILES)], case=case)
+
+
+class EveryBinSequence(LinkTrafficSequence):
+    """Traffic until each bin of "link fault" of a profile is hit.
+
+    Attributes:
+        missing: Kinds of faults still to inject, with True where a retry must be in progress.
+        most: Flits each way after which the traffic ends anyway.
+    """
+
+    missing: Set[tuple[FaultKind, bool]] = frozenset()
+    most: int = 20_000
+
+    def ended(self) -> bool:
+        return (not self.missing and super().ended()) or min(self.passed()) >= self.most
+
+
+class EveryBinTest(CampaignTest):
+    """Test of one profile with each kind of fault, in a retry and outside of one."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        everywhere = {(kind, retrying) for kind in _COMMON for retrying in (False, True)}
+        self.missing = everywhere | {(kind, True) for kind in _RETRY_FLITS}
+        super().configure(cfg)
+
+    def plan(self) -> tuple[FaultRule, ...]:
+        def missing(kind: FaultKind, _flit: WireFlit) -> bool:
+            return (kind, self.faults.retrying) in self.missing
+
+        rates = dict.fromkeys(_COMMON, 0.01) | dict.fromkeys(_RETRY_FLITS, 0.1)
+        rules = [FaultRule(kind, rate=rates[kind], where=partial(missing, kind)) for kind in rates]
+        return *rules, _CARRIER
+
+    def traffic(self) -> LinkTrafficSequence:
+        return EveryBinSequence(self.env, flits=300, missing=self.missing)
+
+    def _injected(self, kind: FaultKind, direction: Direction) -> None:
+        super()._injected(kind, direction)
+        self.missing.discard((kind, self.faults.retrying))
+
+    async def scenario(self) -> None:
+        await super().scenario()
+        names = sorted(f"{kind.value}, {'' if one else 'no '}retry" for kind, one in self.missing)
+        assert not names, f"faults that were not injected: {'; '.join(names)}"
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=[cocotb.Param(value=one, name=one) for one in PROFILES])
+async def link_fault_bins(_dut: Any, profile: str) -> None:
+    """Check recovery from each kind of fault in a retry and outside of one, under a profile.
+
+    It hits each bin of "link fault" of the profile, whatever the seed.
+    """
+    await run_uvm(EveryBinTest, profile, case="every bin")

@@ -59,6 +59,11 @@ def beside_last_mark() -> None:
     """Check the same in the last region, while no other region is being initialised."""
 
 
+@nf_test(forged_records.MatesSequence, configure=slow_memory)
+def mates() -> None:
+    """Check that a line is not fetched until memory has emptied its record for a neighbour."""
+
+
 @nf_test(forged_records.InitialiserSequence, configure=slow_memory, lines_log2=9)
 def slow_initialiser() -> None:
     """Check that a record counts as initialised only when memory has answered its write."""
