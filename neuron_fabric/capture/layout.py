@@ -24,6 +24,7 @@ DTYPES = ("F32", "F16", "BF16")
 MAX_ELEMENTS = 1 << 40
 MAX_WORKERS = 64  # workers that a region of the controller distinguishes (controller spec §2)
 MANIFEST = "capture.json"
+WORKER_FILES = "worker-*.safetensors"
 # Element types in the file and in numpy. numpy has no BF16, so its bit patterns are used.
 STORED = {
     name: np.dtype(kind)

@@ -85,8 +85,8 @@ class Capture:
         """Return the checked headers of the workers' files of a step, in the order of the workers.
 
         Raises:
-            CaptureError: The step is not listed, or a file is missing, damaged, or differs from the
-                manifest.
+            CaptureError: The step is not listed, or a file is missing, damaged, of a worker that
+                the manifest does not have, or differs from the manifest.
         """
         if step not in self.steps:
             if layout.step_folder(self.path, step).is_dir():
@@ -94,6 +94,11 @@ class Capture:
                 raise CaptureError(self.path, what, "take another step")
             have = ", ".join(map(str, self.steps[:8])) + (", ..." if len(self.steps) > 8 else "")
             raise CaptureError(self.path, f"no step {step}", f"the capture has {have}")
+        workers = [self.worker_path(step, worker) for worker in range(self.world_size)]
+        others = {*layout.step_folder(self.path, step).glob(layout.WORKER_FILES)} - {*workers}
+        if others:  # a sum without it would be wrong
+            what = f"is of none of the {self.world_size} workers of the manifest"
+            raise CaptureError(min(others), what, _FIX)
         return [self._open_worker(step, worker) for worker in range(self.world_size)]
 
     def _open_worker(self, step: int, worker: int) -> TensorFile:

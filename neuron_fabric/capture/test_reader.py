@@ -135,6 +135,12 @@ def test_one_name_twice_among_many_is_found_in_time(folder: Path) -> None:
     assert time.process_time() - start < 30  # the quadratic search took minutes
 
 
+def test_a_file_of_a_worker_that_the_manifest_does_not_have(folder: Path) -> None:
+    path = folder / "step-000003" / "worker-002.safetensors"
+    path.write_bytes((folder / "step-000003" / "worker-001.safetensors").read_bytes())
+    fails(folder, "worker-002.safetensors: is of none of the 2 workers of the manifest", 3)
+
+
 def test_truncated_files(folder: Path) -> None:
     path = folder / "step-000003" / "worker-001.safetensors"
     whole = path.read_bytes()
