@@ -300,6 +300,31 @@ class MatesSequence(ForgedSequence):
             await self.drain()
 
 
+class NextGroupSequence(ForgedSequence):
+    """Write-back of the first line of the group about which the initialiser asks next.
+
+    The initialiser will pass this group, so the write-back must empty the forged records in it.
+    """
+
+    async def body(self) -> None:
+        config = self.layout.region(self.choice(LOW_BIT), 13, 3)
+        group = config.lines >> parameter("WRITTEN_LOG2")
+        other = self.layout.region(Mode.G_BINARY, (2 * self.slots).bit_length(), 1)
+        first, second = self.sample(range(self.hw.regions), 2)
+        await self.commit(second, other, ready=True)
+        await self.fill_lines(other)  # takes all slots
+        mates = self.sample(range(group + 1, 2 * group), 2 * self.slots)
+        self.place(config, [group - 1, *mates], 1)
+        await self.commit(first, config)
+        await self.fill_lines(config, group, ANY)
+        await self.fill_lines(other)  # evicts it
+        left = self.env.mem.store.read(self.bookkeeping(config, group - 1))[0]
+        assert left, "the initialiser has left the first group: the test shows nothing"
+        await self.look(config, mates)
+        await self.initialised()
+        await self.empty(config, mates)
+
+
 class GarbageSequence(NfSequence):
     """Garbage and forged records in a state area before its commit, which must not become state."""
 

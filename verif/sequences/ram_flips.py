@@ -9,7 +9,13 @@ import cocotb
 
 from models.line_packing import LINE_BYTES
 from models.modes import Mode
-from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, RegionConfig
+from models.regions import (
+    INFO_SELECTOR,
+    MAX_WORKERS,
+    PLANE_SELECTOR,
+    RAW_SELECTOR,
+    RegionConfig,
+)
 from models.register_map import REG_MAP
 from verif.env.rtl_packages import MARK_BITS, MARKS_OF_A_ROW, Ram, parameter, rams
 from verif.scoreboard.lenient import PORT_COUNTERS, LenientScoreboard
@@ -80,6 +86,7 @@ class FlipSequence(NfSequence):
         reads: Iterable[tuple[RegionConfig, int, int]],
         flips: Iterable[tuple[str, int, int]] = (),
         contributions: Iterable[tuple[RegionConfig, int, int]] = (),
+        lost: Iterable[int] = (),
     ) -> None:
         """Send requests that reach the engine in consecutive cycles.
 
@@ -90,6 +97,7 @@ class FlipSequence(NfSequence):
             reads: region, line and selector of each read.
             flips: RAM, row and bit of each flip, made while the reads pass the engine.
             contributions: region, worker and line of each contribution.
+            lost: lines of region 0 whose damage one of the requests finds.
         """
         with self.memory(r_stall=1.0):
             await self.read(0)
@@ -101,6 +109,8 @@ class FlipSequence(NfSequence):
             for config, line, selector in reads:
                 await self.read_region(config, line, selector)
             await self.cycles(40)
+            for line in lost:
+                self.env.scoreboard.judge.lose(0, line, written=True)
         await waits
         for one in flips:
             await self.inject(*one)
@@ -762,6 +772,30 @@ class ForwardedSequence(SlotFlipSequence):
             await self.expect(wanted, f"flips at {places}")
             await self.read_lines(config, line, INFO_SELECTOR)
             await self.expect((0, 0), f"second use of line {line}")
+
+
+class BehindAnotherSequence(SlotFlipSequence):
+    """Operations that need the damaged planes of a slot right after one that does not need them.
+
+    The first one reads INFO, or the line of an FP32 worker: it forwards the bookkeeping alone. The
+    second one must find the damage, in the counts or, with `kept`, in the kept sum.
+    """
+
+    kept: bool = False
+
+    async def body(self) -> None:
+        config = await self.slots_of(Mode.FP32 if self.kept else Mode.G_BINARY, keep_sum=self.kept)
+        selectors = (RAW_SELECTOR, 0) if self.kept else (INFO_SELECTOR, PLANE_SELECTOR)
+        for line in range(self.slots):
+            await self.fill_lines(config, line)
+        await self.read_lines(config, range(self.slots), 0, alone=True)  # sums are kept
+        for line in range(self.slots):
+            places = self.draw_flips("PLANES", self.secded and line % 2 == 0)
+            await self.flip("PLANES", line, places)
+            wanted = self.outcome(len(places))
+            reads = [(config, line, selector) for selector in selectors]
+            await self.at_once(reads, lost=[line] if wanted[0] else [])
+            await self.expect(wanted, f"planes of slot {line}, flips at {places}")
 
 
 class LostKeptSequence(SlotFlipSequence):

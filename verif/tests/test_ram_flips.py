@@ -122,6 +122,14 @@ def forwarded() -> None:
     """Check that forwarded state is right, whatever bits flip in the slot meanwhile."""
 
 
+@cocotb.parametrize(kept=[False, True])
+@nf_test()
+async def behind_another(test: NfBaseTest) -> None:
+    """Check that damaged planes are found right after an operation that does not need them."""
+    kept = bool(test.settings["kept"])
+    await ram_flips.BehindAnotherSequence(test.env, kept=kept).run()
+
+
 @nf_test(ram_flips.KeptOverDamageSequence)
 def kept_over_damage() -> None:
     """Check that an FP32 sum that returns to be kept (KEEP_SUM) finds its damaged line lost."""

@@ -64,6 +64,11 @@ def mates() -> None:
     """Check that a line is not fetched until memory has emptied its record for a neighbour."""
 
 
+@nf_test(forged_records.NextGroupSequence)
+def next_group() -> None:
+    """Check that the group that the initialiser asks about next is emptied by a write-back."""
+
+
 @nf_test(forged_records.InitialiserSequence, configure=slow_memory, lines_log2=9)
 def slow_initialiser() -> None:
     """Check that a record counts as initialised only when memory has answered its write."""
