@@ -17,7 +17,7 @@ from pathlib import Path
 
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives import schedule_file
-from neuron_fabric.collectives.checker import Load, check
+from neuron_fabric.collectives.checker import Load, ScheduleError, check
 from neuron_fabric.collectives.schedule import Adder, Collective, Schedule
 from neuron_fabric.collectives.shipped import SUMS, shipped, views_of
 from neuron_fabric.errors import say
@@ -49,12 +49,21 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "all" or args.what in list(Collective):
         _shipped([one for one in Collective if args.what in ("all", one)])
     elif args.what.endswith(".json") or Path(args.what).exists():
-        schedule = schedule_file.read(Path(args.what))
-        say(f"{args.what}: {schedule.collective}, {_figures([check(schedule)])}, no fault found")
+        _file(Path(args.what))
     else:
         names = ", ".join(Collective)
         raise NfError(f"{args.what!r} is no collective or JSON file; use all, {names}")
     return 0
+
+
+def _file(path: Path) -> None:
+    """Check the schedule of a JSON file, which an error names."""
+    schedule = schedule_file.read(path)
+    try:
+        load = check(schedule)
+    except ScheduleError as error:
+        raise ScheduleError(f"{path}: {error.where}", error.what, error.todo) from None
+    say(f"{path}: {schedule.collective}, {_figures([load])}, no fault found")
 
 
 def _shipped(collectives: list[Collective]) -> None:

@@ -25,6 +25,7 @@ def test_a_printed_schedule_passes_and_an_edited_one_is_refused(
     assert main(["collectives", "check", str(path)]) == 2
     refusal = capsys.readouterr().err
     assert "never gives signal 2" in refusal
+    assert refusal.startswith(f"nf: {path}: ")
     assert refusal.count("\n") == 1
 
 
