@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
     if args.processes and not args.digest:
         for seed, name in product(seeds, names):
             say(*process_lines(name, shape, seed), flush=True)
-        return 0
+        if not args.bulk:
+            return 0
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)

@@ -51,6 +51,16 @@ def test_digests_of_processes(capsys: pytest.CaptureFixture[str], which: str) ->
     ]
 
 
+def test_processes_and_bulk(capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that both executors run if both are asked for, with one digest."""
+    words = ["collectives", "run", "gather", "--processes", "--bulk", *SHAPE, *SIM]
+    assert main(words) == 0
+    wanted = f"seed 1: digest of gather: {digest_by_oracle(CollectiveKind(Collective.GATHER))}"
+    processes, bulk = capsys.readouterr().out.splitlines()
+    assert processes == f"processes, {wanted}"
+    assert bulk.startswith(f"verilator, {wanted}, ")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [pytest.param(False, marks=pytest.mark.nightly("the rows of the other are checked too")), True],
