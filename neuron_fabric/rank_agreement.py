@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import torch.distributed as dist
 
@@ -17,7 +16,10 @@ from neuron_fabric.errors import InputError, LineError
 Result = TypeVar("Result")
 LATE_S = 300.0
 """A rank that has not asked after this time does not ask."""
-_ASKED: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
+_ASKED: Counter[str] = Counter()
+"""Calls of `silent_rank` of this process, by their key without a number. They are counted over all
+process groups: torch numbers groups anew after `destroy_process_group`, and the store of torchrun
+still has the answers of the groups before."""
 
 
 def is_first(text: str, group: Any = None) -> bool:
@@ -100,10 +102,10 @@ def silent_rank(what: str, asked: bool, group: Any) -> str:
     size, rank = dist.get_world_size(group), dist.get_rank(group)
     if size == 1:
         return ""
-    count = _ASKED.setdefault(group, Counter())
-    count[what] += 1
-    key = f"neuron_fabric/{what}/{group.group_name}/{count[what]}"
-    store = _store()
+    ranks = dist.get_process_group_ranks(group)
+    key = _key(f"{what} of {ranks} in group {group.group_name}")
+    _ASKED[key] += 1
+    key, store = f"{key}/{_ASKED[key]}", _store()
     store.set(f"{key}/{rank}", str(int(asked)))
     for other in range(size if asked else 0):
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +25,7 @@ from neuron_fabric.hook.attachment import attach
 from neuron_fabric.profile import PhaseRoute, sketch
 from neuron_fabric.profile.draft_profile import draft, with_routes
 from neuron_fabric.profile.profile_types import LEAST_WARMUP, Phases, Warmup
+from neuron_fabric.rank_agreement import silent_rank
 
 CASES, STORE, RANK, WORLD = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 SUM = WORLD * (WORLD + 1) // 2
@@ -159,6 +161,23 @@ def attached_weights(how: PhaseRoute, reducer: str) -> torch.Tensor:
     assert 0 < session.sent[how.route] < whole, session.sent
     session.close()
     return weights
+
+
+def again() -> None:
+    """Make the group again by one store, as torchrun's is, and find a rank that does not ask.
+
+    The answers of the first group are still in the store when rank 0 asks in the second one.
+    """
+    store = dist.FileStore(f"{STORE}-again", WORLD)
+    for turn in range(2):
+        dist.destroy_process_group()
+        dist.init_process_group(NAME, store=store, rank=RANK, world_size=WORLD)
+        asked = turn == 0 or RANK == 0
+        time.sleep(0.5 * (turn and RANK > 0))
+        found = silent_rank("profile", asked, dist.group.WORLD)
+        wanted = "rank 1 has no profile" if turn and RANK == 0 else ""
+        assert found == wanted, (turn, found)
+        dist.barrier()
 
 
 def lost() -> None:

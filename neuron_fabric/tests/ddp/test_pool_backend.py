@@ -28,7 +28,7 @@ def in_shared_memory() -> set[Path]:
 
 @pytest.mark.parametrize(
     ("case", "code"),
-    [("reductions,moves,refusals,trainings,attached", 0), ("lost", 7)],
+    [("reductions,moves,refusals,trainings,attached,again", 0), ("lost", 7)],
 )
 def test_case(case: str, code: int, tmp_path: Path) -> None:
     before = in_shared_memory()
