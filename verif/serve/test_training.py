@@ -27,6 +27,7 @@ import pytest
 from neuron_fabric.monitor import log
 from neuron_fabric.monitor.consensus import COUNT_BIT
 from neuron_fabric.reducers.server_wire import ServerError
+from neuron_fabric.tests.python_process import run_python
 from scripts.cli import serve
 from scripts.run.replay_simulators import Simulators
 from verif.replay.options import ReplayOptions
@@ -84,6 +85,44 @@ def test_weights_are_those_of_torch(tmp_path: Path, simulator: str, words: tuple
     assert re.search(r"buckets: \d\d+ done, 0 lost", out)
     assert (words[1] if "--low" in words else "G_BINARY") in out
     assert "against torch: 0 of 5,154 weights differ" in out
+
+
+def digest_by_torchrun(folder: Path, backend: str, reducer: str, steps: int) -> str:
+    """Train `examples.train` by four ranks of torchrun; return the digest of the weights.
+
+    The profile votes after three steps, without a trial against FP32.
+    """
+    profile, text = folder / "profile.toml", (ROOT / "examples/digits.toml").read_text("utf-8")
+    text = text.replace("verified = false", "verified = true")
+    profile.write_text(text.replace("steps = 0.10  # of all", "steps = 3"), "utf-8")
+    words = ("--nproc-per-node", "4", "-m", "examples.train", "--steps", steps)
+    variables = {"NF_PROFILE": str(profile), "NF_REDUCER": reducer}
+    run = ("-m", "torch.distributed.run", "--standalone", *words, "--backend", backend)
+    done = run_python(*run, "--fp32", "ordered", **variables)
+    assert done.returncode == 0, done.stderr
+    assert ", G_BINARY " in done.stdout
+    assert (found := re.search("digest of the weights: ([0-9a-f]{16})\n", done.stdout)), done.stdout
+    return found[1]
+
+
+@pytest.mark.nightly("a minute: two trainings of 200 steps; test_pool_backend has 30 steps")
+def test_weights_by_the_backend_pool(tmp_path: Path) -> None:
+    """Check 200 steps with backend and reducer "pool" against gloo with ordered sums."""
+    pool = digest_by_torchrun(tmp_path, "pool", f"pool:{tmp_path}/pool", 200)
+    assert pool == digest_by_torchrun(tmp_path, "gloo", "torch", 200)
+
+
+@pytest.mark.nightly("20 s: two trainings; test_weights_are_those_of_torch has one with two devices")
+def test_weights_by_the_backend_pool_and_two_devices(tmp_path: Path) -> None:
+    """Check three steps of FP32 and three of votes through `nf serve --devices 2 --device rtl`."""
+    words = (*device("verilator"), "--devices", "2", "--timeout", "300")
+    with closing(Keeper(tmp_path / "s", *words)) as keeper:
+        keeper.status()
+        by_devices = digest_by_torchrun(tmp_path, "pool", f"unix:{tmp_path}/s", 6)
+        status = "\n".join(keeper.status())
+        assert "jobs that have ended: 6 buckets done, 0 lost, " in status
+        assert keeper.starts == 1
+    assert by_devices == digest_by_torchrun(tmp_path, "gloo", "torch", 6)
 
 
 @pytest.mark.parametrize("simulator", ["verilator"])
