@@ -223,7 +223,7 @@ def test_a_schedule_survives_its_file(tmp_path: Path) -> None:
             '"op": "wiat"',
             r"streams\[0\]\[0\].ops\[\d+\].op is not one of write, read",
         ),
-        ('"number": 1', '"number": "x"', "number: 'x' is not an integer"),
+        ('"number": 2', '"number": "x"', "number: 'x' is not an integer"),
         ('"count"', '"cuont"', "field 'cuont' is not known here"),
         ('"granule": 4', '"granule": 4.5', "granule: 4.5 is not an integer"),
         ('"all_reduce"', '"all_reduced"', "collective: 'all_reduced' is not "),
