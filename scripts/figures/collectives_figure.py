@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from models.parameters import DeviceParams
@@ -38,7 +38,7 @@ from verif.replay.bulk.bulk_schedule import PoolRun
 
 HELP = "clocks of collectives over ranks and devices, with bounds and link rates"
 RANKS, DEVICES, LATENCIES = (2, 4, 8, 16), (1, 2, 4, 8), (48, 300)
-MOST_RANKS, MOST_DEVICES = 16, 16
+MOST_RANKS, MOST_DEVICES, MOST_LINES = 16, 16, 4096
 LINES = 256
 """Lines of a vector, times the number of devices."""
 FOLLOWED_RANKS, FOLLOWED_DEVICES = 8, (1, 2)
@@ -68,18 +68,19 @@ BARRIER = CollectiveKind(Collective.BARRIER)
 
 @dataclass(frozen=True)
 class PoolPlace:
-    """CollectiveKind of collective, ranks, devices, and memory latency in clocks."""
+    """Kind of collective, ranks, devices, memory latency in clocks, and lines a device."""
 
     kind: CollectiveKind
     ranks: int
     devices: int
     latency: int
+    vector: int = LINES
 
     @property
     def schedule(self) -> Schedule:
-        """Shipped schedule of a vector of `LINES` lines a device; parts are rounded up."""
+        """Shipped schedule of a vector of so many lines a device; parts are rounded up."""
         parts = self.ranks if self.kind.collective in _IN_PARTS else 1
-        return self.kind.schedule(self.ranks, self.devices, -(-LINES * self.devices // parts))
+        return self.kind.schedule(self.ranks, self.devices, -(-self.vector * self.devices // parts))
 
     @property
     def lines(self) -> int:
@@ -185,6 +186,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         text = f"{name} ({' '.join(map(str, values))})"
         add(f"--{name}", type=up_to(most), nargs="+", default=list(values), metavar="N", help=text)
+    text = f"lines of a vector for each device; the baseline has {LINES}"
+    add("--lines", type=up_to(MOST_LINES), default=LINES, metavar="N", help=text)
     add("--only", default="", metavar="TEXT", help="collectives whose name has it, as device FP32")
 
 
@@ -203,7 +206,7 @@ def run(args: argparse.Namespace) -> Measured:
     for latency, kind in product(args.latency, kinds):
         with telling(f"nf measure figures: {kind.name}, memory latency {latency}"):
             for ranks, devices in product(args.ranks, args.devices):
-                place = PoolPlace(kind, ranks, devices, latency)
+                place = PoolPlace(kind, ranks, devices, latency, args.lines)
                 memory = MemoryTiming(latency)
                 found[place] = TimedCollective(place, run_checked(place.schedule, 1, model, memory))
     tables = [
@@ -224,8 +227,9 @@ def run(args: argparse.Namespace) -> Measured:
     return Measured(
         set_up=set_up(
             "collectives",
-            lines=LINES,
+            lines=args.lines,
             tile=DeviceParams().slots // 4,
+            kept=PoolPlace(SUM, FOLLOWED_RANKS, 1, LATENCIES[0]).schedule.tile,
             flit_ns=f"{known.flit_s * 1e9:g}",
             link=f"{known.lines_in * 64 / known.flit_s / 1e9:.1f}",
             votes=_break_even(VOTES),
@@ -242,6 +246,7 @@ def run(args: argparse.Namespace) -> Measured:
             place.key(): round(one.each, 3)
             for place, one in found.items()
             if place.ranks == FOLLOWED_RANKS and place.devices in FOLLOWED_DEVICES
+            if place.vector == LINES
         },
     )
 
@@ -266,7 +271,7 @@ def _goals(found: Mapping[PoolPlace, TimedCollective]) -> Iterator[SpeedGoal]:
                 yield SpeedGoal(place.key(), one.each, 2.4 * place.ranks / place.devices)
             if place.devices == 1 and (place.kind, place.latency) in least:
                 yield SpeedGoal(place.key(), one.each, least[place.kind, place.latency])
-            alone = found.get(PoolPlace(place.kind, place.ranks, 1, place.latency))
+            alone = found.get(replace(place, devices=1))
             if alone is not None and place.devices == 2:
                 name = f"{place.kind.name} at {place.latency}: 1 device / 2 devices"
                 yield SpeedGoal(name, alone.each / one.each, 1.9, least=True)

@@ -123,6 +123,22 @@ def test_some_are_measured() -> None:
         measured("--only", "all_to_all")
 
 
+def test_sums_of_fp32_meet_their_goals() -> None:
+    """Check the goals of FP32 sums of 8 ranks that the schedule decides; see docs/collectives.md.
+
+    One device at a memory latency of 300 clocks is limited by its 64 outstanding reads.
+    """
+    words = ("--ranks", "8", "--devices", "1", "2", "--only", SUM.name)
+    found = measured(*words, "--lines", "300")
+    assert found.followed == {}, "other vectors than those of the baseline"
+    assert {name: met for name, _, _, met in found.tables[0].rows} == {
+        PoolPlace(SUM, 8, 1, 48).key(): "met",
+        PoolPlace(SUM, 8, 1, 300).key(): "MISSED",
+        f"{SUM.name} at 48: 1 device / 2 devices": "met",
+        f"{SUM.name} at 300: 1 device / 2 devices": "met",
+    }
+
+
 def test_the_baseline_has_every_collective() -> None:
     places = product(KINDS, FOLLOWED_DEVICES, LATENCIES)
     assert set(ACCEPTED) == {PoolPlace(k, FOLLOWED_RANKS, d, at).key() for k, d, at in places}
