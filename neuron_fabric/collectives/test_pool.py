@@ -11,9 +11,10 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -445,18 +446,25 @@ def broken(path: Path, how: signal.Signals, seed: int) -> None:
         for one in every:
             one.kill()
             one.communicate()
-    assert not list(path.parent.glob("pool*"))
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """Yield the path of a pool in a new folder of /dev/shm, where nothing may be left."""
+    with TemporaryDirectory(prefix="nf-pool-", dir="/dev/shm") as folder:
+        yield Path(folder, "pool")
+        assert not os.listdir(folder)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_lost_rank(path: Path, how: signal.Signals) -> None:
-    broken(path, how, 1)
+def test_a_lost_rank(shared: Path, how: signal.Signals) -> None:
+    broken(shared, how, 1)
 
 
 @pytest.mark.nightly("fifty losses of a rank take minutes")
 @pytest.mark.parametrize("seed", range(50))
-def test_lost_ranks(path: Path, seed: int) -> None:
-    broken(path, signal.SIGKILL if seed % 2 else signal.SIGSTOP, seed)
+def test_lost_ranks(shared: Path, seed: int) -> None:
+    broken(shared, signal.SIGKILL if seed % 2 else signal.SIGSTOP, seed)
 
 
 def test_what_an_outlived_rank_writes_is_seen_by_nobody(path: Path) -> None:
