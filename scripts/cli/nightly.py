@@ -66,7 +66,18 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "suite rams": steps.nf("run", "--suite", "nightly-rams", *rtl, *night),
         "suite twins": steps.nf("run", "--suite", "nightly-twins", "--sim", sim, *at_once),
         "suite collectives": steps.nf("run", "--suite", "nightly-collectives", *rtl, *night),
-        "suite litmus": steps.nf("run", "--suite", "nightly-litmus", *rtl),
+        "suite litmus": steps.nf("run", "--suite", "nightly-litmus", *rtl, *night),
+        "collectives check": steps.nf("collectives", "check", "all"),
+        "collectives mutants": steps.nf(
+            *("collectives", "check", "--mutants", "300", "--seed", seed)
+        ),
+        "collectives litmus": steps.nf("collectives", "litmus"),
+        "collectives faults": steps.nf(
+            *("collectives", "faults", "--seeds", "200", "--first", seed)
+        ),
+        "collectives digests": steps.nf(
+            *("collectives", "run", "all", "--hosts", "3", "--digest", "--sim", sim)
+        ),
         GOALS: steps.nf("cov", "goals"),
         "close": steps.nf("close", "--seed", seed, *at_once),
         "prove": steps.nf("prove", *at_once),
