@@ -391,21 +391,21 @@ RANK = """
     from neuron_fabric import collectives
 
     path, rank, victim = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    pool = collectives.open(path, rank, 4, timeout=1.5)
+    pool = collectives.open(path, rank, 4, timeout=60)  # a busy machine starts ranks slowly
     print("open", flush=True)
     calls = 0
     while True:
         x = np.full(50_000, pool.rank + calls, np.float32)
         out, start = np.empty(4 * len(x), np.float32), time.monotonic()
         try:
-            pool.all_reduce(x)
-            pool.all_gather(out, x)
+            pool.all_reduce(x, timeout=3)
+            pool.all_gather(out, x, timeout=3)
         except collectives.PoolError as error:
             took, what = time.monotonic() - start, str(error)
             break
         assert (x == 6 + 4 * calls).all() and (out == x[0]).all()
         calls += 1
-    assert rank == victim or took < 1.5 + 2, took
+    assert rank == victim or took < 3 + 2, took
     if rank == victim:
         sys.exit(3 if f"rank {rank}" in what or "opened anew" in what else what)
     pool.configure([r for r in range(4) if r != victim])

@@ -246,7 +246,7 @@ def run(args: argparse.Namespace) -> Measured:
             place.key(): round(one.each, 3)
             for place, one in found.items()
             if place.ranks == FOLLOWED_RANKS and place.devices in FOLLOWED_DEVICES
-            if place.vector == LINES
+            if place.vector == LINES and place.latency in LATENCIES
         },
     )
 
