@@ -360,13 +360,14 @@ class _Tiles:
     def lag(self, rank: int, lines: range) -> int:
         """Return 2 for readers of FP32 sums after the owner, whose read makes the device add."""
         owner = lines.start // self.schedule.tile % self.schedule.ranks
-        kept = _keeps_sums(self.schedule.collective, self.schedule.route)
+        plan = self.schedule
+        kept = _keeps_sums(plan.collective, plan.adder, plan.route)
         return 2 if kept and rank != owner else 1
 
 
-def _keeps_sums(collective: Collective, route: Route | None) -> bool:
+def _keeps_sums(collective: Collective, adder: Adder | None, route: Route | None) -> bool:
     """Return whether several ranks read a sum that the device keeps in its slot."""
-    return collective is Collective.ALL_REDUCE and route is Route.FP32
+    return (collective, adder, route) == (Collective.ALL_REDUCE, Adder.DEVICE, Route.FP32)
 
 
 def _aggregate(build: _Builder, schedule: Schedule) -> None:
@@ -459,8 +460,6 @@ def shipped(
             raise ValueError(f"{name} must be at least 1, got {value}")
     if adder is Adder.DEVICE and ranks > MAX_DEVICE_RANKS:
         raise ValueError(f"a device adds for up to {MAX_DEVICE_RANKS} ranks, got {ranks}")
-    if adder is Adder.DEVICE and ranks > 2 and _keeps_sums(collective, route):
-        tile = max(1, tile * 3 // 4)
     build = _Builder(ranks, devices, granule)
     if views is None:
         views = () if route is None else views_of(route, ranks)[: 1 if route.votes else None]
@@ -470,7 +469,7 @@ def shipped(
         devices=devices,
         lines=lines,
         granule=granule,
-        tile=tile,
+        tile=max(1, tile * 3 // 4) if ranks > 2 and _keeps_sums(collective, adder, route) else tile,
         adder=adder,
         route=route,
         views=tuple(views),
