@@ -126,7 +126,7 @@ def test_some_are_measured() -> None:
 def test_sums_of_fp32_meet_their_goals() -> None:
     """Check the goals of FP32 sums of 8 ranks that the schedule decides; see docs/collectives.md.
 
-    One device at a memory latency of 300 clocks is limited by its 64 outstanding reads.
+    One device at a memory latency of 300 clocks is limited by the 64 completions that it may owe.
     """
     words = ("--ranks", "8", "--devices", "1", "2", "--only", SUM.name)
     found = measured(*words, "--lines", "300")
