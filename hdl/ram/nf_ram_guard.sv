@@ -7,6 +7,11 @@
 // clock before; `data`, `bad` and `corrected` are what they mean, in the same clock. `fault` shows
 // what was found in a clock with `rd_en`: a word that is read but not used is no fault.
 //
+// A row of more than LANE bits is written at once and read in parts, its lanes, each with its own
+// check bits: the check of a wide row costs that of a lane. The bits of `rd_row` below the row are
+// the number of the lane, from the lowest bits of the row up; the last lane ends in zeros. The
+// check bits of lane 0 are the lowest of `wr_check`.
+//
 // `flip` is a bit of a row that is wrong from the next clock on, until the row is written: where it
 // is stored, the word is as the RAM would return it. Two bits may be wrong at a time; a third one
 // takes the place of the oldest. Of a RAM with more rows only the first 256 can be flipped, and a
@@ -28,10 +33,12 @@ module nf_ram_guard
   parameter logic [3:0] RAM = 4'd0,  // ram_e
   parameter int ROWS    = 64,
   parameter int WIDTH   = 512,
+  parameter int LANE    = WIDTH,  // data bits read at a time: all, or a power of two
   parameter int ECC     = 1,
   parameter int SYNC    = 0,
   parameter int INJECT_DATA = 0,  // 1: the bit itself flips with parity, too
-  parameter int CHECK_W = ram_check_w(WIDTH, ECC)  // not to be set
+  parameter int LANES   = (WIDTH + LANE - 1) / LANE,      // not to be set
+  parameter int CHECK_W = LANES * ram_check_w(LANE, ECC)  // not to be set
 ) (
   input  wire logic                    clk,    // clock, rising edge
   input  wire logic                    rst_n,  // asynchronous reset, active low
@@ -43,48 +50,76 @@ module nf_ram_guard
   output logic [CHECK_W-1:0]           wr_check,  // its check bits, to be stored with it
 
   input  wire logic                    rd_en,      // the word read is used
-  input  wire logic [$clog2(ROWS)-1:0] rd_row,     // row that is read
-  input  wire logic [WIDTH-1:0]        rd_word,    // data as the RAM returns it
-  input  wire logic [CHECK_W-1:0]      rd_check,   // check bits as the RAM returns them
-  output logic [WIDTH-1:0]             data,       // data, with SECDED corrected
+  // Row that is read, and below it the lane.
+  input  wire logic [$clog2(ROWS)+$clog2(LANES)-1:0] rd_row,
+  input  wire logic [LANE-1:0]         rd_word,    // data as the RAM returns it
+  // Check bits as the RAM returns them.
+  input  wire logic [ram_check_w(LANE, ECC)-1:0] rd_check,
+  output logic [LANE-1:0]              data,       // data, with SECDED corrected
   output logic                         bad,        // `data` cannot be trusted
   output logic                         corrected,  // one wrong bit was put right
   output ram_fault_t                   fault       // fault of a word that is used
 );
-  localparam int TOTAL = WIDTH + CHECK_W;
-  localparam int ROW_W = $clog2(ROWS);
-  // The bits of a row that flips can invert: all, or the parity bits, which are the highest.
-  localparam int FLIPS_W = (ECC == ECC_PARITY && INJECT_DATA == 0) ? CHECK_W : TOTAL;
+  localparam int TOTAL  = WIDTH + CHECK_W;
+  localparam int ROW_W  = $clog2(ROWS);
+  localparam int LANE_B = $clog2(LANES);
+  localparam int AT_W   = ROW_W + LANE_B;
+  localparam int LANE_CHECK_W = ram_check_w(LANE, ECC);
+  localparam int LANE_TOTAL   = LANE + LANE_CHECK_W;
+  // The bits of a lane that flips can invert: all, or the parity bits, which are the highest.
+  localparam int FLIPS_W = (ECC == ECC_PARITY && INJECT_DATA == 0) ? LANE_CHECK_W : LANE_TOTAL;
 
   if (ROWS < 2 || TOTAL > (1 << RAM_BIT_W)) begin : g_bad_size
     initial $fatal(1, "nf_ram_guard: 2 rows or more, a row of less than 8,192 bits");
   end
+  if (LANES > 1 && ((1 << $clog2(LANE)) != LANE || LANE < 64)) begin : g_bad_lane
+    initial $fatal(1, "nf_ram_guard: LANE must be WIDTH or a power of two, at least 64");
+  end
 
   // ---- bits that were flipped -------------------------------------------------------------------
-  logic [1:0]           live_q;
-  logic [ROW_W-1:0]     row0_q, row1_q;
-  logic [RAM_BIT_W-1:0] place, place0_q, place1_q;  // among these bits
-  logic                 next_q, hit, here0, here1;
-  logic [TOTAL-1:0]     stored;
+  logic [1:0]            live_q;
+  logic [AT_W-1:0]       at, at0_q, at1_q;           // their rows and lanes
+  logic [ROW_W-1:0]      row0, row1;                 // their rows
+  logic [RAM_BIT_W-1:0]  place, place0_q, place1_q;  // among these bits
+  logic                  next_q, hit, here0, here1;
+  logic [LANE_TOTAL-1:0] stored;
 
   assign hit = flip.valid && (flip.ram == RAM) && (32'(flip.row) < ROWS)
                && (32'(flip.place) < TOTAL);
 
-  if (FLIPS_W == TOTAL) begin : g_bit
+  if (LANES == 1 && FLIPS_W == LANE_TOTAL) begin : g_bit
     assign place = flip.place;
-  end else begin : g_group
-    // Of a bit of data its number modulo CHECK_W, a power of two.
-    assign place = RAM_BIT_W'(CHECK_W - 1)
-                   & ((32'(flip.place) < WIDTH) ? flip.place : flip.place - RAM_BIT_W'(WIDTH));
+    assign at    = ROW_W'(flip.row);
+  end else begin : g_lane
+    logic                 is_data;
+    logic [RAM_BIT_W-1:0] offset;  // among the bits of data, or among the check bits
+    assign is_data = 32'(flip.place) < WIDTH;
+    assign offset  = is_data ? flip.place : flip.place - RAM_BIT_W'(WIDTH);
+    if (FLIPS_W != LANE_TOTAL) begin : g_group
+      // Of a bit of data its number modulo the groups of a lane, a power of two.
+      assign place = RAM_BIT_W'(LANE_CHECK_W - 1) & offset;
+    end else begin : g_data
+      assign place = is_data ? RAM_BIT_W'(LANE - 1) & offset
+                             : RAM_BIT_W'(LANE) + (RAM_BIT_W'(LANE_CHECK_W - 1) & offset);
+    end
+    if (LANES == 1) begin : g_row
+      assign at = ROW_W'(flip.row);
+    end else begin : g_rows
+      assign at = {ROW_W'(flip.row), LANE_B'(offset >> (is_data ? $clog2(LANE)
+                                                                : $clog2(LANE_CHECK_W)))};
+    end
   end
+
+  assign row0 = at0_q[LANE_B +: ROW_W];
+  assign row1 = at1_q[LANE_B +: ROW_W];
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       live_q <= '0;
       next_q <= 1'b0;
     end else begin
-      if (wr_en && wr_row == row0_q) live_q[0] <= 1'b0;
-      if (wr_en && wr_row == row1_q) live_q[1] <= 1'b0;
+      if (wr_en && wr_row == row0) live_q[0] <= 1'b0;
+      if (wr_en && wr_row == row1) live_q[1] <= 1'b0;
       if (hit) begin
         live_q[next_q] <= !(wr_en && wr_row == ROW_W'(flip.row));
         next_q         <= !next_q;
@@ -94,11 +129,11 @@ module nf_ram_guard
 
   always_ff @(posedge clk) begin
     if (hit && !next_q) begin
-      row0_q   <= ROW_W'(flip.row);
+      at0_q    <= at;
       place0_q <= place;
     end
     if (hit && next_q) begin
-      row1_q   <= ROW_W'(flip.row);
+      at1_q    <= at;
       place1_q <= place;
     end
   end
@@ -106,8 +141,8 @@ module nf_ram_guard
   logic [RAM_ROW_W-1:0] word_row;
   logic                 asked0, asked1;
 
-  assign asked0 = live_q[0] && row0_q == rd_row;
-  assign asked1 = live_q[1] && row1_q == rd_row;
+  assign asked0 = live_q[0] && at0_q == rd_row;
+  assign asked1 = live_q[1] && at1_q == rd_row;
 
   if (SYNC != 0) begin : g_sync
     logic [RAM_ROW_W-1:0] row_q;
@@ -116,10 +151,10 @@ module nf_ram_guard
       if (!rst_n) {here1_q, here0_q} <= '0;
       else        {here1_q, here0_q} <= {asked1, asked0};
     end
-    always_ff @(posedge clk) row_q <= RAM_ROW_W'(rd_row);
+    always_ff @(posedge clk) row_q <= RAM_ROW_W'(rd_row >> LANE_B);
     assign {word_row, here1, here0} = {row_q, here1_q, here0_q};
   end else begin : g_async
-    assign {word_row, here1, here0} = {RAM_ROW_W'(rd_row), asked1, asked0};
+    assign {word_row, here1, here0} = {RAM_ROW_W'(rd_row >> LANE_B), asked1, asked0};
   end
 
   // One bit of these, by 64: an AND at each bit. A bit that is written by its number takes a
@@ -140,25 +175,32 @@ module nf_ram_guard
   always_comb begin
     stored = {rd_check, rd_word};
     if (`NF_ISOLATE(here0)) begin
-      stored[TOTAL-1 -: FLIPS_W] = stored[TOTAL-1 -: FLIPS_W] ^ bit_of(here0, place0_q);
+      stored[LANE_TOTAL-1 -: FLIPS_W] = stored[LANE_TOTAL-1 -: FLIPS_W] ^ bit_of(here0, place0_q);
     end
     if (`NF_ISOLATE(here1)) begin
-      stored[TOTAL-1 -: FLIPS_W] = stored[TOTAL-1 -: FLIPS_W] ^ bit_of(here1, place1_q);
+      stored[LANE_TOTAL-1 -: FLIPS_W] = stored[LANE_TOTAL-1 -: FLIPS_W] ^ bit_of(here1, place1_q);
     end
   end
 
   // ---- check ------------------------------------------------------------------------------------
-  logic               unused_corrected, unused_bad;
-  logic [WIDTH-1:0]   unused_data;
-  logic [CHECK_W-1:0] unused_encoded;
+  logic [LANE_CHECK_W-1:0] unused_encoded;
+  logic [LANES*LANE-1:0]   padded;
 
-  nf_ram_code #(.WIDTH(WIDTH), .ECC(ECC)) u_write (
-    .word (wr_data), .check (CHECK_W'(0)),
-    .encoded (wr_check), .data (unused_data),
-    .corrected (unused_corrected), .bad (unused_bad)
-  );
-  nf_ram_code #(.WIDTH(WIDTH), .ECC(ECC)) u_read (
-    .word (stored[WIDTH-1:0]), .check (stored[TOTAL-1:WIDTH]),
+  assign padded = (LANES*LANE)'(wr_data);
+
+  for (genvar l = 0; l < LANES; l++) begin : g_write
+    logic                    unused_corrected, unused_bad;
+    logic [LANE-1:0]         unused_data;
+
+    nf_ram_code #(.WIDTH(LANE), .ECC(ECC)) u_code (
+      .word (padded[l*LANE +: LANE]), .check (LANE_CHECK_W'(0)),
+      .encoded (wr_check[l*LANE_CHECK_W +: LANE_CHECK_W]), .data (unused_data),
+      .corrected (unused_corrected), .bad (unused_bad)
+    );
+  end
+
+  nf_ram_code #(.WIDTH(LANE), .ECC(ECC)) u_read (
+    .word (stored[LANE-1:0]), .check (stored[LANE_TOTAL-1:LANE]),
     .encoded (unused_encoded), .data,
     .corrected, .bad
   );
