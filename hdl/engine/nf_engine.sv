@@ -332,7 +332,8 @@ module nf_engine
 
   nf_evict #(
     .REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH), .FLIGHT(MISS_DEPTH), .ECC(ECC),
-    .MARKS_LOG2(WRITTEN_LOG2), .INJECT_DATA(INJECT_DATA)
+    .MARKS_LOG2(WRITTEN_LOG2), .INJECT_DATA(INJECT_DATA),
+    .MEM_LINES_LOG2(MEM_LINES_LOG2)
   ) u_evict (
     .clk, .rst_n, .ram_flip, .ram_fault (evict_fault), .desc, .gen, .push (evict_push2),
     .push_line (s2_q.victim), .push_book (held_book2),

@@ -8,6 +8,11 @@
 // `match` until memory has answered (`flight` are), so a fill of the same line waits for it, and no
 // line is ever under way twice. `wr_ready` comes with `wr_valid` only: it takes a beat.
 //
+// Each beat checks the word of the buffer that it sends. If the bookkeeping cannot be trusted, the
+// line leaves as a lost one. A plane that cannot be trusted leaves with `wr_poison`, after a record
+// that is good: its line is lost when it is fetched again, a kept sum is dropped. `ram_fault` tells
+// of each such word that is sent and used.
+//
 // In a region that the record initialiser has not finished (`fresh`) an entry goes before the
 // initialiser. Lines that share a mark (nf_written) are a group, and memory may hold anything in
 // their records: the first eviction into a group that the initialiser has not reached (`first`, a
@@ -28,7 +33,8 @@ module nf_evict
   parameter int FLIGHT  = 64,
   parameter int ECC     = 1,
   parameter int INJECT_DATA = 0,
-  parameter int MARKS_LOG2 = 12
+  parameter int MARKS_LOG2 = 12,
+  parameter int MEM_LINES_LOG2 = 20
 ) (
   input  wire logic                     clk,        // clock, rising edge
   input  wire logic                     rst_n,      // asynchronous reset, active low
@@ -75,8 +81,18 @@ module nf_evict
   localparam int CW    = $clog2(DEPTH + 1);
   localparam int FP_W  = $clog2(FLIGHT);
   localparam int FW    = $clog2(FLIGHT + 1);
-  localparam int STATE_W = $bits(book_t) + CNT_W * LINE_W;
-  localparam int CHECK_W = ram_check_w(STATE_W, ECC);
+  localparam int BOOK_W   = $bits(book_t);
+  localparam int STATE_W  = BOOK_W + CNT_W * LINE_W;
+  localparam int WORDS    = CNT_W + 1;  // of a row: the planes, the bookkeeping
+  localparam int WORD_B   = $clog2(WORDS);
+  localparam int WORD_CW  = ram_check_w(LINE_W, ECC);
+  localparam int CHECK_W  = WORDS * WORD_CW;
+  localparam int RECORD_W = BOOK_W + REC_GEN_W + 1;  // bits of a record that are not reserved
+  // Memory has more lines than a region, whose records it holds: the low bits of an index tell its
+  // lines apart, and those of a group by still fewer.
+  localparam int KEY_W    = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
+  localparam int REGION_W = (REGIONS > 1) ? $clog2(REGIONS) : 1;
+  localparam int MATE_W   = (KEY_W > MARKS_LOG2) ? KEY_W - MARKS_LOG2 : 1;
 
   if (DEPTH < 2 || (1 << PTR_W) != DEPTH) begin : g_bad_depth
     initial $fatal(1, "nf_evict: DEPTH must be a power of two, at least 2");
@@ -85,7 +101,10 @@ module nf_evict
     initial $fatal(1, "nf_evict: FLIGHT must be at least 2");
   end
 
-  line_id_t                line_q [FLIGHT];
+  // What is compared in every clock stands in flip-flops, the rest in RAMs that are read by number.
+  logic [REGION_W+KEY_W-1:0] key_q [FLIGHT];
+  logic [REGION_W-1:0]     region_q [FLIGHT];
+  logic [REGION_W+KEY_W-1:0] head_q [DEPTH];
   logic [CHECK_W+STATE_W-1:0] state_q [DEPTH];
   logic [DEPTH-1:0]        kept_q;
   logic [FLIGHT-1:0]       live_q, same, unsettled;
@@ -96,9 +115,11 @@ module nf_evict
   logic [3:0]              counted_region_q;
   logic [FLIGHT-1:0]       opens_q;  // entries that overwrite their group
   logic                    late, late_q, zeroing, zeroed_q, zero_answer;
-  logic [INDEX_W-1:0]      match_mates;  // bits of an index that differ within a group
-  logic [INDEX_W-1:0]      mate_q, mates, zero_index;  // of the group of `head`: written, last one
-  logic [INDEX_W:0]        zeros_q;  // writes of the oldest entry's group that were answered
+  logic [MATE_W-1:0]       match_mates;  // bits of an index that differ within a group
+  logic [MATE_W-1:0]       mate_q, mates;  // of the group of `head`: written, last one
+  logic [INDEX_W-1:0]      zero_index;
+  logic [MADDR_W-1:0]      target;  // of the write: in memory
+  logic [MATE_W:0]         zeros_q;  // writes of the oldest entry's group that were answered
   logic [5:0]              counted_log2, head_log2, match_log2, done_log2;  // of their groups
   logic [3:0]              needs_q [DEPTH];  // planes of a low-bit line
   logic [CW-1:0]           unsent_q, known_q;  // entries held, and those whose planes are counted
@@ -106,12 +127,18 @@ module nf_evict
   logic [3:0]              beat_q, planes;
   region_desc_t            d;
   record_t                 record;
-  book_t                   book, held_book;
-  logic [CNT_W*LINE_W-1:0] held_planes;
-  logic [CHECK_W-1:0]      check;
+  book_t                   book;
+  logic [CHECK_W-1:0]      check, held_check;
+  logic [STATE_W-1:0]      held;
+  logic [LINE_W-1:0]       word, data;  // of the head, for this beat: as stored, and checked
+  logic [WORD_CW-1:0]      word_check;
+  logic [WORD_B-1:0]       word_at;
+  logic [REGION_W+KEY_W-1:0] push_key;
   logic                    bad, begun_q, lost_q, lost;
-  line_id_t                answered;
+  logic [3:0]              answered;  // region of the oldest entry
   logic                    sent;
+
+  assign push_key = {push_line.region[REGION_W-1:0], push_line.index[KEY_W-1:0]};
 
   // In a fresh region a group's mark says a clock later whether it is to be overwritten.
   assign counted_log2 = group_log2(desc_of(desc, counted_region_q), 6'(MARKS_LOG2));
@@ -134,10 +161,12 @@ module nf_evict
 
   always_ff @(posedge clk) begin
     if (push) begin
-      line_q[push_line_q]  <= push_line;
-      kept_q[push_ptr_q]   <= push_kept;
-      state_q[push_ptr_q]  <= {check, push_book, push_planes};
-      counted_ptr_q        <= push_ptr_q;
+      key_q[push_line_q]    <= push_key;
+      region_q[push_line_q] <= push_line.region[REGION_W-1:0];
+      head_q[push_ptr_q]    <= push_key;
+      kept_q[push_ptr_q]    <= push_kept;
+      state_q[push_ptr_q]   <= {check, push_book, push_planes};
+      counted_ptr_q         <= push_ptr_q;
     end
     if (counted) needs_q[counted_ptr_q] <= counted_planes;
   end
@@ -146,29 +175,68 @@ module nf_evict
     return (32'(place) == FLIGHT - 1) ? '0 : place + 1'b1;
   endfunction
 
-  assign head   = line_q[send_line_q];
+  function automatic line_id_t line_of(input logic [REGION_W+KEY_W-1:0] key);
+    return make_line_id(4'(key[KEY_W +: REGION_W]), INDEX_W'(key[KEY_W-1:0]));
+  endfunction
+
+  assign head   = line_of(head_q[send_ptr_q]);
   assign d      = desc_of(desc, head.region);
-  assign book   = lost ? make_book(1'b1, 1'b1, 64'd0) : held_book;
+  assign book   = lost ? make_book(1'b1, 1'b1, 64'd0) : data[BOOK_W-1:0];
   assign planes = is_low_bit(d.mode) ? needs_q[send_ptr_q] : 4'(kept_q[send_ptr_q]);
   assign record = make_record(kept_q[send_ptr_q] && !lost,
                               gen[32'(head.region)*REC_GEN_W +: REC_GEN_W], book);
 
   assign head_log2  = group_log2(d, 6'(MARKS_LOG2));
-  assign mates      = (INDEX_W'(1) << head_log2) - 1'b1;
+  assign mates      = (MATE_W'(1) << head_log2) - 1'b1;
   assign zeroing    = opens_q[send_line_q] && !zeroed_q;
-  assign zero_index = (head.index & ~mates) | mate_q;
+  assign zero_index = {head.index[INDEX_W-1:MATE_W], (head.index[MATE_W-1:0] & ~mates) | mate_q};
 
+  assign target   = record_addr(d, zeroing ? zero_index : head.index, 4'(CNT_W));
   assign wr_valid = (known_q != '0) && !head_waits;
-  assign wr_addr  = LADDR_W'(record_addr(d, zeroing ? zero_index : head.index, 4'(CNT_W)));
+  assign wr_addr  = LADDR_W'(target[KEY_W-1:0]);
   assign wr_len   = zeroing ? '0 : 8'(planes);
   assign wr_last  = zeroing || (beat_q == planes);
   assign sent     = wr_ready && wr_last && !zeroing;
 
+  // One word of the row for each beat: beat 0 is a group's zeros, or the bookkeeping. Planes are
+  // picked in pairs, each in one gate of four inputs: that is a gate less for each bit of eight
+  // planes than a multiplexer takes.
+  localparam int PAIRS = (CNT_W + 1) / 2;
+  logic [LINE_W-1:0]  pair [PAIRS];
+  logic [WORD_CW-1:0] pair_check [PAIRS];
+
+  assign {held_check, held} = state_q[send_ptr_q];
+  assign word_at            = (beat_q == '0) ? WORD_B'(CNT_W) : WORD_B'(beat_q - 1'b1);
+
+  for (genvar p = 0; p < PAIRS; p++) begin : g_pair
+    localparam int LOW  = 2 * p;
+    localparam int HIGH = (2 * p + 1 < CNT_W) ? 2 * p + 1 : LOW;  // LOW: no beat has this number
+    logic low, high;
+    assign low           = (beat_q == 4'(LOW + 1));
+    assign high          = (beat_q == 4'(LOW + 2));
+    assign pair[p]       = (held[LOW*LINE_W +: LINE_W] & {LINE_W{low}})
+                           | (held[HIGH*LINE_W +: LINE_W] & {LINE_W{high}});
+    assign pair_check[p] = (held_check[LOW*WORD_CW +: WORD_CW] & {WORD_CW{low}})
+                           | (held_check[HIGH*WORD_CW +: WORD_CW] & {WORD_CW{high}});
+  end
+
   always_comb begin
-    wr_data = zeroing ? '0 : record;
-    for (int p = 0; p < CNT_W; p++) begin
-      if (beat_q == 4'(p + 1)) wr_data = held_planes[p*LINE_W +: LINE_W];
+    word       = '0;
+    word_check = '0;
+    if (beat_q == '0) begin
+      word[BOOK_W-1:0] = held[CNT_W*LINE_W +: BOOK_W];
+      word_check       = held_check[CNT_W*WORD_CW +: WORD_CW];
     end
+    for (int p = 0; p < PAIRS; p++) begin
+      word       = word | pair[p];
+      word_check = word_check | pair_check[p];
+    end
+  end
+
+  // The bits above are zeros of the bookkeeping's word.
+  always_comb begin
+    wr_data = data;
+    if (beat_q == '0) wr_data[RECORD_W-1:0] = zeroing ? '0 : record[RECORD_W-1:0];
   end
 
   always_ff @(posedge clk or negedge rst_n) begin
@@ -185,9 +253,10 @@ module nf_evict
   end
 
   // ---- the buffer is a protected RAM ------------------------------------------------------------
-  // The kind of a burst is decided when it is first offered: a line that cannot be trusted leaves
-  // as a lost one, and its planes are not valid. If a bit flips after that, the beats that follow
-  // are poisoned.
+  // A word is checked in the beat that takes it. The kind of a record is decided when it is first
+  // offered: with bookkeeping that cannot be trusted the line leaves as a lost one, and its planes
+  // are not valid. If a bit of it flips after that, the record is poisoned. A plane, or a kept sum,
+  // that cannot be trusted is poisoned; its record is good.
   assign lost      = begun_q ? lost_q : bad;
   assign wr_poison = bad && !lost;
 
@@ -198,13 +267,13 @@ module nf_evict
 
   /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(
-    .RAM(RAM_EVICT), .ROWS(DEPTH), .WIDTH(STATE_W), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
+    .RAM(RAM_EVICT), .ROWS(DEPTH), .WIDTH(STATE_W), .LANE(LINE_W), .ECC(ECC),
+    .INJECT_DATA(INJECT_DATA)
   ) u_guard (
     .clk, .rst_n, .flip (ram_flip),
     .wr_en (push), .wr_row (push_ptr_q), .wr_data ({push_book, push_planes}), .wr_check (check),
-    .rd_en (sent), .rd_row (send_ptr_q), .rd_word (state_q[send_ptr_q][STATE_W-1:0]),
-    .rd_check (state_q[send_ptr_q][STATE_W +: CHECK_W]), .data ({held_book, held_planes}), .bad,
-    .corrected (), .fault (ram_fault)
+    .rd_en (wr_ready && !zeroing && (beat_q == '0 || !lost)), .rd_row ({send_ptr_q, word_at}),
+    .rd_word (word), .rd_check (word_check), .data, .bad, .corrected (), .fault (ram_fault)
   );
   /* verilator lint_on PINCONNECTEMPTY */
 
@@ -242,15 +311,16 @@ module nf_evict
   end
 
   assign match_log2  = group_log2(desc_of(desc, match_line.region), 6'(MARKS_LOG2));
-  assign match_mates = (INDEX_W'(1) << match_log2) - 1'b1;  // one shifter, not one for each entry
+  assign match_mates = (MATE_W'(1) << match_log2) - 1'b1;  // one shifter, not one for each entry
 
   for (genvar e = 0; e < FLIGHT; e++) begin : g_match
     line_id_t           line;
-    logic [INDEX_W-1:0] apart;
-    assign line         = line_q[e];
-    assign apart        = (line.index ^ match_line.index) & ~({INDEX_W{opens_q[e]}} & match_mates);
+    logic [KEY_W-1:0]   apart;
+    assign line         = line_of(key_q[e]);
+    assign apart        = (line.index[KEY_W-1:0] ^ match_line.index[KEY_W-1:0])
+                          & ~KEY_W'({MATE_W{opens_q[e]}} & match_mates);
     assign same[e]      = live_q[e] && line.region == match_line.region && apart == '0;
-    assign unsettled[e] = live_q[e] && (line_q[e][INDEX_W +: 4] == settle);
+    assign unsettled[e] = live_q[e] && (line.region == settle);
   end
 
   assign match         = |same;
@@ -258,10 +328,10 @@ module nf_evict
   assign flight        = flight_q;
   assign idle          = (unsettled == '0);
   assign failed        = b_valid && b_err;
-  assign answered      = line_q[done_line_q];
-  assign done_log2     = group_log2(desc_of(desc, answered.region), 6'(MARKS_LOG2));
-  assign zero_answer   = opens_q[done_line_q] && !zeros_q[done_log2];
-  assign failed_region = answered.region;
+  assign answered      = 4'(region_q[done_line_q]);
+  assign done_log2     = group_log2(desc_of(desc, answered), 6'(MARKS_LOG2));
+  assign zero_answer   = opens_q[done_line_q] && (zeros_q >> done_log2) == '0;
+  assign failed_region = answered;
 
   `NF_ASSERT_NEVER(Overflow_A, push && unsent_q == CW'(DEPTH))
   `NF_ASSERT_NEVER(FlightOver_A, push && flight_q == FW'(FLIGHT))
@@ -281,15 +351,19 @@ module nf_evict
   `NF_ASSERT_NEVER(EmptyHasPlanes_A, wr_valid && !begun_q && !lost && is_low_bit(d.mode)
                                      && book.bitmap == '0 && wr_len != '0)
   `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && flight_q == FW'(unsent_q) && !zero_answer)
+  `NF_ASSERT_NEVER(OutOfMemory_A, wr_valid && (target >> KEY_W) != '0)
   `NF_ASSERT_NEVER(ZeroOther_A, wr_valid && zeroing
-                                && (zero_index & ~mates) != (head.index & ~mates))
+                                && (zero_index ^ head.index) >> head_log2 != '0)
 `ifdef NF_CHECKED
   // Order to one address: a line is written again only after memory has answered the last time.
   logic [FLIGHT-1:0] again;
   for (genvar e = 0; e < FLIGHT; e++) begin : g_again
-    assign again[e] = live_q[e] && (line_q[e] == push_line);
+    assign again[e] = live_q[e] && (key_q[e] == push_key);
   end
   `NF_ASSERT_NEVER(SameLine_A, push && |again)
+  `NF_ASSERT_NEVER(ShortKey_A, push && line_of(push_key) != push_line)
+  // Planes are sent only after their record, whose kind is known then.
+  `NF_ASSERT_NEVER(Begun_A, beat_q != '0 && !begun_q)
 `endif
 endmodule
 

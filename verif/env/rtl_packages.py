@@ -82,17 +82,25 @@ FLIT_MARKS = 2
 
 
 class Ram(NamedTuple):
-    """Size of a protected RAM: number of rows, and data bits of a row (without check bits)."""
+    """Size of a protected RAM.
+
+    Attributes:
+        rows: Number of rows.
+        data: Data bits of a row, without check bits.
+        lane: Data bits that have check bits together; 0 if all of a row have.
+    """
 
     rows: int
     data: int
+    lane: int = 0
 
     def bits(self, ecc: int) -> int:
         """Return the number of bits of a row with its check bits, for `ecc` NONE, PARITY or
         SECDED.
         """
-        words = -(-self.data // 64)
-        return self.data + (1, 1 << (words - 1).bit_length(), 8 * words)[ecc]
+        lane = self.lane or self.data
+        words = -(-lane // 64)
+        return self.data + -(-self.data // lane) * (1, 1 << (words - 1).bit_length(), 8 * words)[ecc]
 
     def beside(self, place: int, rng: random.Random) -> int:
         """Draw another bit of the word that SECDED protects together with bit `place` of a row.
@@ -115,7 +123,7 @@ def rams(hw: DeviceParams) -> dict[str, Ram]:
     return {
         "PLANES": Ram(hw.slots, planes),
         "BOOK": Ram(hw.slots, book),
-        "EVICT": Ram(constant("EVICT_DEPTH"), planes + book),
+        "EVICT": Ram(constant("EVICT_DEPTH"), planes + book, line),
         "PARKED": Ram(waiting, line),
         "DEFERRED": Ram(waiting, line),
         "STORES": Ram(constant("EXIT_DEPTH"), line),

@@ -21,22 +21,25 @@ SETS: list[dict[str, int]] = [
 ]
 
 
-def guards(values: dict[str, int]) -> dict[str, tuple[int, int]]:
-    """Return rows and data bits of each protected RAM, as slang elaborates the top module."""
+def guards(values: dict[str, int]) -> dict[str, tuple[int, int, int]]:
+    """Return rows, data bits and bits of a lane (0: all) of each protected RAM.
+
+    They are those of the top module as slang elaborates it.
+    """
     driver = pyslang.driver.Driver()
     driver.addStandardArgs()
     given = " ".join(f"-G {name}={value}" for name, value in values.items())
     assert driver.parseCommandLine(f"slang -f hdl/nf_controller.f --top nf_controller {given}")
     assert driver.processOptions()
     assert driver.parseAllSources()
-    out: dict[str, tuple[int, int]] = {}
+    out: dict[str, tuple[int, int, int]] = {}
 
     def visit(symbol: Any) -> None:
         one = isinstance(symbol, pyslang.ast.InstanceSymbol)
         if one and symbol.definition.name == "nf_ram_guard":
-            values = [symbol.body.find(name).value.value for name in ("RAM", "ROWS", "WIDTH")]
-            number, rows, width = map(int, values)
-            out[NAMES[number]] = rows, width
+            names = ("RAM", "ROWS", "WIDTH", "LANE")
+            number, rows, width, lane = (int(symbol.body.find(name).value.value) for name in names)
+            out[NAMES[number]] = rows, width, lane % width
 
     driver.createCompilation().getRoot().visit(visit)
     return out
@@ -49,7 +52,7 @@ def test_sizes_are_those_of_the_design(
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("NF_PARAMETERS", json.dumps(values))
     wanted = {
-        name: (min(rows, ROWS_OF_INJECT), data) for name, (rows, data) in guards(values).items()
+        name: (min(rows, ROWS_OF_INJECT), *bits) for name, (rows, *bits) in guards(values).items()
     }
     assert {name: tuple(ram) for name, ram in rams(DeviceParams.from_rtl(values)).items()} == wanted
     assert set(wanted) == set(NAMES.values()), "a RAM has a number and no guard"
