@@ -100,7 +100,9 @@ class Ram(NamedTuple):
         """
         lane = self.lane or self.data
         words = -(-lane // 64)
-        return self.data + -(-self.data // lane) * (1, 1 << (words - 1).bit_length(), 8 * words)[ecc]
+        return (
+            self.data + -(-self.data // lane) * (1, 1 << (words - 1).bit_length(), 8 * words)[ecc]
+        )
 
     def beside(self, place: int, rng: random.Random) -> int:
         """Draw another bit of the word that SECDED protects together with bit `place` of a row.
