@@ -339,3 +339,8 @@ def test_a_read_while_the_window_moves(met: str) -> None:
     bus.predictor.end(move)
     assert ("MISMATCH" in bus.errors) == (met == "neither")
     assert bus.scoreboard.model.control.base == 2 << 40
+    open_ = met != "neither"
+    assert bus.scoreboard.judge.judged == open_
+    for name in ("REFUSED", "UNMAPPED"):
+        assert bus.scoreboard.counter_range(name) == (0, open_)
+    assert bus.read("ERR_INFO", 1) is open_, "nobody knows whether it was captured"

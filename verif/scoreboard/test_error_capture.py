@@ -111,3 +111,19 @@ def test_in_flight_it_may_be_captured_or_not() -> None:
     msg = bench.begin(read(FAR | 64))
     assert bench.reads("ERR_INFO", 0)
     bench.bus.exact("ERR_INFO", bench.info(msg), bench.info(msg, LDID=9))
+
+
+@pytest.mark.parametrize("answered", ["before", "within", "after"])
+@pytest.mark.parametrize("valid", [0, 1])
+def test_a_refusal_around_an_arming_write(answered: str, valid: int) -> None:
+    """Check that the write of VALID clears a capture before it, and may clear one in flight."""
+    bench = CaptureBench()
+    msg = bench.begin(read(FAR | 64))
+    arming = AxiLiteAccess(True, bench.bus.address("ERR_INFO"), 1, 0xF)
+    for moment in ("before", "within", "after"):
+        if moment == answered:
+            bench.answer(msg)
+        if moment != "after":
+            (bench.bus.predictor.end if moment == "within" else bench.bus.predictor.begin)(arming)
+    assert bench.reads("ERR_INFO", bench.info(msg, valid)) is not (valid and answered == "before")
+    assert not bench.reads("ERR_INFO", bench.info(msg, valid, LDID=9))

@@ -137,3 +137,34 @@ def test_a_reset_restarts_the_counters(name: str) -> None:
     bench.exact(name, 0, 1)
     bench.flit(Direction.M2S, FlitKind.BAD_CRC, "CRC_ERROR")
     bench.exact(name, 1, 0, 2)
+
+
+@pytest.mark.parametrize("fault", ["", "lost", "request", "retrain"])
+def test_each_fault_alone_makes_the_link_faulty(fault: str) -> None:
+    """Check that a lost flit, a RETRY.Req of the device and a retrain each open the registers."""
+    bench = LinkBench()
+    event = FlitEvent(Direction.M2S, 0, 0, 0, FlitKind.BAD_CRC)
+    if fault == "request":
+        event = FlitEvent(Direction.S2M, 0, 0, 0, FlitKind.CONTROL)
+        event.control = RetryReq(1)
+    if fault == "retrain":
+        bench.link.retrain()
+    elif fault:
+        bench.link.flit(event)
+    assert bench.link.faulty is bool(fault)
+    assert bench.read("LINK_STATE", 5) is bool(fault)
+    assert bench.read("LINK_ERR_INFO", 1 | 1 << 4) is bool(fault)
+
+
+def test_an_error_without_a_lost_flit_may_be_captured() -> None:
+    bench = LinkBench()
+    bench.flit(Direction.M2S, count="PROTOCOL_ERROR")
+    assert not bench.link.faulty
+    assert bench.read("LINK_ERR_INFO", 1 | 1 << 4)
+
+
+@pytest.mark.parametrize("way", list(Direction))
+def test_the_tracker_counts_no_flit_a_second_time(way: Direction) -> None:
+    bench, name = LinkBench(), "RX_FLIT" if way is Direction.M2S else "TX_FLIT"
+    bench.flit(way, count=name)
+    assert bench.link.span(name).low == 1

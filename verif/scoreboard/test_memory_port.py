@@ -14,7 +14,7 @@ import pytest
 
 from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import RegionConfig
+from models.regions import STATUS_SELECTOR, RegionConfig
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID, Initialiser
@@ -319,6 +319,76 @@ def test_a_loss_among_racing_requests() -> None:
         assert bench.errors
 
 
+@pytest.mark.parametrize("write_", [False, True])
+@pytest.mark.parametrize("offset", [-1, RECORD, RECORD + 1])
+@pytest.mark.parametrize("fault", [{}, *KINDS])
+def test_a_beat_tells_whether_it_went_wrong(
+    write_: bool, offset: int, fault: dict[str, Any]
+) -> None:
+    bench = Bench(BINARY)
+    one = beat(BINARY, offset, write=write_, axi_id=int(offset < 0), **fault)
+    wrong_ = bool(fault) and not (write_ and "poison" in fault)
+    assert bench.scoreboard.memory.beat(one) is wrong_
+
+
+@pytest.mark.parametrize("offset", range(-1, 12))
+def test_a_failed_read_of_a_stored_line_belongs_to_its_line(offset: int) -> None:
+    """Check each line of the area of an FP32 region, and the ordinary line before it."""
+    for seen in (True, False):
+        bench = Bench(FP32)
+        line = (FP32.state_base >> 6) + offset
+        address = FP32.address(0, offset % 4) if offset >= 0 else line << 6
+        if offset >= 0:
+            bench.contribute(FP32, range(3), offset % 4)
+        bench.device.read_errors.add(line)
+        msg = bench.begin(read(address))
+        if seen:
+            axi_id = 2 if offset >= 0 else 1
+            bench.beat(MemBeat(False, axi_id, line, 0, FULL_STROBE, False, Resp.SLVERR))
+        bench.answer(msg)
+        assert bool(bench.errors) != seen
+
+
+@pytest.mark.parametrize("moment", range(5))
+def test_a_failed_read_of_a_record_among_racing_requests(moment: int) -> None:
+    """Check that the record may be lost before, between or after two requests that race.
+
+    Args:
+        moment: Number of requests before the loss; 3 for a loss that the device hides, 4 for one
+            after a commit begins.
+    """
+    bench = Bench(BINARY)
+    bench.contribute(BINARY, range(2), 1)
+    both = [bench.begin(read(BINARY.address(0, 1))) for _ in range(2)]
+    bench.beat(beat(BINARY, RECORD, resp=Resp.SLVERR))
+    if moment == 4:
+        bench.scoreboard.commit_begin(0, BINARY, 2)
+    for number, msg in enumerate(both):
+        if number == moment % 4:
+            bench.device.lose_line(0, 1)
+        bench.answer(msg)
+    if moment == 2:
+        bench.device.lose_line(0, 1)
+    if moment == 4:
+        bench.device.commit(0, BINARY, 2)
+        bench.scoreboard.commit_end(0)
+    bench.do(read(BINARY.address(0, 1)))
+    assert (bench.errors == []) is (moment != 3)
+    assert bench.scoreboard.judge.unjudged == 0
+
+
+def test_requests_that_can_have_one_state_only_are_in_no_race() -> None:
+    """Check a line that is lost for certain, and requests that touch no line."""
+    bench = Bench(BINARY)
+    bench.beat(eviction(BINARY, 3 * RECORD))
+    bench.device.lose_line(0, 1)
+    bench.do(read(BINARY.address(0, 1)))
+    for selector in (STATUS_SELECTOR, 200):
+        bench.do(read(BINARY.address(selector, 1)))
+    assert bench.errors == []
+    assert "3 judged (0 in races)" in bench.scoreboard.summary()
+
+
 # -- INIT_BUSY follows the writes of the initialiser; a write without need is flagged -------------
 
 
@@ -510,3 +580,15 @@ def test_an_area_that_has_kept_its_trust_does_without() -> None:
     model.committed(0, BINARY, BINARY, 8, trusted=True)
     assert model.busy() == Span(0, 0)
     assert "without need" in str(model.write(0, 0, False))
+
+
+def test_lines_evicted_before_a_commit_are_passed_whatever_the_region_becomes() -> None:
+    now = [0]
+    model = begun(partial(now.__getitem__, 0))
+    model.evicted(0, 1, empty=False, committing=False)
+    model.committed(0, BINARY, BINARY, 8, trusted=True)
+    for index in {*range(BINARY.lines)} - {1}:
+        assert model.write(0, index, False) is None
+    model.committed(0, BINARY, dataclasses.replace(BINARY, mode=Mode.IDENTITY), 8)
+    for now[0], busy in ((39, 1), (40, 0)):
+        assert model.busy() == Span(0, busy)

@@ -121,6 +121,7 @@ def test_a_refusal_that_races_with_a_commit(
     lost = request_of is write and not same
     assert judge.unknown == ({(0, 0)} if lost else set())
     assert bench.scoreboard.counter_range("REFUSED") == ((1, 1) if same else (0, 1))
+    assert bench.scoreboard.events("ENGINE") == Span(0, int(not same))
     bench.do(read(closed.address(0, 0)))
     assert judge.unjudged == (not same) + lost, "of the lost line no read is judged"
     assert bench.errors == []
@@ -330,3 +331,37 @@ def test_a_refusal_that_races_with_a_commit_counts_on_either_side() -> None:
 def test_status_is_never_poisoned() -> None:
     bench = Bench(replace(BINARY, mode=Mode.G_TERNARY))
     assert "Poison" in status(bench, BINARY, wrong(poison=True))[0]
+
+
+@pytest.mark.parametrize("begun", [0, 1, 2])
+@pytest.mark.parametrize("answered", [0, 1, 2])
+def test_a_contribution_around_a_read_of_status(begun: int, answered: int) -> None:
+    """Check which counts STATUS may show if a contribution overlaps the read.
+
+    Args:
+        begun: Start of the contribution: before the read (0), within it (1) or after it (2).
+        answered: Response to the contribution, likewise.
+    """
+    for value in range(3):
+        bench, asked = Bench(BINARY), read(BINARY.address(3, 0))
+        racing: M2SMessage = write(BINARY.address(2, 0))
+        for moment in range(3):
+            if moment == begun:
+                racing = bench.begin(racing)
+            if moment == answered >= begun:
+                bench.answer(racing)
+            if moment == 0:
+                reading = bench.begin(asked)
+            if moment == 1:
+                bench.answer(reading, word(2, value))
+        may = {int(begun == answered == 0), int(begun < 2)}
+        assert (bench.errors == []) is (value in may), value
+
+
+@pytest.mark.parametrize(("config", "poison"), [(BINARY, 0), (BINARY, 1), (FP32, 0), (FP32, 1)])
+def test_a_line_that_a_contribution_in_flight_may_poison(config: RegionConfig, poison: int) -> None:
+    """Check that a stored line may become poisoned, and a counted one by a poisoned write only."""
+    bench = Bench(config)
+    bench.begin(replace(write(config.address(2, 0)), poison=bool(poison)))
+    found = status(bench, config, figures(poisoned_lines=1))
+    assert (found == []) is bool(poison or config is FP32)

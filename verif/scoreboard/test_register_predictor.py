@@ -239,8 +239,12 @@ def test_init_busy_follows_the_memory_port() -> None:
         bus.read("STATUS", status.pack(INIT_BUSY=1))
         line = 0x4000 // 64 + index * 4
         bus.scoreboard.memory_beat(MemBeat(True, 3, line, 0, FULL_STROBE, False, 0))
-    assert bus.scoreboard.errors == []
+    bus.read("STATUS", status.pack(INIT_BUSY=1))
+    around = AxiLiteAccess(False, status.address, status.pack(INIT_BUSY=1))
+    bus.predictor.begin(around)
     bus.scoreboard.now += 20
+    bus.predictor.end(around)
+    assert bus.scoreboard.errors == [], "it may fall some clocks after the last write"
     bus.read("STATUS", status.pack(INIT_BUSY=1))
     assert "INIT_BUSY is 1, expected 0" in bus.scoreboard.errors.pop()
 
@@ -276,3 +280,12 @@ def test_an_injection_is_known_by_its_place() -> None:
     assert bus.scoreboard.ram.flips == [], "without GO nothing flips"
     bus.write("RAS_INJECT", inject.pack(RAM=2, ROW=9, GO=1))
     assert bus.scoreboard.ram.flips == [(2, 9)]
+
+
+def test_a_value_that_was_written_replaces_the_one_before() -> None:
+    bus = Bus()
+    old = bus.predictor.by_name["CAP_WINDOW"].reset
+    for value in (0x20, 0x30):
+        bus.write("CAP_WINDOW", value)
+        bus.exact("CAP_WINDOW", value, old)
+        old = value

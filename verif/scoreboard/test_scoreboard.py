@@ -21,10 +21,11 @@ from cocotbext.cxl.wire.messages import (
 from models.device import DeviceModel
 from models.modes import Mode
 from models.parameters import DeviceParams
-from models.regions import STATUS_SELECTOR, RegionConfig
+from models.regions import STATUS_SELECTOR, RegionConfig, state_lines
 from verif.coverage.device_coverage import NfCoverage
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.finding import Finding
+from verif.scoreboard.ranges import Span
 from verif.scoreboard.scoreboard import Scoreboard
 
 MEM = 20
@@ -464,3 +465,45 @@ def test_ambiguous_plain_lines_in_a_claimed_area() -> None:
     bench.device.memory.write(line >> 6, bytes(range(64)), None, False)  # what a record was there
     bench.do(read(line))
     assert bench.errors == []
+
+
+AREA = state_lines(BINARY, DeviceParams().cnt_w)
+
+
+@pytest.mark.parametrize("offset", [-1, 0, AREA - 1, AREA])
+@pytest.mark.parametrize("config", [BINARY, dataclasses.replace(BINARY, mode=Mode.FP32)])
+@pytest.mark.parametrize("data", [ONE, TWO, bytes(range(64))])
+def test_what_a_claimed_area_leaves_of_a_race(
+    offset: int, config: RegionConfig, data: bytes
+) -> None:
+    """Check that records replace an ambiguous line in their area, and leave lines around it."""
+    bench = Bench()
+    line = config.state_base + 64 * offset
+    both = [bench.begin(write(line, one)) for one in (ONE, TWO)]
+    for msg in both:
+        bench.answer(msg)
+    bench.commit(0, config, 1)
+    bench.commit(0, dataclasses.replace(config, state_base=0xC0000), 2)
+    bench.answer(bench.begin(read(line)), wrong(data=data, poison=False))
+    claimed = config.mode.low_bit and 0 <= offset < AREA
+    assert (bench.errors == []) is (data in (ONE, TWO) or claimed)
+
+
+@pytest.mark.parametrize("order", ["old", "new"])
+def test_what_was_answered_before_a_commit_is_of_the_old_round(order: str) -> None:
+    """Check a read that is answered before the commit begins, with another one still in flight."""
+    bench = Bench(BINARY)
+    bench.contribute(BINARY, range(3), 0)
+    done, held = (bench.begin(read(BINARY.address(0, 0))) for _ in range(2))
+    bench.answer(done, wrong(data=bytes(64)) if order == "new" else None)
+    bench.commit_during(held, 0, BINARY)
+    assert (bench.errors == []) is (order == "old")
+
+
+def test_a_commit_that_moves_the_line_of_a_request_leaves_it_in_doubt() -> None:
+    bench = Bench(BINARY)
+    msg = bench.begin(write(BINARY.address(1, 0)))
+    bench.commit_during(msg, 0, dataclasses.replace(BINARY, base=1 << 44))
+    assert bench.errors == []
+    assert bench.scoreboard.judge.unjudged == 1
+    assert bench.scoreboard.events("ENGINE") == Span(0, 2)
