@@ -176,7 +176,8 @@ def test_retry_counts_retrains_and_gives_up() -> None:
         flit = host.next_flit()
         asked += flit is not None and isinstance(control_of(flit), RetryReq)
     assert (asked, retrains) == (4, 1)
-    assert host.counters["link_failure"] == 1
+    names = ("link_failure", "retry_timeout", "retry_local", "phy_reinit")
+    assert [host.counters[name] for name in names] == [1, 4, 1, 1]
     assert host.next_flit() is None
 
 
@@ -234,8 +235,10 @@ def test_full_buffer_stops_the_sender() -> None:
 
 
 def test_buffer_limits() -> None:
-    with pytest.raises(ValueError, match="22"):
-        RetryBuffer(21)
+    for depth in (21, 256):
+        with pytest.raises(ValueError, match="22"):
+            RetryBuffer(depth)
+    assert RetryBuffer(255).free == 255
     buffer = RetryBuffer(22)
     for i in range(20):
         buffer.store(i, False)
@@ -243,6 +246,20 @@ def test_buffer_limits() -> None:
     assert not buffer.holds(21)
     assert buffer.acknowledge(20)
     assert not buffer.acknowledge(1)
+
+
+@pytest.mark.parametrize(("free", "acks", "leaves"), [(2, 16, True), (2, 0, False), (1, 16, False)])
+def test_the_last_entries_are_for_acknowledgements(free: int, acks: int, leaves: bool) -> None:
+    host = LinkBench.make(retry=True).up().host
+    host.buffer.free, host.num_ack = free, acks
+    assert bool(next(filter(None, (host.next_flit() for _ in range(40))), None)) is leaves
+
+
+@pytest.mark.parametrize(("rate", "sends"), [(0.0, False), (1e-9, False), (1.0, True)])
+def test_idle_flits_are_as_frequent_as_configured(rate: float, sends: bool) -> None:
+    host = LinkBench.make().up().host
+    host.config.idle_flit_rate, host.num_ack = rate, 0
+    assert {host.next_flit() is not None for _ in range(20)} == {sends}
 
 
 # -- the first flits: neither end may lose the other's INIT.Param ---------------------------------
@@ -327,7 +344,11 @@ def test_credits_are_held_and_let_out() -> None:
     host.send(M2SReq(ReqOp.MEM_RD, 1, 0))
     bench.steps(60)
     assert not host.tx_idle
+    receive(host, Llcrd(0, req_crd=9))
+    assert host.credits.plain == 0
     host.hold_peer_credits(False)
+    assert host.credits.plain == credits + 1
+    host.credits.plain = credits
     device.hold_credits(True)
     bench.steps(60)
     assert host.tx_idle

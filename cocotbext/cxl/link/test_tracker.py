@@ -295,3 +295,23 @@ def test_waived_rules_are_kept_apart() -> None:
     assert [text.split(": ")[1] for text in tracker.errors] == ["S2M crc"]
     assert len(tracker.waived) == 1
     assert tracker.counters["CRC_ERROR"] == 1
+
+
+@pytest.mark.parametrize("retry", [False, True])
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_retrain_freezes_a_link_with_retry_that_was_up(retry: bool, clean: bool) -> None:
+    tracker = LinkTracker(retry)
+    tracker.m2s.clean_seen = clean
+    tracker.phy_down()
+    assert tracker.m2s.frozen is tracker.m2s.uncertain is (retry and clean)
+
+
+@pytest.mark.parametrize("quiet", [200, 201])
+@pytest.mark.parametrize("owed", [1, 2])
+def test_acknowledgements_that_are_owed_at_the_end(quiet: int, owed: int) -> None:
+    for way in Direction:
+        tracker = LinkTracker(True)
+        one = tracker.m2s if way is M2S else tracker.s2m
+        one.accepted, one.acked, one.last = 5 + owed, 5, 3
+        tracker.finish(3 + quiet)
+        assert bool(tracker.errors) is (quiet > 200 and owed > 1)

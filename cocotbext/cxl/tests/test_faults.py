@@ -152,12 +152,15 @@ def test_damage_is_within_the_guarantee(kind: FaultKind) -> None:
 
 
 def test_protocol_ids() -> None:
-    rng = random.Random(1)
+    rng, halves = random.Random(1), set[tuple[int, int]]()
     for _ in range(300):
-        half = decode_protocol_id(damage(FaultKind.PID_HALF, (_PID, 0), rng)[0])
+        damaged = damage(FaultKind.PID_HALF, (_PID, 0), rng)[0]
+        halves |= {(0, damaged & 0xFF), (1, damaged >> 8)}
+        half = decode_protocol_id(damaged)
         assert half.corrected
         assert half.code is ProtocolCode.CACHEMEM
         assert decode_protocol_id(damage(FaultKind.PID_BOTH, (_PID, 0), rng)[0]).code is None
+    assert all(sum(side == one for side, _ in halves) > 50 for one in (0, 1))
 
 
 @pytest.mark.parametrize("wanted", [False, True])
@@ -208,6 +211,34 @@ def test_two_retrains_in_one_clock_are_one() -> None:
     for hook in (faults.to_device, faults.to_host):
         hook((0, 0))
     assert sum(faults.injected.values()) == 1
+
+
+ONE_WAY = {
+    *(FaultKind.FLIP_1, FaultKind.FLIP_2, FaultKind.BURST),
+    *(FaultKind.PID_HALF, FaultKind.PID_BOTH),
+}
+
+
+@pytest.mark.parametrize("kind", [*sorted(ONE_WAY, key=str), FaultKind.PHY_REINIT])
+def test_flits_that_a_fault_waits_for(kind: FaultKind) -> None:
+    """Check that damage waits for the repeated flit, and a retrain for both receivers."""
+    faults = FaultInjector((FaultRule(kind, rate=1.0),))
+    faults.bind(HostLink(LinkConfig(retry=True)), lambda: True)
+    faults.armed = True
+    faults.to_device((_PID, seal(0)))
+    both = {Direction.M2S: 3, Direction.S2M: 3}
+    assert faults._open[0].waits == ({Direction.M2S: 1} if kind in ONE_WAY else both)
+
+
+@pytest.mark.parametrize("kind", sorted(LOST_KINDS, key=str))
+@pytest.mark.parametrize("counter", ["", "RETRY_TIMEOUT", "PHY_REINIT"])
+@pytest.mark.parametrize("end", [0, 1])
+def test_a_lost_flit_needs_a_time_out_or_a_retrain(kind: FaultKind, counter: str, end: int) -> None:
+    faults, counters = FaultInjector((FaultRule(kind, rate=1.0),)), (Counter[str](), Counter[str]())
+    faults.injected[kind, Direction.M2S] = faults.recovered[kind, Direction.M2S] = 1
+    counters[end][counter] = 1
+    told = [f"{kind.value} M2S: nobody timed out"]
+    assert judge(faults, *counters).problems == ([] if counter else told)
 
 
 def test_bad_rules() -> None:

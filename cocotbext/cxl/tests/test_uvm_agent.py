@@ -2,6 +2,7 @@
 """Tests of the pyuvm agent on bench_wire with CxlMemDevice."""
 
 import random
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import cocotb
@@ -109,12 +110,22 @@ class AgentTest(uvm_test):
 
     async def session(self) -> None:
         """Bring the link up, send traffic, and check that both monitors saw the same requests."""
+        seen: dict[str, list[object]] = {}
+        for name in ("request", "response", "link", "phy"):
+            take = SimpleNamespace(write=seen.setdefault(name, []).append)
+            getattr(self.agent, f"{name}_port").subscribers.append(take)
         await self.agent.host.wait_up()
         await self.traffic()
         await self.agent.host.drain()
         await ClockCycles(self.dut.clk, 300)
         monitor = self.agent.monitor
         assert monitor.requests > 0
+        assert (len(seen["request"]), len(seen["response"])) == (
+            monitor.requests,
+            monitor.responses,
+        )
+        assert seen["phy"] == [True]
+        assert len(seen["link"]) > monitor.requests // 4
         assert self.passive.monitor.requests == monitor.requests
         assert self.agent.host.idle
         assert monitor.tracker.idle, monitor.tracker.outstanding

@@ -153,6 +153,7 @@ def _code(payload: int) -> tuple[int, int]:
 
 def test_control_bit_numbers() -> None:
     assert _code(encode_control(Llcrd())) == (0, 1)
+    assert encode_control(UnknownControl(2, 5)) == 1 | 2 << 32 | 5 << 36
     assert _code(encode_control(RetryIdle())) == (1, 0)
     assert _code(encode_control(RetryFrame())) == (1, 3)
     assert _code(encode_control(InitParam(0))) == (0xC, 8)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of message layouts against the bit numbers of link spec §5."""
 
+from enum import IntEnum
 from typing import Any
 
 import pytest
@@ -12,13 +13,16 @@ from cocotbext.cxl.wire.messages import (
     S2MDRS,
     S2MNDR,
     Completion,
+    DevLoad,
     DrsOp,
     M2SReq,
     M2SRwD,
     MetaField,
+    MetaValue,
     NdrOp,
     ReqOp,
     RwdOp,
+    SnpType,
     completion_of,
 )
 
@@ -130,3 +134,21 @@ def test_completion_of_every_opcode() -> None:
         else:
             assert kind is Completion.NDR
         assert completion_of(M2SRwD(opcode, 0, 0)) is Completion.NDR
+
+
+CODES: dict[type[IntEnum], str] = {
+    ReqOp: "MEM_INV 0 MEM_RD 1 MEM_RD_DATA 2 MEM_RD_FWD 3 MEM_WR_FWD 4 MEM_SPEC_RD 8 MEM_INV_NT 9",
+    RwdOp: "MEM_WR 1 MEM_WR_PTL 2",
+    NdrOp: "CMP 0 CMP_S 1 CMP_E 2",
+    DrsOp: "MEM_DATA 0",
+    DevLoad: "LIGHT 0 OPTIMAL 1 MODERATE 2 SEVERE 3",
+    MetaField: "META0_STATE 0 NO_OP 3",
+    MetaValue: "INVALID 0 ANY 2 SHARED 3",
+    SnpType: "NO_OP 0 SNP_DATA 1 SNP_CUR 2 SNP_INV 3",
+}
+"""Names and codes of link spec §5."""
+
+
+@pytest.mark.parametrize("kind", CODES)
+def test_codes_of_the_specification(kind: type[IntEnum]) -> None:
+    assert " ".join(f"{one.name} {int(one)}" for one in kind) == CODES[kind]
