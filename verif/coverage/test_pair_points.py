@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
+from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from models.access_decode import Access, Kind
 from models.modes import Mode
 from models.regions import RegionConfig
@@ -369,3 +369,15 @@ def test_a_line_is_wanted_while_it_leaves(device: Device) -> None:
     device.answer(op)
     found = device.hits("eviction buffer")
     assert found == bin_of("evicted before", "FP32 store", "sum", "same region")
+
+
+def test_a_read_is_not_poisoned_and_racing_requests_are_not_alone() -> None:
+    device = Device()
+    access = Access(Kind.RESULT, False, 0, region=0, selector=0)
+    one = Op(M2SReq(ReqOp.MEM_RD, 0, 0), device.now, access, (0, 0))
+    for number, op in enumerate((one, device.request(1, 0, 1)), 1):
+        if number == 1:
+            device.points.requested(op, device.configs[0], device.now)
+    flying = device.points._flying
+    assert flying[one].by.feature == feature_of(Kind.RESULT, BINARY, False)
+    assert [arrival.alone for arrival in flying.values()] == [False, False]

@@ -16,19 +16,22 @@ import pytest
 
 from cocotbext.cxl.faults import FaultKind
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind, Way
-from cocotbext.cxl.wire.control import Llcrd, RetryAck, RetryFrame, RetryReq
+from cocotbext.cxl.wire.control import InitParam, Llcrd, RetryAck, RetryFrame, RetryReq
 from cocotbext.cxl.wire.flits import Direction
 from cocotbext.cxl.wire.messages import BE_ALL, DevLoad, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.slots import LAYOUTS
 from cocotbext.cxl.wire.unpack import FlitReport
 from models.access_decode import Access, Cause, Kind
 from models.commit_check import CommitCode
 from models.control_window import REGION_LINE, ControlWindow, pack_line
 from models.modes import Mode
-from models.regions import RegionConfig
+from models.parameters import DeviceParams
+from models.regions import RegionConfig, state_lines
 from models.register_map import REG_MAP
 from verif.axi import Resp
 from verif.coverage.coverage_plan import entries
 from verif.coverage.device_coverage import NfCoverage
+from verif.coverage.link_points import _slots as slots_of
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
@@ -47,6 +50,8 @@ SHIFTED = dataclasses.replace(BINARY, bind=True, bind_shift=1)
 STRICT = dataclasses.replace(BINARY, strict=True)
 LONE = dataclasses.replace(BINARY, workers=2, lines_log2=0)
 ZEROS, ONES, PLUS, ILLEGAL = bytes(64), b"\xff" * 64, b"\xaa" * 64, b"\x01" + bytes(63)
+AREA = state_lines(TERNARY, DeviceParams().cnt_w)
+TINY = struct.pack("<I", 5) * 16
 FLOATS, SMALL, MINUS = (struct.pack("<f", x) * 16 for x in (1.0, 2.0**-24, -1.0))
 LOW = 12 << 20
 """Address of ordinary memory."""
@@ -394,6 +399,25 @@ TWINS = [
     Twin("the last of a line", [w(BINARY, 0), w(BINARY, 1), w(BINARY, 1)],
          [w(BINARY, 0), w(BINARY, 1), w(BINARY, 2)],
          "duplicate: G_BINARY x same x clean x never left >"),
+    Twin("a duplicate after poison", [w(BINARY, 0), w(BINARY, 1, poison=True), w(BINARY, 0)],
+         [w(BINARY, 0), w(BINARY, 1, poison=True), w(BINARY, 2)],
+         "poisoned line: > G_BINARY x clean write after poison x never left"),
+    Twin("a touch after a poisoned write", [w(BINARY, 0, poison=True)],
+         [w(BINARY, 0, poison=True), r(BINARY, 0)], "first touch: >"),
+    Twin("a touch after a clean write", [w(BINARY, 0)], [w(BINARY, 0), r(BINARY, 0)],
+         "first touch: >"),
+    Twin("the first line of a state area", [get(LOW, ReqOp.MEM_INV)],
+         [get(TERNARY.state_base, ReqOp.MEM_INV)],
+         "other opcodes: MEM_INV x {memory > state area}"),
+    Twin("the end of a state area", [get(TERNARY.state_base + 64 * AREA, ReqOp.MEM_INV)],
+         [get(TERNARY.state_base + 64 * AREA - 64, ReqOp.MEM_INV)],
+         "other opcodes: MEM_INV x {memory > state area}"),
+    Twin("a subnormal number and a zero", [*all_of(FP32, 3, ZEROS), r(FP32, 0)],
+         [w(FP32, 0, TINY), *all_of(FP32, 3, ZEROS)[1:], r(FP32, 0)],
+         "FP32 results: +0 of two zeros >"),
+    Twin("a zero and a subnormal number", [*all_of(FP32, 2, ZEROS), w(FP32, 2, TINY), r(FP32, 0)],
+         [w(FP32, 0, ZEROS), w(FP32, 1, TINY), w(FP32, 2, ZEROS), r(FP32, 0)],
+         "FP32 results: +0 of two zeros >"),
     Twin("an FP32 store again", [w(FP32, 0), w(FP32, 1)], [w(FP32, 0), w(FP32, 0)],
          "FP32 store: > again x whole x clean"),
     Twin("an early strict read", [commit(BINARY, 2), r(BINARY, 0)],
@@ -631,6 +655,15 @@ TWINS = [
          "link slot: S2M 0 H4 1 NDR > S2M 0 H4 2 NDR"),
     Twin("data owed before a flit", [link(FlitKind.PROTOCOL, report={}, owed=1)],
          [link(FlitKind.PROTOCOL, report={}, owed=2)], "link rollover: {1 > 2} x none x no BE"),
+    Twin("a data header with four slots owed",
+         [link(FlitKind.PROTOCOL, report={"data": 1, "placements": [(0, 4)]}, owed=3)],
+         [link(FlitKind.PROTOCOL, report={"data": 1, "placements": [(0, 4)]}, owed=4)],
+         "link rollover: 3 x slot 0 x no BE >"),
+    Twin("a retryable control flit", [link(FlitKind.CONTROL, control=InitParam(9), number=0)],
+         [link(FlitKind.CONTROL, control=Llcrd(), number=0)],
+         "link retry phase: > M2S x new x LLCRD"),
+    Twin("phy_up falls in a state", [clocks(1, 1)], [clocks(1, 1, up=False)],
+         "link LRSM: > LLRREQ x phy down", "link RRSM: > NORMAL x phy down"),
     Twin("a data header with byte enables",
          [data_header(0), link(FlitKind.PROTOCOL, report={}, owed=2)],
          [data_header(8), link(FlitKind.PROTOCOL, report={}, owed=2)],
@@ -714,6 +747,25 @@ def test_event_and_neighbour(twin: Twin) -> None:
     for point, (lost, gained) in twin.bins.items():
         assert sorted(name for of, name in near - event if of == point) == lost, point
         assert sorted(name for of, name in event - near if of == point) == gained, point
+
+
+@pytest.mark.parametrize("slot", range(4))
+@pytest.mark.parametrize("code", range(8))
+def test_the_second_completion_belongs_to_the_first_slot_alone(slot: int, code: int) -> None:
+    layout = LAYOUTS[S2M][1 if slot else 0][code]
+    names = [slots_of(S2M, code << 3 * slot, 15 | second)[slot] for second in (0, 16)]
+    whole = f"S2M {slot} {layout.name}"
+    alone = {3: "S2M 0 H3 DRS", 4: "S2M 0 H4 1 NDR"}.get(code, whole) if slot == 0 else whole
+    assert names == [alone, whole]
+
+
+def test_a_region_is_done_once_a_round() -> None:
+    bench = Covered((LONE,))
+    messages: list[M2SMessage] = [*all_of(LONE, 2), r(LONE, 0), w(LONE, 0)]
+    for msg in messages:
+        bench.do(msg)
+    bins = bench.coverage.finished().points["region number"].bins
+    assert (bins["0 x line complete"], bins["0 x DONE"]) == (1, 1)
 
 
 ELSEWHERE = {"pair", "flag of region", "read meanwhile"}

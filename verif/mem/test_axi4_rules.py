@@ -31,11 +31,23 @@ def test_legal_traffic_has_no_errors() -> None:
     rules.r(10, True, True, (1, 0, 0, 1, 0))
     rules.finish(11)
     assert rules.errors == []
-    assert [(b.write, b.line, b.data) for b in rules.beats] == [
-        (True, 5, 123),
-        (False, 5, 123),
-        (False, 6, 0),
+    assert [(b.write, b.line, b.data, b.strobe) for b in rules.beats] == [
+        (True, 5, 123, FULL_STROBE),
+        (False, 5, 123, 0),
+        (False, 6, 0, 0),
     ]
+
+
+@pytest.mark.parametrize("channel", ["aw", "w", "b", "ar", "r"])
+@pytest.mark.parametrize(("valid", "ready"), [(False, True), (True, False), (False, False)])
+def test_without_valid_and_ready_nothing_is_transferred(
+    channel: str, valid: bool, ready: bool
+) -> None:
+    rules = _rules()
+    payload = {"w": (1, 1, 1, 0), "b": (0, 0), "r": (0, 0, 0, 1, 0)}.get(channel, (0, 0, 0, 6, 1))
+    getattr(rules, channel)(1, valid, ready, payload)
+    assert (rules.errors, list(rules.beats)) == ([], [])
+    assert [*rules._aw, *rules._w, *rules._await_b, *rules._await_r] == []
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,28 @@ def test_latency_and_beats(latency: int) -> None:
         assert [one.clocks for one in port.drain()] == [latency + 1]
 
 
+@pytest.mark.parametrize("beat", [1, 2, 5])
+def test_write_data_is_taken_at_its_rate(beat: int) -> None:
+    port = Port(2, latency=(4, 4), beat=beat)
+    port.write(0, 16, *[(1, FULL_STROBE, 0)] * 4)
+    assert [one.clocks for one in port.drain()] == [5 + 3 * beat] * 4
+
+
+@pytest.mark.parametrize("axi_id", [0, 1])
+def test_a_later_read_of_one_id_sees_no_older_data(axi_id: int) -> None:
+    """Check reads of a line that is written at the same time, in order of their answers."""
+    for seed in range(20):
+        port = Port(seed, latency=(1, 12))
+        port.write(1, 16, (0, FULL_STROBE, 0))
+        port.drain()
+        for number in range(1, 12):
+            port.write(1, 16, (number, FULL_STROBE, 0))
+            port.read(axi_id, 16)
+        seen = [one.data for one in port.drain() if not one.write]
+        assert seen == sorted(seen)
+        assert len(set(seen)) > 2
+
+
 @pytest.mark.parametrize("reorder", [False, True])
 @pytest.mark.parametrize("interleave", [False, True])
 def test_order_of_answers(reorder: bool, interleave: bool) -> None:
