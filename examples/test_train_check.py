@@ -180,12 +180,10 @@ def test_the_same_weights_by_the_rtl(
         assert goal in capsys.readouterr().out
 
 
-@pytest.mark.nightly("6 s: a training whose ranks end; tests of attach refuse the name")
 def test_a_reducer_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "check", "digits", "--steps", "4", "--seeds", "1", "--reducer", "nothing"]
-    assert cli.main(words) == 1
-    said = capsys.readouterr().err
-    assert "a process ended: nf runtime: attach: reducer 'nothing' is not one of" in said
+    assert cli.main(words) == 2
+    assert "nf: --reducer: 'nothing' is no reducer; use torch" in capsys.readouterr().err
 
 
 @pytest.mark.nightly("every training of every check at full length: over an hour on two cores")
