@@ -101,7 +101,7 @@ module nf_evict
     initial $fatal(1, "nf_evict: FLIGHT must be at least 2");
   end
 
-  // What is compared in every clock stands in flip-flops, the rest in RAMs that are read by number.
+  // What is compared in every clock is in flip-flops, the rest in RAMs that are read by number.
   logic [REGION_W+KEY_W-1:0] key_q [FLIGHT];
   logic [REGION_W-1:0]     region_q [FLIGHT];
   logic [REGION_W+KEY_W-1:0] head_q [DEPTH];

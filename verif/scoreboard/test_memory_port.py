@@ -405,6 +405,18 @@ def fill(model: Initialiser, region: int = 0) -> None:
         assert model.write(region, index, False) is None
 
 
+def committed_after_an_eviction(now: list[int]) -> Initialiser:
+    """Return the model of a region that was committed again after line 1 had been evicted; all
+    other lines are overwritten since. The clock is the item of ``now``.
+    """
+    model = begun(partial(now.__getitem__, 0))
+    model.evicted(0, 1, empty=False, committing=False)
+    model.committed(0, BINARY, BINARY, 8, trusted=True)
+    for index in {*range(BINARY.lines)} - {1}:
+        assert model.write(0, index, False) is None
+    return model
+
+
 def test_busy_until_the_last_line() -> None:
     for config in (BINARY, FP32):
         model = Initialiser(count(step=1_000).__next__)
@@ -502,11 +514,7 @@ def test_evictions_of_the_round_before_bind_nobody() -> None:
 def test_lines_evicted_before_a_commit_may_be_overwritten_last() -> None:
     for clocks, clean in ((0, True), (100_000, False)):
         now = [0]
-        model = begun(partial(now.__getitem__, 0))
-        model.evicted(0, 1, empty=False, committing=False)
-        model.committed(0, BINARY, BINARY, 8, trusted=True)
-        for index in {*range(BINARY.lines)} - {1}:
-            assert model.write(0, index, False) is None
+        model = committed_after_an_eviction(now)
         now[0] += clocks
         assert (model.write(0, 1, False) is None) == clean
         assert model.busy() == Span(0, int(clean))
@@ -584,11 +592,7 @@ def test_an_area_that_has_kept_its_trust_does_without() -> None:
 
 def test_lines_evicted_before_a_commit_are_passed_whatever_the_region_becomes() -> None:
     now = [0]
-    model = begun(partial(now.__getitem__, 0))
-    model.evicted(0, 1, empty=False, committing=False)
-    model.committed(0, BINARY, BINARY, 8, trusted=True)
-    for index in {*range(BINARY.lines)} - {1}:
-        assert model.write(0, index, False) is None
+    model = committed_after_an_eviction(now)
     model.committed(0, BINARY, dataclasses.replace(BINARY, mode=Mode.IDENTITY), 8)
     for now[0], busy in ((39, 1), (40, 0)):
         assert model.busy() == Span(0, busy)
