@@ -58,7 +58,10 @@ class SlidingWindowSequence(NfSequence):
         assert self.raised, "no FALLBACK: nothing was tested"
 
     async def leave(self, window: int) -> None:
-        """Send 3 misses, hits and a miss: the first miss is still in the window or just left it."""
+        """Send 3 misses, hits and a miss: the first miss is still in the window or just left it.
+
+        Commits of another region come between them.
+        """
         for hits in self.sample((window - 4, window - 3), 2 if window == 256 else 1):
             region = self.randrange(min(2, len(self.configs)))  # of counts: FP32 has no such check
             await self.commit(region)
@@ -66,6 +69,8 @@ class SlidingWindowSequence(NfSequence):
             for lines in (range(3), [number % 3 for number in range(hits)], 3):
                 await self.fill_lines(self.configs[region], lines, ANY, limit=2)
                 await self.read_registers("SLOT_MISS")
+                if len(self.configs) > 1:  # which does not concern this region
+                    await self.commit((region + 1) % len(self.configs))
             await self.clear(await self.registers.read("FALLBACK"))
 
     async def clear(self, fallen: int) -> None:
