@@ -158,7 +158,7 @@ module nf_engine
   engine_op_t          looked_up;
   logic                fetch, fill_lost, fill_kept, record_maybe, evicts0, evicts1, evict_push2;
   logic                look, go_deferred, look_leaves, fill_leaves, marks_idle, counted3;
-  logic                frozen;
+  logic                frozen, marks_swept;
   logic [1:0]          evicts_ahead;
   logic [3:0]          planes3, record_planes;
   line_id_t            look_line, new_line, deferred_line, lk_line, victim3;
@@ -319,8 +319,9 @@ module nf_engine
                        && !(evict_push2 && s2_q.victim.region == settle);
   assign still       = frozen && !evicts1 && !evict_push2 && marks_idle;
   assign evict_push2 = miss2_q && s2_q.dirty;
+  // A victim needs a place there, and its mark.
   assign evict_room   = (evict_count + EVICT_CW'(evicts_ahead) < EVICT_CW'(EVICT_DEPTH))
-                        && (32'(evict_flight) + 32'(evicts_ahead) < MISS_DEPTH);
+                        && (32'(evict_flight) + 32'(evicts_ahead) < MISS_DEPTH) && marks_swept;
   assign fill_room   = (fill_count <= FILL_CW'(FILL_DEPTH - 3));
 
   nf_leaving #(.CNT_W(CNT_W)) u_leaving (
@@ -354,7 +355,7 @@ module nf_engine
     .ask_leaves (look_leaves), .maybe (record_maybe),
     .planes (record_planes), .used (fetch), .mark (counted3), .mark_line (victim3),
     .mark_planes (planes3), .marked_line, .marked_first, .fresh, .doubt,
-    .probe, .probe_ready, .probe_line, .probe_marked, .idle (marks_idle)
+    .probe, .probe_ready, .probe_line, .probe_marked, .swept (marks_swept), .idle (marks_idle)
   );
 
   nf_fill #(

@@ -45,3 +45,4 @@ hdl/formal/fv_twin_sum.sv
 hdl/formal/fv_twin_tx_pack.sv
 hdl/formal/fv_twin_vote.sv
 hdl/formal/fv_vote.sv
+hdl/formal/fv_written.sv

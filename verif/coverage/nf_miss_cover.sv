@@ -370,14 +370,14 @@ bind nf_engine nf_miss_cover #(.SLOTS(SLOTS), .FLIGHT(MISS_DEPTH)) u_miss_cover 
   .fill_landed      (u_lookup.fill_landed),
   .fill_acts        (u_lookup.fill_acts),
   .head_kind        (u_lookup.parked_op.kind),
-  .mark_used        (u_written.ask_used_q),
+  .mark_used        (u_written.ask_used),
   .maybe            (record_maybe),
   .mark             (u_written.m1_mark_q),
   .marked_used      (u_written.here),
   .older            (u_written.older),
   .newer            (u_written.m1_newer_q),
   .forgets          (|apply),
-  .forgets_some     (|(u_written.used_q & u_written.drop))
+  .forgets_some     (|(u_written.marked_q & u_written.forgotten))
 );
 
 /* verilator lint_on UNUSEDSIGNAL */

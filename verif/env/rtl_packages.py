@@ -122,6 +122,7 @@ def rams(hw: DeviceParams) -> dict[str, Ram]:
     waiting = constant("NDR_OWED") + constant("DRS_OWED")
     marks = 1 << parameter("WRITTEN_LOG2")
     row = min(marks, MARKS_OF_A_ROW)
+    round_bits = max(1, (marks // row).bit_length() - 1)
     return {
         "PLANES": Ram(hw.slots, planes),
         "BOOK": Ram(hw.slots, book),
@@ -129,7 +130,7 @@ def rams(hw: DeviceParams) -> dict[str, Ram]:
         "PARKED": Ram(waiting, line),
         "DEFERRED": Ram(waiting, line),
         "STORES": Ram(constant("EXIT_DEPTH"), line),
-        "MARKS": Ram(min(hw.regions * marks // row, ROWS_OF_INJECT), row * MARK_BITS),
+        "MARKS": Ram(min(hw.regions * marks // row, ROWS_OF_INJECT), row * MARK_BITS + round_bits),
         "ANSWERS": Ram(constant("DRS_OWED"), line),
         "WRITES": Ram(hw.rwd_credits, line),
         "RETRY": Ram(hw.retry_depth, PAYLOAD_MASK.bit_length() + FLIT_MARKS),
