@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_written: a line that was marked in this round may have a record of at least as many planes, and
 // a line of whose group none was marked in this round has none, however many commits ago its row was
-// marked. Four rows of 32 marks for each region, so that round numbers come back after four commits;
-// a line is chosen freely. Nothing flips in the RAM.
+// marked. A region has four rows, here of two marks, so that round numbers come back after four
+// commits, and twice as many lines as marks; a line is chosen freely. Nothing flips in the RAM.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -19,16 +19,16 @@ module fv_written
   input wire logic [REGIONS-1:0] clear,   // commit
   input wire logic               look,
   input wire logic [3:0]         ask_region,
-  input wire logic [7:0]         ask_index,
+  input wire logic [3:0]         ask_index,
   input wire logic               mark,
   input wire logic [3:0]         mark_region,
-  input wire logic [7:0]         mark_index,
+  input wire logic [3:0]         mark_index,
   input wire logic [1:0]         mark_planes,
   input wire logic               probe,
   input wire logic [3:0]         chosen_region,
-  input wire logic [7:0]         chosen_index
+  input wire logic [3:0]         chosen_index
 );
-  localparam int LOG2 = 7;  // marks of a region; it has twice as many lines
+  localparam int LOG2 = 3;  // marks of a region
 
   region_desc_t       d;
   logic [DESCS_W-1:0] desc;
@@ -70,7 +70,7 @@ module fv_written
   `NF_ASSUME(AfterSweep_M, !mark || swept)
 
   function automatic logic same_group(input line_id_t a, input line_id_t b);
-    return a.region == b.region && a.index[7:1] == b.index[7:1];
+    return a.region == b.region && a.index[3:1] == b.index[3:1];
   endfunction
 
   // ---- marks of the chosen line, and of any line of its group, in this round --------------------
