@@ -13,6 +13,7 @@ hdl/formal/fv_credit_pool.sv
 hdl/formal/fv_credit_return.sv
 hdl/formal/fv_drain.sv
 hdl/formal/fv_drs_queue.sv
+hdl/formal/fv_evict.sv
 hdl/formal/fv_fifo.sv
 hdl/formal/fv_fp32_add.sv
 hdl/formal/fv_line_answer.sv
