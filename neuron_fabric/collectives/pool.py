@@ -20,14 +20,11 @@ from numpy.typing import NDArray
 
 from neuron_fabric.codec import LINE, U8, Route, add_codes, count
 from neuron_fabric.collectives.executor import (
-    ABORT,
     AT,
     CALL,
     KINDS,
     MAX_RANKS,
     SEEN,
-    TEXT,
-    TEXTS,
     AddLines,
     Program,
     Room,
@@ -36,8 +33,14 @@ from neuron_fabric.collectives.executor import (
     program_of,
 )
 from neuron_fabric.collectives.programs import EXCHANGE, Programs, views
+from neuron_fabric.collectives.rounds import Closing, Rounds
 from neuron_fabric.collectives.schedule import DONE, Buffer, Collective, Schedule
-from neuron_fabric.collectives.shared_memory import LEAST_ROOM, PoolError, SharedMemory
+from neuron_fabric.collectives.shared_memory import (
+    LEAST_ROOM,
+    CollectiveTimeout,
+    PoolError,
+    SharedMemory,
+)
 from neuron_fabric.printable import one_line
 
 TIMEOUT_S = 30.0
@@ -49,10 +52,6 @@ _KEPT = 512
 _SIGNATURE = (1 << 56) - 1
 _KIND_OF = {kind: number for number, kind in enumerate(KINDS)}
 Array = NDArray[Any]
-
-
-class CollectiveTimeout(PoolError):
-    """A rank has waited too long for another; the line names both and where all ranks are."""
 
 
 @dataclass(frozen=True)
@@ -179,10 +178,10 @@ class Pool:
 
     def _use(self, memory: SharedMemory) -> None:
         self._memory, self.rank, self.world = memory, memory.rank, memory.world
+        self._rounds: Rounds | None = None
         self._runner = Runner(memory.pages, memory.rank)
         self._run = self._runner.run_state
         self._calls = self._epoch = 0
-        self._texts = [""] * 3
         self._programs = Programs(memory.rank, memory.world, memory.room)
 
     # Collectives
@@ -271,6 +270,7 @@ class Pool:
         route: Route,
         *,
         close_after: float | None = None,
+        min_workers: int | None = None,
         **how: Unpack[CallOptions],
     ) -> Any:
         """Reduce packed lines, uint8[n, 64], of all ranks by their route.
@@ -278,23 +278,29 @@ class Pool:
         Args:
             lines: Votes or codes of this rank, as of `codec.pack` and `codec.pack_codes`.
             route: Their route, the same on all ranks.
-            close_after: Not supported: a round without stragglers needs a device.
+            close_after: Seconds after which the call returns without the ranks that are late. All
+                ranks get the same result, a late one too. A rank is left out of 6 calls in a row at
+                most. The first such call waits for all. By default each call does.
+            min_workers: Ranks whose lines a result has at least; all but one by default.
             how: See `CallOptions`. `Work.wait` returns the result.
 
         Returns:
             Of votes: vote lines uint8[n, 64] and count planes uint8[P, n, 64], as `codec.count`. Of
-            codes: sums uint8[L, n, 64], as `codec.add_codes`.
+            codes: sums uint8[L, n, 64], as `codec.add_codes`. With ``close_after`` a tuple whose
+            last item is the tuple of late ranks: votes, planes, late, or sums, late.
         """
         name = "all_reduce_lines"
-        if close_after is not None:
-            what = "close_after needs a device"
-            raise PoolError(name, what, 'leave it out, or use attach(reducer="unix:PATH")')
+        closing = self._closing(name, close_after, min_workers)
         if not (route.votes or route.codes):
             raise PoolError(name, f"{route} has no votes or codes", "use all_reduce")
         data = self._bytes(name, lines)
         if lines.dtype != np.uint8 or lines.ndim != 2 or lines.shape[1] != LINE:
             found = f"{lines.dtype}{list(lines.shape)}"
             raise PoolError(name, f"lines are {found}", f"give uint8[n, {LINE}]")
+        if closing is not None:
+            limit = how.get("timeout") or self._timeout
+            do = partial(self._round, lines, route, closing, limit)
+            return self.in_order(do, how.get("async_op", False))
         layers = len(views(route, self.world))
         out = np.empty((layers, len(lines), LINE), np.uint8)
         call = _Call(
@@ -309,6 +315,46 @@ class Pool:
         )
         result = (out[0], out[1:]) if route.votes else out
         return self._start(call, result, **how)
+
+    def _closing(self, name: str, after: float | None, least: int | None) -> Closing | None:
+        """Return when a call is closed, None for never, or raise PoolError."""
+        if after is None:
+            if least is not None:
+                raise PoolError(name, "min_workers without close_after", "give both")
+            return None
+        if not (isinstance(after, int | float) and 0 < after < float("inf")):
+            raise PoolError(name, f"close_after is {after!r}", "give seconds above 0")
+        least = max(1, self.world - 1) if least is None else least
+        if not (isinstance(least, int) and 1 <= least <= self.world):
+            raise PoolError(name, f"min_workers is {least!r}", f"give 1 to {self.world}")
+        return Closing(float(after), least)
+
+    def _round(self, lines: U8, route: Route, closing: Closing, timeout: float) -> Any:
+        """Reduce lines of the ranks that come in time."""
+        name, memory = "all_reduce_lines", self._memory
+        self._check_usable(name)
+        if lines.nbytes > memory.room:
+            what = f"{lines.nbytes:,} bytes of lines, and the room has {memory.room:,}"
+            raise PoolError(name, what, "open the pool with a larger room")
+        try:
+            if self._rounds is None:
+                path = memory.path.with_name(f"{memory.path.name}.rounds")
+                key = int.from_bytes(memory.creator[:8], "little")
+                size = self.rank, self.world, memory.room
+                self._rounds = Rounds(path, *size, self._timeout, key)
+            inbox = np.empty((self.world, *lines.shape), np.uint8)
+            own = self._rounds.submit(lines.reshape(-1), f"{name} of {route.value}", closing)
+            late = self._rounds.wait(own, inbox.reshape(self.world, -1), timeout)
+        except BaseException as error:
+            self._fail(str(error) or type(error).__name__)
+            raise
+        present = None
+        if late:
+            present = np.ones((self.world, len(lines)), np.bool_)
+            present[list(late)] = False
+        if route.votes:
+            return *count(inbox, route, present=present), late
+        return add_codes(inbox, route, present), late
 
     def run_schedule(self, schedule: Schedule, given: U8) -> U8:
         """Run a schedule, the same on all ranks, whose ranks add.
@@ -375,7 +421,7 @@ class Pool:
         self._fail(f"it was opened anew by ranks {', '.join(map(str, ranks))}")
         self._drain()
         old = self._memory
-        old.close()
+        self._leave()
         digest = hashlib.sha256(old.creator + repr(ranks).encode()).digest()
         rank, key = ranks.index(self.rank), int.from_bytes(digest[:8], "little")
         self._use(SharedMemory(old.path, rank, len(ranks), old.room, self._timeout, key))
@@ -385,8 +431,13 @@ class Pool:
         """Wait for calls in the background, and leave the pool."""
         if self._pid == os.getpid():
             self._drain()
-            self._memory.close()
+            self._leave()
         self._error = self._error or "it is closed"
+
+    def _leave(self) -> None:
+        if self._rounds is not None:
+            self._rounds.close()
+        self._memory.close()
 
     def __enter__(self) -> Self:
         """Return the pool, which the end of the block closes."""
@@ -507,12 +558,15 @@ class Pool:
         if thread is not None:
             thread.shutdown(wait=True)
 
-    def _execute(self, call: _Call, timeout: float, result: Any) -> Any:
+    def _check_usable(self, name: str) -> None:
         if self._error:
             what = f"the pool is unusable: {self._error}"
-            raise PoolError(call.collective, what, "call configure(), or open a new one")
+            raise PoolError(name, what, "call configure(), or open a new one")
+
+    def _execute(self, call: _Call, timeout: float, result: Any) -> Any:
+        self._check_usable(call.collective)
         self._calls += 1
-        self._tell(self._calls % 2, call.what)
+        self._memory.tell(self._calls % 2, call.what)
         run = self._run
         run.call, run.verified = self._calls, 0
         # Of all calls so far: where no rank waits for another, the next call finds a difference.
@@ -565,18 +619,21 @@ class Pool:
     def _stopped(self, call: _Call, outcome: RunState) -> PoolError:
         who, where = self._run.who, f"{call.collective} {self._calls}"
         if outcome is RunState.ABORTED:
-            return PoolError(where, self._told(who, 2), "call configure(), or open a new pool")
+            return PoolError(
+                where, self._memory.told(who, 2), "call configure(), or open a new pool"
+            )
         low, high = sorted((self.rank, who))
         turn = self._calls % 2  # the call before may be the one in which they differ
-        turn ^= self._told(low, turn) == self._told(high, turn)
-        what = f"rank {low} calls {self._told(low, turn)}, rank {high} {self._told(high, turn)}"
+        turn ^= self._memory.told(low, turn) == self._memory.told(high, turn)
+        calls = [self._memory.told(rank, turn) for rank in (low, high)]
+        what = f"rank {low} calls {calls[0]}, rank {high} {calls[1]}"
         return PoolError(where, what, "make the same calls on all ranks, then configure()")
 
     def _timed_out(self, call: _Call, ended: bool) -> PoolError:
         """Return the error for the awaited rank, which names where each rank is."""
         who, pages = self._run.who, self._memory.pages
-        if len(aborted := np.flatnonzero(pages[:, ABORT])):  # while this process was stopped
-            self._run.who = int(aborted[0])
+        if (aborted := self._memory.aborted()) is not None:  # while this process was stopped
+            self._run.who = aborted
             return self._stopped(call, RunState.ABORTED)
         awaited = {-1: f"rank {who} to call it", DONE: f"the end of rank {who}"}.get(
             self._run.number, f"signal {self._run.number} of rank {who}"
@@ -612,24 +669,9 @@ class Pool:
         if self._error:
             return
         self._error = why
-        self._tell(2, why)
-        self._memory.pages[self.rank, ABORT] = 1
-
-    def _tell(self, slot: int, text: str) -> None:
-        """Write a text into the page: those of two calls, and of the abort."""
-        if self._texts[slot] == text:
-            return
-        self._texts[slot] = text
-        page = self._memory.pages[self.rank].view(np.uint8)
-        first = TEXT + slot * TEXTS
-        data = text.encode()[: TEXTS - 1] + b"\0"
-        page[first : first + len(data)] = np.frombuffer(data, np.uint8)
-
-    def _told(self, rank: int, slot: int) -> str:
-        first = TEXT + slot * TEXTS
-        page = self._memory.pages[rank].view(np.uint8)[first : first + TEXTS].tobytes()
-        text: bytes = page.split(b"\0")[0]
-        return text.decode(errors="replace")
+        self._memory.abort(why)
+        if self._rounds is not None:
+            self._rounds.abort(why)
 
 
 @lru_cache(_KEPT)

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from neuron_fabric.codec import U8
-from neuron_fabric.collectives.executor import MAX_RANKS, PAGE, Words
+from neuron_fabric.collectives.executor import ABORT, MAX_RANKS, PAGE, TEXT, TEXTS, Words
 from neuron_fabric.errors import InputError
 
 MAGIC = b"nf pool\0"
@@ -40,6 +40,10 @@ _FORKED: weakref.WeakSet[SharedMemory] = weakref.WeakSet()
 
 class PoolError(InputError):
     """A pool cannot be opened or used; one line says what, where, and what to do."""
+
+
+class CollectiveTimeout(PoolError):
+    """A rank has waited too long for another; the line names both and where all ranks are."""
 
 
 def _close_copies() -> None:
@@ -66,7 +70,15 @@ class SharedMemory:
     """
 
     def __init__(
-        self, path: Path, rank: int, world: int, room: int, timeout_s: float, key: int = 0
+        self,
+        path: Path,
+        rank: int,
+        world: int,
+        room: int,
+        timeout_s: float,
+        key: int = 0,
+        *,
+        whole: bool = True,
     ) -> None:
         """Open the file, or create it, and wait until all ranks have.
 
@@ -77,13 +89,15 @@ class SharedMemory:
             room: Bytes of data of one collective.
             timeout_s: Seconds to wait for the others.
             key: Number that all ranks of this group give.
+            whole: Whether to allocate the rooms now; if not, the caller allocates what it writes.
 
         Raises:
             PoolError: The file is none of this job's, a rank is taken or does not come, or there is
                 no space.
         """
         self.path, self.rank, self.world, self.room, self.key = path, rank, world, room, key
-        self.size = PAGE * (1 + world) + 2 * room
+        self.size, self._whole = PAGE * (1 + world) + 2 * room, whole
+        self._texts = [""] * 3
         end = time.monotonic() + timeout_s
         self._file = -1
         while (why := self._enter(end)) and time.monotonic() < end:
@@ -104,6 +118,37 @@ class SharedMemory:
     def process(self, rank: int) -> int:
         """Return the process id of a rank, as its own namespace has it."""
         return int(self._joined[rank])
+
+    def aborted(self) -> int | None:
+        """Return a rank that has aborted the pool, or None."""
+        found = np.flatnonzero(self.pages[:, ABORT])
+        return int(found[0]) if len(found) else None
+
+    def abort(self, why: str) -> None:
+        """Make this rank's reason known to all ranks, and the pool unusable for them."""
+        self.tell(2, why)
+        self.pages[self.rank, ABORT] = 1
+
+    def tell(self, slot: int, text: str) -> None:
+        """Write a text into the page: those of two calls, and of the abort."""
+        if self._texts[slot] == text:
+            return
+        self._texts[slot] = text
+        page = self.pages[self.rank].view(np.uint8)
+        first = TEXT + slot * TEXTS
+        data = text.encode()[: TEXTS - 1] + b"\0"
+        page[first : first + len(data)] = np.frombuffer(data, np.uint8)
+
+    def told(self, rank: int, slot: int) -> str:
+        """Return a text that a rank has told."""
+        first = TEXT + slot * TEXTS
+        page = self.pages[rank].view(np.uint8)[first : first + TEXTS].tobytes()
+        text: bytes = page.split(b"\0")[0]
+        return text.decode(errors="replace")
+
+    def another(self, flags: int) -> int:
+        """Return another descriptor of the file, which holds no locks; the caller closes it."""
+        return os.open(f"/proc/self/fd/{self._file}", flags | os.O_CLOEXEC)
 
     def close(self) -> None:
         """Leave the file; the last rank that is there removes its name, if it still has one."""
@@ -182,7 +227,11 @@ class SharedMemory:
     def _create(self) -> None:
         os.ftruncate(self._file, 0)
         try:
-            os.posix_fallocate(self._file, 0, self.size)  # a full disk is an error now, no SIGBUS
+            # A full disk is an error now, no SIGBUS.
+            os.posix_fallocate(
+                self._file, 0, self.size if self._whole else self.size - 2 * self.room
+            )
+            os.ftruncate(self._file, self.size)
         except OSError as error:
             os.ftruncate(self._file, 0)
             self._remove_name()
@@ -194,9 +243,12 @@ class SharedMemory:
 
     def _map(self) -> None:
         # mmap keeps a copy of its descriptor: of another open file, or locks would outlive a close.
-        other = os.open(f"/proc/self/fd/{self._file}", os.O_RDWR | os.O_CLOEXEC)
+        other = self.another(os.O_RDWR)
         try:
             memory = np.frombuffer(mmap.mmap(other, self.size), np.uint8)
+        except OSError as error:
+            what = f"{self.size:,} bytes: {error.strerror}"
+            raise PoolError(self.path, what, "use a smaller room") from None
         finally:
             os.close(other)
         self.creator = _HEAD.unpack(memory[: _HEAD.size].tobytes())[-1]

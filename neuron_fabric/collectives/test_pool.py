@@ -221,9 +221,6 @@ def wrong_calls(pool: Pool) -> dict[str, Callable[[], Any]]:
         "give two arrays": lambda: pool.exchange(ones, ones),
         "lines are float32": lambda: pool.all_reduce_lines(ones, Route.G_BINARY),  # type: ignore
         "no votes or codes": lambda: pool.all_reduce_lines(np.ones((1, 64), "u1"), Route.FP32),
-        "close_after needs a device": lambda: pool.all_reduce_lines(
-            np.ones((1, 64), np.uint8), Route.G_BINARY, close_after=1.0
-        ),
         "name each live rank once": lambda: pool.configure([0, 0]),
         "is not live": lambda: pool.configure([1 - pool.rank]),
     }

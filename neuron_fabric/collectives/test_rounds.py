@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of rounds that are closed without late ranks: one result for all, whoever is stopped."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neuron_fabric import codec
+from neuron_fabric.codec import Route
+from neuron_fabric.collectives import CollectiveTimeout, Pool, PoolError, rounds
+from neuron_fabric.collectives.test_pool import good, ranks, same
+from neuron_fabric.reducers.shared_lines import AHEAD, IN_TURN
+
+WORLD, LATE = 3, 1
+CLOSING: Any = {"close_after": 0.05, "min_workers": 2}
+ROUTES = (Route.G_BINARY, Route.G_INT8)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "pool"
+
+
+def lines_of(rank: int, call: int) -> Any:
+    return np.random.default_rng([rank, call]).integers(0, 256, (50 + call, 64), np.uint8)
+
+
+def check(pool: Pool, call: int, route: Route = Route.G_BINARY, **how: Any) -> tuple[int, ...]:
+    """Make a call; compare the result with that of its contributors, and return the late ranks."""
+    found = pool.all_reduce_lines(lines_of(pool.rank, call), route, **{**CLOSING, **how})
+    every = np.stack([lines_of(rank, call) for rank in range(pool.world)])
+    here = np.ones(every.shape[:2], np.bool_)
+    here[list(found[-1])] = False
+    wanted = (
+        codec.count(every, route, present=here)
+        if route.votes
+        else (codec.add_codes(every, route, here),)
+    )
+    for one, other in zip(found, wanted, strict=False):
+        same(one, other)
+    late: tuple[int, ...] = found[-1]
+    return late
+
+
+def closed_calls(path: Path, calls: int = AHEAD) -> None:
+    """Make calls without a rank, which makes them when the others have all results."""
+    others = threading.Barrier(WORLD)
+
+    def do(pool: Pool) -> None:
+        assert check(pool, 0, close_after=20.0) == ()
+        for turn in range(2):
+            if pool.rank == LATE:
+                others.wait()
+            for call in range(calls):
+                assert check(pool, 1 + call, ROUTES[turn]) == (LATE,)
+            if pool.rank != LATE:
+                others.wait()
+            assert check(pool, 9, close_after=20.0) == ()
+        x = np.ones(9, np.float32)
+        pool.all_reduce(x)
+        same(x, np.full(9, WORLD, np.float32))
+
+    good(path, WORLD, do)
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_closed_calls(path: Path, native: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NF_NATIVE", native)
+    closed_calls(path)
+    assert not path.with_name("pool.rounds").exists()
+
+
+def test_slots_that_are_too_few_are_seen(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "ROUNDS", 4)  # round 1 is overwritten before the late rank reads it
+    with pytest.raises(AssertionError):
+        closed_calls(path)
+
+
+Absent = dict[str, tuple[int, int, str]]
+ABSENT: Absent = {
+    "left out too often": (AHEAD, 1, "rank 1 has not come within 0.5 s; is it stopped?"),
+    "too few": (0, 2, "rank 1, 2 has not come within 0.5 s"),
+}
+
+
+@pytest.mark.parametrize("case", ABSENT)
+def test_absent_ranks_are_named(path: Path, case: str) -> None:
+    calls, absent, text = ABSENT[case]
+    ended = threading.Event()
+
+    def do(pool: Pool) -> None:
+        check(pool, 0, close_after=20.0)
+        if 1 <= pool.rank <= absent:
+            ended.wait()
+            return
+        try:
+            for call in range(1, calls + 2):
+                assert check(pool, call, timeout=0.5) == (LATE,)
+        finally:
+            ended.set()
+
+    found = [one for one in ranks(path, WORLD, do) if one is not None]
+    assert len(found) == WORLD - absent
+    assert all(text in str(one) for one in found), found
+    assert any(isinstance(one, CollectiveTimeout) for one in found)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_another_call(path: Path, late: bool) -> None:
+    """Check that ranks which say different things all end, a late one too."""
+
+    def do(pool: Pool) -> None:
+        check(pool, 0, close_after=20.0)
+        if pool.rank == LATE:
+            time.sleep(0.5 * late)
+        for _ in range(2):
+            route = ROUTES[pool.rank == LATE]
+            pool.all_reduce_lines(lines_of(0, 0), route, **{**CLOSING, "min_workers": 3 - late})
+            pool.barrier()
+
+    found = ranks(path, WORLD, do)
+    assert all("rank 1 makes another call than the other ranks" in str(one) for one in found), found
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "close_after is 0;": {"close_after": 0},
+    "close_after is nan": {"close_after": float("nan")},
+    "close_after is '1'": {"close_after": "1"},
+    "min_workers is 4; give 1 to 3": {"close_after": 1, "min_workers": 4},
+    "min_workers without close_after": {"min_workers": 2},
+    "1,048,640 bytes of lines": {"close_after": 1, "lines": np.zeros((16385, 64), np.uint8)},
+}
+
+
+def test_wrong_calls_change_nothing(path: Path) -> None:
+    def do(pool: Pool) -> None:
+        for what, words in WRONG.items():
+            lines = words.get("lines", np.zeros((1, 64), np.uint8))
+            more = {name: one for name, one in words.items() if name != "lines"}
+            with pytest.raises(PoolError, match=what):
+                pool.all_reduce_lines(lines, Route.G_BINARY, **more)
+        assert check(pool, 0, close_after=20.0) == ()
+
+    good(path, WORLD, do)
+
+
+def test_abort_and_configure(path: Path) -> None:
+    def do(pool: Pool) -> None:
+        check(pool, 0, close_after=20.0)
+        if pool.rank == LATE:
+            pool.abort("enough")
+        for _ in range(2):
+            with pytest.raises(PoolError, match="rank 1 has aborted: enough"):
+                check(pool, 1, close_after=20.0)
+        pool.configure([0, 2])
+        if pool.world == 2:
+            assert check(pool, 0, close_after=20.0) == ()
+
+    found = ranks(path, WORLD, do)
+    assert [one is None for one in found] == [True, False, True], found
+
+
+def test_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def do(pool: Pool) -> None:
+        check(pool, 0, close_after=20.0)
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "posix_fallocate", full)
+        check(pool, 1)
+
+    text, _ = map(str, ranks(path, 2, do))
+    assert "bytes more: No space left on device; make space" in text
+
+
+def test_the_log_does_not_grow(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "_LOG", 1 << 14)
+    blocks = []
+
+    def do(pool: Pool) -> None:
+        message, inbox = np.zeros(64, np.uint8), np.zeros((1, 64), np.uint8)
+        one = rounds.Rounds(path.with_name("log"), 0, 1, 64, 5.0)
+        for turn in range(3000):
+            one.wait(one.submit(message, "x", rounds.Closing(1.0, 1)), inbox)
+            if turn % 1000 == 999:
+                blocks.append(os.fstat(one._log).st_blocks * 512)
+        one.close()
+
+    good(path, 1, do)
+    assert blocks[-1] < 3000 * 16, blocks
+    assert max(blocks) - min(blocks) <= 1 << 14, blocks
+
+
+# Ranks in processes: stopped, slowed and killed.
+
+RANK = """
+    import sys, time
+    import numpy as np
+    from neuron_fabric import codec, collectives
+    from neuron_fabric.codec import Route
+
+    path, rank, calls, most = sys.argv[1], *map(int, sys.argv[2:])
+    every = np.random.default_rng(1).integers(0, 256, (4, 300, 64), np.uint8)
+    pool = collectives.open(path, rank, 4, timeout=60)  # a busy machine starts ranks slowly
+    pool.all_reduce_lines(every[rank], Route.G_BINARY, close_after=60)
+    print("open", flush=True)
+    how = {"close_after": 0.02, "min_workers": 2, "timeout": most}
+    seen = []
+    for call in range(calls):
+        start = time.monotonic()
+        try:
+            votes, planes, late = pool.all_reduce_lines(every[rank], Route.G_BINARY, **how)
+        except collectives.PoolError as error:
+            assert time.monotonic() - start < most + 2
+            sys.exit(str(error))
+        here = np.ones((4, 300), np.bool_)
+        here[list(late)] = False
+        wanted = codec.count(every, Route.G_BINARY, present=here)
+        assert (votes == wanted[0]).all() and (planes == wanted[1]).all(), late
+        seen.append((call, *late))
+        time.sleep(0.002)
+    pool.barrier(timeout=60)
+    pool.close()
+    print(*seen, sep="\\n")
+"""
+
+
+def started(path: Path, calls: int, most_s: int, native: str) -> list[subprocess.Popen[str]]:
+    """Start four ranks that make calls; return them when all are open."""
+    script, words = textwrap.dedent(RANK), (str(calls), str(most_s))
+    every = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(path), str(rank), *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            env={**os.environ, "NF_NATIVE": native},
+        )
+        for rank in range(4)
+    ]
+    for one in every:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "open\n"
+    return every
+
+
+def ended(every: list[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
+    """Return exit code, output and errors of each rank."""
+    try:
+        both = [one.communicate(timeout=90) for one in every]
+        return [(one.returncode, *texts) for one, texts in zip(every, both, strict=True)]
+    finally:
+        for one in every:
+            one.kill()
+            one.communicate()
+
+
+def stopped(path: Path, seed: int, moments: int, calls: int, native: str = "1") -> None:
+    """Stop or slow ranks at random moments: all get equal results, and none waits for ever."""
+    draw, every = random.Random(seed), started(path, calls, 30, native)
+    for _ in range(moments):
+        victim, slow = draw.choice(every), draw.random() < 0.5
+        for _ in range(20 if slow else 1):
+            victim.send_signal(signal.SIGSTOP)
+            time.sleep(draw.uniform(0, 0.02 if slow else 0.5))
+            victim.send_signal(signal.SIGCONT)
+            time.sleep(draw.uniform(0, 0.02))
+    found = ended(every)
+    assert all(code == 0 for code, *_ in found), (seed, found)
+    assert len({out for _, out, _ in found}) == 1, seed
+    late = sum(line.count(", ") > 0 for line in found[0][1].splitlines())
+    assert late >= moments / 2, (seed, late)
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """Yield the path of a pool in a new folder of /dev/shm, where nothing may be left."""
+    with TemporaryDirectory(prefix="nf-rounds-", dir="/dev/shm") as folder:
+        yield Path(folder, "pool")
+        assert not os.listdir(folder)
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_stopped_ranks(shared: Path, native: str) -> None:
+    stopped(shared, 1, 3, 120, native)
+
+
+@pytest.mark.nightly("50 moments take a minute; test_stopped_ranks has four")
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_ranks_stopped_fifty_times(shared: Path, native: str) -> None:
+    stopped(shared, 2, 50, 3000, native)
+
+
+@pytest.mark.parametrize("victim", [0, 3])
+def test_a_killed_rank(shared: Path, victim: int) -> None:
+    """Check that all other ranks name a killed rank, whichever it is, within a second or two."""
+    every = started(shared, 100_000, 30, "1")
+    time.sleep(0.3)
+    every[victim].kill()
+    start = time.monotonic()
+    found = ended(every)
+    assert time.monotonic() - start < 5
+    for rank, (code, _, error) in enumerate(found):
+        if rank != victim:
+            assert code == 1, error
+            assert f"rank {victim}: process {every[victim].pid} has ended" in error, error
+            assert error.count("\n") == 1, error
