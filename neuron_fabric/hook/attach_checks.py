@@ -127,9 +127,9 @@ def check_closing(profile: Profile, options: Any, world: int) -> None:
         if least is not None:
             raise _refused("min_workers without close_after", "give both")
         return
-    if not options.reducer.startswith("unix"):
-        what = f"close_after with reducer {options.reducer!r}, in which each rank counts a share"
-        raise _refused(what, f'use reducer="unix:PATH", or {unless}')
+    if options.reducer == TORCH:
+        what = 'close_after with reducer "torch", in which each rank counts a share'
+        raise _refused(what, f'use reducer="pool:PATH" or "unix:PATH", or {unless}')
     if options.close_after >= options.timeout_s:
         what = f"close_after {options.close_after:g} is not below timeout_s {options.timeout_s:g}"
         raise _refused(what, "give fewer seconds")

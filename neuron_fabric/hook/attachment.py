@@ -10,7 +10,7 @@ line is printed for all ranks, and each ends with exit code 2.
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -24,7 +24,8 @@ from neuron_fabric.calibration.shadow_run import shadowed, told
 from neuron_fabric.capacity.network_times import NetworkRate
 from neuron_fabric.capacity.profile_costs import Vetted, measured_costs, vet
 from neuron_fabric.capacity.substrate import Substrate, read_substrate
-from neuron_fabric.codec import Route, lines_of
+from neuron_fabric.codec import LINE, Route, lines_of
+from neuron_fabric.collectives.rounds import Closing
 from neuron_fabric.errors import AttachError, LineError
 from neuron_fabric.hook.attach_checks import (
     ENGINES,
@@ -62,7 +63,7 @@ from neuron_fabric.profile.profile_types import Phase, steady_route, warmup_of
 from neuron_fabric.rank_agreement import other_rank, silent_rank, together
 from neuron_fabric.reducers.interface import Reducer
 from neuron_fabric.reducers.pool_reducer import PREFIX as POOL
-from neuron_fabric.reducers.pool_reducer import PoolReducer
+from neuron_fabric.reducers.pool_reducer import PoolReducer, RoundsReducer
 from neuron_fabric.reducers.server_reducer import ServerReducer
 from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
 from neuron_fabric.reducers.shared_lines import most_lines
@@ -185,10 +186,11 @@ def attach(
             that the profile lists.
         steps: number of steps of the training; the warm-up is a share of them.
         timeout_s: time-out of the reducer in seconds.
-        close_after: seconds after which a reducer server closes a round, a bucket of a step,
-            without the workers that are late. All workers then use the mean of the others; a late
-            one keeps its gradient as a residual and gets the result. A worker is left out of 6
-            rounds in a row at most. The default is to wait for all, up to ``timeout_s``.
+        close_after: seconds after which a round, a bucket of a step, is closed without the workers
+            that are late, with "pool:PATH" or a reducer server. All workers then use the mean of
+            the others; a late one keeps its gradient as a residual and gets the result. A worker is
+            left out of 6 rounds in a row at most. The default is to wait for all, up to
+            ``timeout_s``.
         min_workers: least number of workers of a closed round (all but one).
         substrate: file of measured reducer and host (NF_SUBSTRATE). Regions use FP32 while that is
             faster; without the file no region is vetoed.
@@ -311,7 +313,11 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
     if options.reducer == TORCH:
         direct = options.engine == TORCH and counts_on_device(model)
         return (TensorReducer if direct else TorchReducer)(options.timeout_s)
-    if options.reducer.startswith(POOL):
+    pooled, closing = options.reducer.startswith(POOL), None
+    if options.close_after is not None:
+        least = options.min_workers or max(1, dist.get_world_size(model.process_group) - 1)
+        closing = Closing(float(options.close_after), least)
+    if pooled and closing is None:
         return PoolReducer(options.reducer.removeprefix(POOL), options.timeout_s)
     rule = profile.rule
     again = rule.assign is not None and rule.assign.every
@@ -335,11 +341,14 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
     if options.fp32 == ORDERED:
         full = sum(lines_of(n, Route.FP32) for n in sizes.values())
         more = 2 * full + len(sizes)  # gradients and samples, each from a new line
+    lines = most_lines(votes, more)
+    if pooled and closing is not None:
+        path = options.reducer.removeprefix(POOL)
+        return RoundsReducer(path, closing, lines * LINE, options.timeout_s)
     routes = tuple(sorted(set().union(*low.values()), key=list(Route).index))
-    hello = Hello("", 0, 0, asked.digest, most_lines(votes, more), routes)
-    if options.close_after is not None:
-        least = options.min_workers or max(1, dist.get_world_size(model.process_group) - 1)
-        hello = replace(hello, close_after_s=float(options.close_after), min_workers=least)
+    hello = Hello("", 0, 0, asked.digest, lines, routes)
+    if closing is not None:
+        hello = replace(hello, **asdict(closing))
     return ServerReducer(address(options.reducer), hello, options.timeout_s)
 
 

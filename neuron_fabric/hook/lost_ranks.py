@@ -2,6 +2,7 @@
 """Detection of ranks that have ended or are stopped, with one line before the traceback.
 
 Gloo reports a lost rank as a closed connection of an address, or as a time-out without any name.
+A pool raises CollectiveTimeout.
 The ranks of one machine look up each other's processes instead, which names the rank exactly. Needs
 torch.
 """
@@ -22,6 +23,7 @@ from weakref import WeakMethod
 
 import torch.distributed as dist
 
+from neuron_fabric.collectives.shared_memory import CollectiveTimeout
 from neuron_fabric.hook.attach_checks import warn
 from neuron_fabric.rank_agreement import is_first, set_reported, wait_reported
 
@@ -83,7 +85,9 @@ class Peers:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether an exception is a RuntimeError of gloo for a peer that does not answer."""
+    """Return whether gloo or a pool reports in an exception that a peer does not answer."""
+    if isinstance(error, CollectiveTimeout):
+        return True
     return isinstance(error, RuntimeError) and _GLOO.search(str(error)) is not None
 
 

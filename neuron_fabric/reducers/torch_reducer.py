@@ -147,15 +147,19 @@ MAX_WORKERS = 255
 
 @dataclass(frozen=True)
 class _Share:
-    """Part of a bucket as it is exchanged: ``size`` lines per rank, at byte ``at`` of a message."""
+    """Part of a bucket as it is exchanged: ``size`` lines per rank, at byte ``at`` of a message.
+
+    ``first`` is the first of this rank's lines.
+    """
 
     part: Part
     size: int
     at: int
+    first: int
 
 
 @dataclass(frozen=True)
-class _Handle:
+class Handle:
     """Bucket whose exchange has started."""
 
     shares: Sequence[_Share]
@@ -184,45 +188,47 @@ class TorchReducer:
         self.first_group, self.second_group = (OwnGroup(group, self._timeout_s) for _ in range(2))
         self._workers, self._rank = self.first_group.size, self.first_group.rank
 
-    def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: Any) -> _Handle:
+    def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: Any) -> Handle:
         """Start the exchange of a bucket's lines; return a handle for `wait` (`Reducer.submit`)."""
         start = time.perf_counter()
+        shares, tensors, sent = self._messages(parts, sidecar, self._workers)
+        inbox = torch.empty_like(sent)
+        work = self._exchange(inbox, sent)
+        for share in shares:
+            foreign = share.size * LINE * (self._workers - 1)
+            self.counters.moved(share.part.route, foreign, foreign)
+        foreign = 8 * tensors * (self._workers - 1)
+        self.counters.moved(Route.FP32, foreign, foreign)
+        self.counters.seconds["submit"] += time.perf_counter() - start
+        return Handle(shares, tensors, sent, inbox, work)
+
+    def _messages(
+        self, parts: Sequence[Part], sidecar: Any, ranks: int
+    ) -> tuple[Sequence[_Share], int, torch.Tensor]:
+        """Return the shares of a bucket over ranks, its tensors and messages, uint8[ranks, n]."""
         lines = [torch.as_tensor(part.lines) for part in parts]
         side = torch.as_tensor(sidecar)
         if lines:  # a sidecar without columns may be elsewhere
             side = side.to(lines[0].device)
         shares, at = [], side.nbytes
         for part in parts:
-            size = -(-len(part.lines) // self._workers)
-            shares.append(_Share(part, size, at))
+            size = -(-len(part.lines) // ranks)
+            shares.append(_Share(part, size, at, self._rank % ranks * size))
             at += size * LINE
-        sent = torch.empty((self._workers, at), dtype=torch.uint8, device=side.device)
+        sent = torch.empty((ranks, at), dtype=torch.uint8, device=side.device)
         sent[:, : side.nbytes] = side.reshape(-1).view(torch.uint8)
         for share, own in zip(shares, lines, strict=True):
             _put(sent, share, own)
-        inbox = torch.empty_like(sent)
-        work = self._exchange(inbox, sent)
-        for share in shares:
-            foreign = share.size * LINE * (self._workers - 1)
-            self.counters.moved(share.part.route, foreign, foreign)
-        foreign = side.nbytes * (self._workers - 1)
-        self.counters.moved(Route.FP32, foreign, foreign)
-        self.counters.seconds["submit"] += time.perf_counter() - start
-        return _Handle(shares, side.shape[1], sent, inbox, work)
+        return shares, side.shape[1], sent
 
-    def wait(self, handle: _Handle) -> Outcome:
+    def wait(self, handle: Handle) -> Outcome:
         """Count this rank's share of a bucket, gather all shares and return the result.
 
         See `Reducer.wait`.
         """
         handle.work.wait()
-        start = time.perf_counter()
-        inbox, tensors = handle.inbox, handle.tensors
-        side = inbox[:, : 8 * tensors].contiguous().view(torch.float32)
-        rows = side.reshape(self._workers, 2, tensors)
-        counted = [self._count(inbox, share, rows[:, 1] > 0) for share in handle.shares]
+        rows, counted = self._counted(handle)
         own = torch.cat([one.reshape(-1) for one in counted])
-        self.counters.seconds["count"] += time.perf_counter() - start
         gathered = self._gather(own)
         total, parts, at = self._sum(rows), [], 0
         for share, one in zip(handle.shares, counted, strict=True):
@@ -232,6 +238,16 @@ class TorchReducer:
             self.counters.moved(share.part.route, foreign, foreign)
         self.counters.buckets += 1
         return self._outcome(parts, total)
+
+    def _counted(self, handle: Handle) -> tuple[torch.Tensor, Sequence[torch.Tensor]]:
+        """Return the sidecars of a received bucket, f32[W, 2, T], and the counted shares."""
+        start = time.perf_counter()
+        inbox, tensors = handle.inbox, handle.tensors
+        side = inbox[:, : 8 * tensors].contiguous().view(torch.float32)
+        rows = side.reshape(self._workers, 2, tensors)
+        counted = [self._count(inbox, share, rows[:, 1] > 0) for share in handle.shares]
+        self.counters.seconds["count"] += time.perf_counter() - start
+        return rows, counted
 
     def close(self) -> None:
         """Release the groups."""
@@ -279,7 +295,7 @@ class TorchReducer:
 
     def _columns(self, share: _Share) -> NDArray[np.int64]:
         """Return the column of the sidecar for each line of this rank's share."""
-        lines = self._rank * share.size + np.arange(share.size)
+        lines = share.first + np.arange(share.size)
         tensor = np.searchsorted(share.part.starts, lines, "right") - 1
         return np.array(share.part.columns, np.int64)[tensor]
 

@@ -7,20 +7,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neuron_fabric.codec import U8, Route, add_codes, count
 from neuron_fabric.codec.reduction import ordered_sum
+from neuron_fabric.errors import LineError
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Part
-from neuron_fabric.reducers.server_session import ServerSession, Ticket
-from neuron_fabric.reducers.server_wire import Hello, ServerError
+from neuron_fabric.reducers.server_session import ServerSession
+from neuron_fabric.reducers.server_wire import Hello
 from verif.serve.reducer_server import Listener, ReducerServer
 from verif.serve.served_device import ModelDevice, ServedDevice
 
 T = TypeVar("T")
+Rank = Any
+"""`ServerSession`, or another class with its ``submit`` and ``wait``."""
 LINES = 400
 
 
@@ -218,22 +221,22 @@ def differences(got: Outcome, wanted: Outcome, bucket: Drawn) -> list[str]:
     return out
 
 
-def submitted(ranks: Sequence[ServerSession], bucket: Drawn, step: int = 0) -> list[Ticket]:
+def submitted(ranks: Sequence[Rank], bucket: Drawn, step: int = 0) -> list[Any]:
     """Submit a bucket from every rank; return the ticket of each rank."""
     return [rank.submit(step, 0, bucket.parts[n], bucket.sides[n]) for n, rank in enumerate(ranks)]
 
 
-def outcome(rank: ServerSession, ticket: Ticket) -> str:
+def outcome(rank: Rank, ticket: Any) -> str:
     """Return the outcome of a ticket: "done", "lost: REASON" or "refused: REASON"."""
     try:
         rank.wait(ticket)
     except BucketLost as lost:
         return f"lost: {lost}"
-    except ServerError as error:
+    except LineError as error:
         return f"refused: {error}"
     return "done"
 
 
-def outcomes(ranks: Sequence[ServerSession], bucket: Drawn, step: int = 0) -> list[str]:
+def outcomes(ranks: Sequence[Rank], bucket: Drawn, step: int = 0) -> list[str]:
     """Submit a bucket from every rank; return the outcome (as of `outcome`) on each."""
     return [outcome(*one) for one in zip(ranks, submitted(ranks, bucket, step), strict=True)]

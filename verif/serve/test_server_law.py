@@ -4,16 +4,21 @@
 Ranks may submit in any order, and messages may be sent twice.
 """
 
+import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
 
 from models.parameters import DeviceParams
-from neuron_fabric.codec import Route
+from neuron_fabric.codec import LINE, Route
+from neuron_fabric.collectives.rounds import Closing
 from neuron_fabric.reducers.interface import Outcome
 from neuron_fabric.reducers.server_session import ServerSession
 from neuron_fabric.reducers.server_wire import send
@@ -21,8 +26,10 @@ from neuron_fabric.reducers.shared_lines import AHEAD
 from scripts.run.replay_simulators import Simulators
 from verif.serve import rtl_device
 from verif.serve.conftest import (
+    LINES,
     VOTES,
     Drawn,
+    Rank,
     differences,
     drawn,
     joined,
@@ -103,7 +110,49 @@ def test_the_models(job: str, devices: int) -> None:
 CLOSING = {"close_after_s": 0.1, "min_workers": 2}
 
 
-def check_closed(ranks: Sequence[ServerSession], buckets: Sequence[Drawn], late: int) -> None:
+@contextmanager
+def closing_ranks(
+    kind: str, workers: int, timeout_s: float = 20.0, routes: Sequence[Route] = VOTES, **words: Any
+) -> Iterator[tuple[Sequence[Any], Sequence[str]]]:
+    """Open the ranks of a job whose rounds are closed; yield them, and the log of the server.
+
+    Args:
+        kind: "unix", a server with two devices of models, or "pool", shared memory.
+        workers: Number of ranks.
+        timeout_s: Time-out for a rank.
+        routes: Routes of the job.
+        words: Changes of `CLOSING`.
+    """
+    closing = {**CLOSING, **words}
+    if kind == "unix":
+        pool = DevicePool([ModelDevice(DeviceParams(slots=8)) for _ in range(2)])
+        with (
+            serving(workers, pool, timeout_s) as served,
+            joined(served.path, workers, routes=routes, **closing) as ranks,
+        ):
+            yield ranks, served.said
+        return
+    pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+    from models import test_torch_reducer
+    from neuron_fabric.reducers import pool_reducer, torch_reducer
+
+    network = test_torch_reducer.Network(workers)
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory(prefix="nf-") as folder:
+        patch.setattr(torch_reducer, "OwnGroup", test_torch_reducer.Group)
+        patch.setattr(pool_reducer, "together", lambda do, group: do())
+        size = f"{folder}/pool", Closing(**closing), LINES * LINE, timeout_s
+        pooled = [pool_reducer.RoundsReducer(*size) for _ in range(workers)]
+        on_every_rank(workers, lambda rank: pooled[rank].open((network, rank)))
+        yield pooled, ()
+        for one in pooled:
+            one.close()
+        assert not os.listdir(folder)
+
+
+KINDS = pytest.mark.parametrize("kind", ["unix", "pool"])
+
+
+def check_closed(ranks: Sequence[Rank], buckets: Sequence[Drawn], late: int) -> None:
     """Submit all buckets without rank ``late``, which submits them when the others have all."""
     on_time = [rank for rank in range(len(ranks)) if rank != late]
 
@@ -118,53 +167,56 @@ def check_closed(ranks: Sequence[ServerSession], buckets: Sequence[Drawn], late:
     one(late)
 
 
+@KINDS
 @pytest.mark.parametrize("job", ["votes-3", "votes-4", "votes-9", "codes-3", "codes-17"])
-def test_closed_rounds(job: str) -> None:
+def test_closed_rounds(job: str, kind: str) -> None:
     """Check that all ranks, a late one too, get the same result of the others' lines.
 
     As many rounds are closed as a rank may be late for, so that the memory is full of results.
     """
     workers, absent, _, routes = JOBS[job]
     buckets = [drawn(workers + n, workers, absent, bool(n % 2), routes) for n in range(AHEAD)]
-    pool = DevicePool([ModelDevice(DeviceParams(slots=8)) for _ in range(2)])
-    closing = {**CLOSING, "min_workers": workers - 1}  # no other rank is late
-    with (
-        serving(workers, pool) as served,
-        joined(served.path, workers, routes=routes, **closing) as ranks,
-    ):
+    least = {"min_workers": workers - 1}  # no other rank is late
+    with closing_ranks(kind, workers, routes=routes, **least) as (ranks, log):
         check_closed(ranks, buckets, workers - 2)
-    said = [line for line in served.said if "closed without" in line]
-    assert len(said) == AHEAD
-    assert said[0].endswith(f"step 0 bucket 0: closed without rank {workers - 2}")
+    if kind == "unix":
+        said = [line for line in log if "closed without" in line]
+        assert len(said) == AHEAD
+        assert said[0].endswith(f"step 0 bucket 0: closed without rank {workers - 2}")
 
 
-def test_a_rank_is_left_out_of_so_many_rounds() -> None:
+@KINDS
+def test_a_rank_is_left_out_of_so_many_rounds(kind: str) -> None:
     """Check that a round waits for a rank that was late for `AHEAD` rounds in a row."""
     bucket = drawn(3, 3)
-    with serving(3, timeout_s=2.0) as served, joined(served.path, 3, **CLOSING) as ranks:
+    with closing_ranks(kind, 3, timeout_s=2.0) as (ranks, _):
         for _ in range(AHEAD):
             assert [outcome(*one) for one in zip(ranks, submitted(ranks[:2], bucket))] == [
                 "done"
             ] * 2
         lines = [outcome(*one) for one in zip(ranks, submitted(ranks[:2], bucket))]
-    assert lines == ["lost: rank 2 has not come within 2 s"] * 2
+    assert all("rank 2 has not come within 2 s" in line for line in lines), lines
 
 
-def test_too_few_for_a_closed_round() -> None:
+@KINDS
+def test_too_few_for_a_closed_round(kind: str) -> None:
     bucket = drawn(4, 4)
-    with serving(4, timeout_s=1.0) as served, joined(served.path, 4, **CLOSING) as ranks:
+    with closing_ranks(kind, 4, timeout_s=1.0) as (ranks, _):
         [line] = [outcome(*one) for one in zip(ranks, submitted(ranks[:1], bucket))]
-    assert line == "lost: rank 1, 2, 3 has not come within 1 s"
+    assert "rank 1, 2, 3 has not come within 1 s" in line
 
 
-def test_a_late_rank_with_another_bucket() -> None:
+@KINDS
+def test_a_late_rank_with_another_bucket(kind: str) -> None:
     """Check that the training of a late rank ends if it submits another bucket than the others."""
     bucket, other = drawn(3, 3), drawn(4, 3)
-    with serving(3) as served, joined(served.path, 3, **CLOSING) as ranks:
+    with closing_ranks(kind, 3) as (ranks, _):
         assert [outcome(*one) for one in zip(ranks, submitted(ranks[:2], bucket))] == ["done"] * 2
         ticket = ranks[2].submit(0, 0, other.parts[2], other.sides[2])
         line = outcome(ranks[2], ticket)
-    assert "bucket 0 was closed without rank 2, which has another; start all ranks alike" in line
+    why = {"unix": "without rank 2, which has another", "pool": "rank 2 makes another call"}
+    assert why[kind] in line
+    assert line.endswith("start all ranks alike")
 
 
 @pytest.mark.parametrize(

@@ -597,9 +597,9 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("no time to close", _set(close_after=0), "close_after is 0; give a number above 0"),
     ("least without closing", _set(min_workers=2), "min_workers without close_after; give both"),
     (
-        "closing without a server",
-        _set(reducer="pool:/dev/shm/nf", close_after=0.1),
-        "close_after with reducer 'pool:/dev/shm/nf', in which each rank counts a share; use",
+        "closing by shares",
+        _set(reducer="torch", close_after=0.1),
+        'close_after with reducer "torch", in which each rank counts a share; use reducer="pool:',
     ),
     (
         "closing after the time-out",
