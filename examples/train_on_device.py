@@ -45,6 +45,7 @@ def main() -> int:
     add("--workers", type=int, default=4, help="gloo processes (4)")
     add("--steps", type=int, default=96, help="steps of each training (96)")
     add("--socket", type=Path, default="default", help="socket of the server (default)")
+    add("--pool", type=Path, help="shared memory in place of a server: a path in /dev/shm")
     add("--until", type=Path, help="stop as soon as this file exists")
     add("--fp32", default="ring", choices=("ring", "ordered"), help="see attach")
     low = (VOTES, "G_INT4", "G_INT8")
@@ -58,7 +59,8 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="nf-device-") as folder:
             path = default_socket() if str(args.socket) == "default" else args.socket
-            by = partial(compared, args=args, reducer=f"unix:{path}", folder=folder)
+            reducer = f"pool:{args.pool}" if args.pool else f"unix:{path}"
+            by = partial(compared, args=args, reducer=reducer, folder=folder)
             fork_ranks(by, args.workers, folder)
     except torch.multiprocessing.ProcessExitedException as error:
         return int(error.exit_code) if error.exit_code > 0 else 1
@@ -99,7 +101,7 @@ def compared(rank: int, args: argparse.Namespace, reducer: str, folder: str) -> 
     if rank:
         return 0
     equal = all(one[0][0] == every[0][0][0] for one in every)
-    print(f"{done} steps of {args.workers} workers by {reducer.removeprefix('unix:')}")
+    print(f"{done} steps of {args.workers} workers by {reducer.partition(':')[2]}")
     print("sent by a worker: " + ", ".join(f"{name} {n:,}" for name, n in sorted(sent.items())))
     print(f"buckets: {counters.buckets} done, {counters.events['lost']} lost")
     if args.close_after:

@@ -194,6 +194,27 @@ HANG_S = 60  # of a step: the time-outs of its buckets, on a busy machine
 BAND = 0.02  # of the loss above FP32's
 
 
+class NoServer:
+    """Shared memory of the ranks in place of a server, with the interface of `Keeper`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log, self.process = folder / log.NAME, psutil.Process()
+        self.path = folder / "pool"
+        self.words, self.starts = ("--pool", str(self.path)), 1
+
+    def status(self) -> list[str]:
+        """Return a line with the number of steps in the log of the monitor."""
+        steps = self.log.read_bytes().count(b"\n") if self.log.exists() else 0
+        return [f"buckets: {steps} done" if steps else "no job"]
+
+    def simulators(self) -> list[int]:
+        return []
+
+    def close(self) -> None:
+        """Check that nothing is left of the memory."""
+        assert not self.path.exists()
+
+
 class Keeper:
     """`nf serve` for four workers as a process that is started again whenever it ends."""
 
@@ -201,6 +222,7 @@ class Keeper:
         self.path, self.starts, self._ending = path, 0, False
         self._command = [sys.executable, "-m", "scripts.cli.main", "serve", "--workers", "4"]
         self._command += ["--socket", str(path), "--timeout", str(TIMEOUT_S), *words]
+        self.words = ("--socket", str(path))
         self.log = path.with_name("server.log").open("wb")
         self._start()
         self._thread = threading.Thread(target=self._keep)
@@ -243,15 +265,18 @@ class Keeper:
         self.log.close()
 
 
+Server = Keeper | NoServer
+
+
 @contextmanager
-def training(keeper: Keeper, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+def training(keeper: Server, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """Start a training that ends when the file `UNTIL` exists in `folder`, for a `with` block.
 
     Yield its process once the server has its job; at the end kill it and its ranks if it still
     runs. `more` are further options of the training.
     """
     keeper.status()  # the server runs
-    words = ["--socket", str(keeper.path), "--alone", "--steps", "100000"]
+    words = [*keeper.words, "--alone", "--steps", "100000"]
     words += ["--until", str(folder / UNTIL), "--timeout", str(TIMEOUT_S), "--out", str(folder)]
     words += more
     outputs: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -271,7 +296,7 @@ def training(keeper: Keeper, folder: Path, *more: str) -> Iterator[subprocess.Po
         process.stdout.close()
 
 
-def done(keeper: Keeper) -> int:
+def done(keeper: Server) -> int:
     """Return the number of buckets done in the server's present job."""
     found = re.search(r"buckets: (\d+) done", "\n".join(keeper.status()))
     return int(found[1]) if found else 0
@@ -290,7 +315,7 @@ def signalled(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def harm(kind: str, keeper: Keeper, ranks: list[int], draw: random.Random) -> None:
+def harm(kind: str, keeper: Server, ranks: list[int], draw: random.Random) -> None:
     """Kill or stop a process.
 
     Args:
@@ -340,7 +365,7 @@ def lost_as_one(folder: Path) -> int:
     return len(lost)
 
 
-def at_work(keeper: Keeper, process: subprocess.Popen[str]) -> None:
+def at_work(keeper: Server, process: subprocess.Popen[str]) -> None:
     """Wait until the server completes a bucket, also after it was harmed."""
     count, end = done(keeper), time.monotonic() + START_S
     while (now := done(keeper)) <= count and process.poll() is None:
@@ -356,7 +381,8 @@ def trial(
     *words: str,
     settled: bool = False,
     more: Sequence[str] = (),
-) -> tuple[str, Keeper]:
+    pool: bool = False,
+) -> tuple[str, Any]:
     """Run a training on a server, and harm a process at random moments; see `harm`.
 
     Args:
@@ -366,13 +392,14 @@ def trial(
         words: Options of `nf serve`.
         settled: Wait before each harm until the server completes buckets.
         more: Options of the training.
+        pool: Let the ranks share memory, without a server.
 
     Returns:
         The text that the training printed, and the keeper of the server.
     """
     draw = random.Random(seed)
     with (
-        closing(Keeper(tmp_path / "s", *words)) as keeper,
+        closing(NoServer(tmp_path) if pool else Keeper(tmp_path / "s", *words)) as keeper,
         training(keeper, tmp_path, *more) as process,
     ):
         ranks = [one.pid for one in psutil.Process(process.pid).children()]
@@ -417,6 +444,7 @@ def ending(process: subprocess.Popen[str]) -> str:
     return ThreadPoolExecutor(1).submit(next, lines, "no line").result(HANG_S)
 
 
+POOL = pytest.mark.parametrize("pool", [False, True], ids=["unix", "pool"])
 CLOSING = ("--fp32", "ordered", "--close-after", "0.05", "--min-workers", "2")
 
 
@@ -427,43 +455,50 @@ def closed_as_logged(folder: Path, out: str) -> int:
     words = " ".join(str(late[rank]) for rank in range(4))
     assert f"rounds closed: {len(run.closed)}; late by rank: {words}\n" in out
     assert len({(one.step, one.bucket) for one in run.closed}) == len(run.closed)
-    said = (folder / "server.log").read_text(encoding="utf-8")
-    assert len(re.findall("closed without rank", said)) == len(run.closed)
+    if (server := folder / "server.log").exists():
+        said = server.read_text(encoding="utf-8")
+        assert len(re.findall("closed without rank", said)) == len(run.closed)
     return len(run.closed)
 
 
-def test_ranks_are_stopped_and_slowed(tmp_path: Path) -> None:
+@POOL
+def test_ranks_are_stopped_and_slowed(tmp_path: Path, pool: bool) -> None:
     """Check that rounds are closed without ranks that are stopped or slow; no bucket is lost."""
     kinds = ["stop rank", "slow rank", "stop rank"]
-    out, _ = trial(tmp_path, kinds, 1, "--device", "model", more=CLOSING)
+    out, _ = trial(tmp_path, kinds, 1, "--device", "model", more=CLOSING, pool=pool)
     assert ", 0 lost" in out
     assert closed_as_logged(tmp_path, out) > 0
 
 
 @pytest.mark.nightly("50 moments of a long training; test_ranks_are_stopped_and_slowed has three")
-def test_ranks_are_stopped_and_slowed_fifty_times(tmp_path: Path) -> None:
+@POOL
+def test_ranks_are_stopped_and_slowed_fifty_times(tmp_path: Path, pool: bool) -> None:
     draw = random.Random(3)
     kinds = [draw.choice(["stop rank", "slow rank"]) for _ in range(50)]
-    out, _ = trial(tmp_path, kinds, 3, "--device", "model", settled=True, more=CLOSING)
+    out, _ = trial(tmp_path, kinds, 3, "--device", "model", settled=True, more=CLOSING, pool=pool)
     assert ", 0 lost" in out
     assert closed_as_logged(tmp_path, out) >= 50
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "pool"),
     [
-        pytest.param((), marks=pytest.mark.nightly("two trainings; those below close rounds too")),
-        CLOSING,
+        pytest.param(
+            (), False, marks=pytest.mark.nightly("two trainings; those below close rounds too")
+        ),
+        (CLOSING, False),
+        (CLOSING, True),
     ],
-    ids=["all", "closing"],
+    ids=["all", "closing", "closing-pool"],
 )
-def test_a_rank_is_killed(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """Check that the training of a killed rank ends, and that the server serves the next one.
+def test_a_rank_is_killed(tmp_path: Path, words: tuple[str, ...], pool: bool) -> None:
+    """Check that the training of a killed rank ends, and that the next one can start.
 
     One line names the rank. The launcher, which would end the other ranks at
     once, is stopped until then.
     """
-    with closing(Keeper(tmp_path / "s", "--device", "model")) as keeper:
+    server: Server = NoServer(tmp_path) if pool else Keeper(tmp_path / "s", "--device", "model")
+    with closing(server) as keeper:
         with training(keeper, tmp_path, *words) as process:
             ranks = [one.pid for one in psutil.Process(process.pid).children()]
             at_work(keeper, process)
