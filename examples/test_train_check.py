@@ -156,9 +156,11 @@ def test_auto(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.nightly("20 s: two trainings of eight ranks; test_training closes rounds by day")
-def test_late_ranks(capsys: pytest.CaptureFixture[str]) -> None:
-    """Check that a server is started for the training with late ranks, and that rounds close."""
+@pytest.mark.parametrize("reducer", ["torch", "pool:/dev/shm/nf-test-late-ranks"])
+def test_late_ranks(reducer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that rounds close in the training with late ranks, by a server or in a pool."""
     words = ["train", "check", "pairs100", "--steps", "60", "--seeds", "9", "--only", LATE]
+    words += ["--reducer", reducer]
     assert cli.main(words) == 0
     assert re.search(r"\[ok\] G_BINARY, late ranks: [1-9]\d* to ", capsys.readouterr().out)
 

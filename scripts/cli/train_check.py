@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     seeds = "judged: 1,2,3; auto and adaptive: five"
     add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help=seeds)
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
-    what = "torch; rtl or model, a separate server; unix, unix:PATH of `nf serve`"
+    what = "torch; rtl or model, a separate server; unix, unix:PATH of `nf serve`; pool:PATH"
     add("--reducer", default=TORCH, metavar="R", help=what)
     add_sim(add, "simulator of --reducer rtl")
     devices = (train_check_gpu.CUDA, train_check_gpu.CPU)
@@ -125,10 +125,15 @@ def _variants(name: str, args: argparse.Namespace) -> list[str]:
 def _fits(variant: str, args: argparse.Namespace) -> bool:
     """Return whether a training is possible with ``--reducer``.
 
-    Trainings with late ranks have their server here. No two of them close the same rounds, so
-    none is compared with another reducer.
+    Trainings with late ranks have their server here, or "pool:PATH" if they are asked for. No two
+    of them close the same rounds, so none is compared with another reducer.
     """
-    return variant != LATE or args.reducer == TORCH
+    return variant != LATE or args.reducer == TORCH or _closes(args)
+
+
+def _closes(args: argparse.Namespace) -> bool:
+    """Return whether trainings with late ranks share a pool in place of a server."""
+    return args.reducer.startswith("pool:") and "late" in (args.only or "")
 
 
 def _check(name: str, args: argparse.Namespace) -> int:
@@ -137,6 +142,8 @@ def _check(name: str, args: argparse.Namespace) -> int:
     Result rows name the kind of the reducer, not its socket.
     """
     late = LATE in _variants(name, args)
+    if late and _closes(args):
+        return _run(name, args, TORCH, args.reducer, {one: one for one in (TORCH, args.reducer)})
     if args.reducer not in (RTL, MODEL) and not late:
         return _run(name, args, args.reducer, "", {args.reducer: args.reducer})
     device = MODEL if late else args.reducer

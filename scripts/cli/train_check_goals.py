@@ -22,8 +22,8 @@ BINARY_HEAD = "G_BINARY, head in FP32"
 BAD, BAD_MONITOR = "bad profile", "bad profile, monitor"
 AUTO, ADAPTIVE = "auto", "adaptive"
 FED, LATE = "G_BINARY with feedback", "G_BINARY, late ranks"
-"""Both with the head in FP32. In LATE a drawn rank is late in one step of eight, and a reducer
-server closes the rounds without it."""
+"""Both with the head in FP32. In LATE a drawn rank is late in one step of eight, and the
+rounds are closed without it."""
 SINGLE = (BINARY, TERNARY, BINARY_HEAD, GUIDED, AUTO)
 """Variants whose routes stay: the best of them is compared with ADAPTIVE."""
 
