@@ -23,7 +23,7 @@ from neuron_fabric import codec
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives import CollectiveTimeout, Pool, PoolError, rounds
 from neuron_fabric.collectives.test_pool import good, ranks, same
-from neuron_fabric.reducers.shared_lines import AHEAD, IN_TURN
+from neuron_fabric.reducers.shared_lines import AHEAD
 
 WORLD, LATE = 3, 1
 CLOSING: Any = {"close_after": 0.05, "min_workers": 2}
