@@ -32,6 +32,7 @@ from neuron_fabric.collectives.executor import (
     RunState,
     program_of,
 )
+from neuron_fabric.collectives.meeting import Store, meet
 from neuron_fabric.collectives.programs import EXCHANGE, Programs, views
 from neuron_fabric.collectives.rounds import Closing, Rounds
 from neuron_fabric.collectives.schedule import DONE, Buffer, Collective, Schedule
@@ -112,10 +113,11 @@ class Work:
 
 
 def open_pool(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None,
     rank: int,
     world: int,
     *,
+    store: Store | None = None,
     timeout: float = TIMEOUT_S,
     room: int = ROOM,
 ) -> Pool:
@@ -123,8 +125,12 @@ def open_pool(
 
     Args:
         path: Name of the shared memory, in /dev/shm; it disappears when all ranks have opened it.
+            With ``store`` it may be None: rank 0 draws a name.
         rank: This rank, 0 to ``world`` - 1.
         world: Number of ranks, up to 64, all on this machine.
+        store: Store that all ranks share, as torch's: they check there that all open one path of
+            one machine. Without it ranks of two machines wait for each other. After an error use
+            another store or prefix: a rank that came twice leaves its keys there.
         timeout: Seconds to wait for another rank, here and in each call.
         room: Bytes for the data of one collective, the same on all ranks. The file has twice as
             many.
@@ -135,7 +141,7 @@ def open_pool(
     Raises:
         PoolError: An argument is wrong, or the ranks do not come together.
     """
-    where = f"pool {os.fspath(path)}"
+    where = f"pool {os.fspath(path or '')}".strip()
     if not isinstance(world, int) or not 1 <= world <= MAX_RANKS:
         raise PoolError(where, f"world is {world!r}", f"use 1 to {MAX_RANKS} ranks")
     if not isinstance(rank, int) or not 0 <= rank < world:
@@ -148,6 +154,10 @@ def open_pool(
         raise PoolError(where, what, f"use a multiple of 64, at least {LEAST_ROOM * world:,}")
     if not timeout > 0:
         raise PoolError(where, f"timeout is {timeout!r}", "use seconds above 0")
+    if store is not None:
+        path = meet(store, rank, world, None if path is None else Path(path), timeout)
+    if path is None:
+        raise PoolError("pool", "no path", "give a path in /dev/shm, or a store")
     return Pool(SharedMemory(Path(path), rank, world, room, timeout), timeout)
 
 

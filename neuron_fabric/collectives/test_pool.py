@@ -10,9 +10,11 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -268,6 +270,72 @@ def test_paths_that_are_no_pool(tmp_path: Path) -> None:
         with pytest.raises(PoolError, match=what):
             collectives.open(name, 0, 1)
     assert (tmp_path / "text").read_bytes() == b"a user's file"
+
+
+class Store(dict[str, bytes]):
+    """Store of the ranks in this process, with the methods of torch's."""
+
+    lock = threading.Lock()
+
+    def set(self, key: str, value: str) -> None:
+        self[key] = value.encode()
+
+    def get(self, key: str, default: object = None) -> bytes:
+        return self[key]
+
+    def add(self, key: str, number: int) -> int:
+        with self.lock:
+            self.set(key, str(total := int(dict.get(self, key, b"0")) + number))
+            return total
+
+    def wait(self, keys: Sequence[str], limit: timedelta) -> None:
+        end = time.monotonic() + limit.total_seconds()
+        while not all(key in self for key in keys):
+            if time.monotonic() > end:
+                raise TimeoutError
+            time.sleep(0.01)
+
+
+STORES: dict[str, tuple[str, dict[str, str]]] = {
+    "a path": ("", {}),
+    "a drawn name": ("", {"path": ""}),
+    "another path": ("rank [01] opens .*/(pool|b); open one path on all ranks", {"path": "b"}),
+    "another machine": (
+        "rank 1 .node7. does not share .* with rank 0; run all",
+        {"boot": "another-boot 1\n\nnode7"},
+    ),
+    "no other rank": ("rank 1 has not come to the store within 0.5 s; start 2", {"boot": "none"}),
+}
+
+
+@pytest.mark.parametrize("case", STORES)
+def test_ranks_meet_in_a_store(path: Path, case: str) -> None:
+    """Check that ranks exchange one path of one machine, twice in one store, or are refused."""
+    error, change = STORES[case]
+    store, world = Store(), 1 if "boot" in change else 2
+    if change.get("boot", "none") != "none":
+        store["pool/0/1"] = change["boot"].encode()
+
+    def one(rank: int) -> None:
+        own = path.with_name(change["path"]) if rank and change.get("path") else path
+        for _ in range(2):
+            known = None if change.get("path") == "" else own
+            with collectives.open(
+                known, rank, 2, store=store, timeout=0.5 if error else 20
+            ) as all_:
+                x = np.ones(4)
+                all_.all_reduce(x)
+                same(x, np.full(4, 2.0))
+
+    with ThreadPoolExecutor(2) as threads:
+        every = [threads.submit(one, rank).exception for rank in range(world)]
+        found = [str(exception() or "") for exception in every]
+    assert all(re.search(error, text) if error else not text for text in found), found
+
+
+def test_no_path() -> None:
+    with pytest.raises(PoolError, match="no path; give a path in /dev/shm, or a store"):
+        collectives.open(None, 0, 1)
 
 
 def test_a_missing_rank_is_named(path: Path) -> None:

@@ -11,10 +11,8 @@ ranks: equal on all ranks, and from run to run.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from neuron_fabric.collectives.pool import Pool, Work, open_pool
@@ -29,7 +27,6 @@ except ImportError:
     raise PoolError(__name__, what, "pip install torch") from None
 
 NAME = "pool"
-FOLDER = Path("/dev/shm")
 _OPS = {"SUM": "sum", "AVG": "sum", "MIN": "min", "MAX": "max"}
 _SUMMED = (torch.float32, torch.float64, torch.int32, torch.int64)
 _WIDENED = (torch.float16, torch.bfloat16)
@@ -102,7 +99,7 @@ class PoolGroup(dist.ProcessGroup):  # type: ignore[misc]
         super().__init__(rank, size)
         self._name = name
         self._seconds = timeout.total_seconds()
-        self._pool: Pool = open_pool(_meet(store, rank, size), rank, size, timeout=self._seconds)
+        self._pool: Pool = open_pool(None, rank, size, store=store, timeout=self._seconds)
 
     def getBackendName(self) -> str:
         """Return the name of the backend."""
@@ -300,23 +297,6 @@ def _name_of(op: Any) -> str:
     """Return the name of an operation that is none of `_OPS`."""
     kinds = dist.ReduceOp.RedOpType.__members__
     return next((name for name, kind in kinds.items() if op == kind), "this operation")
-
-
-def _meet(store: Any, rank: int, size: int) -> Path:
-    """Return the name of the group's pool, which rank 0 draws; check that all share the memory."""
-    # A job that initialises torch again has the keys of the group before in the store.
-    place = f"{NAME}/{(store.add(NAME, 1) - 1) // size}"
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    here = f"{boot} {FOLDER.stat().st_dev}"
-    store.set(f"{place}/{rank}", f"{here}/{os.uname().nodename}")
-    if rank == 0:
-        store.set(place, f"neuron-fabric-{os.urandom(8).hex()}")
-    for other in range(size):
-        there, _, name = store.get(f"{place}/{other}").decode().partition("/")
-        if there != here:
-            what = f"rank {other} ({name}) does not share {FOLDER} with rank {rank}"
-            raise PoolError(f"backend {NAME}", what, "run all ranks on one machine, or use gloo")
-    return FOLDER / str(store.get(place).decode())
 
 
 def _dense(name: str, one: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
