@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -88,6 +90,42 @@ def test_slots_that_are_too_few_are_seen(path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(rounds, "ROUNDS", 4)  # round 1 is overwritten before the late rank reads it
     with pytest.raises(AssertionError):
         closed_calls(path)
+
+
+def queued_rounds(path: Path, calls: int = 150) -> None:
+    """Queue all rounds at once on ranks of which each is slow at times, and read them in order."""
+    closing = rounds.Closing(0.002, 2)
+
+    def one(rank: int) -> list[tuple[int, ...]]:
+        draw, seen = random.Random(rank), []
+        with contextlib.closing(rounds.Rounds(path, rank, WORLD, 64, 20.0)) as own:
+            todo = [
+                own.submit(np.full(64, (rank + WORLD * call) % 256, np.uint8), str(call), closing)
+                for call in range(calls)
+            ]
+            for number, asked in enumerate(todo):
+                inbox = np.empty((WORLD, 64), np.uint8)
+                seen.append(late := own.wait(asked, inbox))
+                for other in range(WORLD):
+                    wanted = 0 if other in late else (other + WORLD * number) % 256
+                    assert (inbox[other] == wanted).all(), (rank, number, other, late)
+                time.sleep(draw.choice([0, 0, 0, 0.02]) * draw.random())
+        return seen
+
+    with ThreadPoolExecutor(WORLD) as threads:
+        first, *others = threads.map(one, range(WORLD))
+    assert all(one == first for one in others)
+    assert sum(map(bool, first)) > calls / 10
+
+
+def test_queued_rounds(path: Path) -> None:
+    queued_rounds(path)
+
+
+def test_too_many_unread_rounds_are_seen(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "IN_TURN", rounds.ROUNDS)
+    with pytest.raises((AssertionError, PoolError)):
+        queued_rounds(path)
 
 
 Absent = dict[str, tuple[int, int, str]]
