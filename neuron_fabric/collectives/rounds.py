@@ -134,8 +134,11 @@ class Rounds:
             closing: When the round may be closed, the same on all ranks.
 
         Raises:
-            PoolError: The rounds are unusable, or there is no memory.
+            PoolError: The rounds are unusable, the message is too long, or there is no memory.
         """
+        if message.size > self.size:
+            where, most = f"pool {self.memory.path}", f"{self.size:,} at most"
+            raise PoolError(where, f"a message of {message.size:,} bytes", most)
         digest = zlib.crc32(f"{what}, {message.size} bytes, {closing}".encode())
         with self._lock:
             one = Round(self._next, message, digest, closing)

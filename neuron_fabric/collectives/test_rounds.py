@@ -118,6 +118,13 @@ def queued_rounds(path: Path, calls: int = 150) -> None:
     assert sum(map(bool, first)) > calls / 10
 
 
+def test_a_message_that_is_too_long(path: Path) -> None:
+    own = rounds.Rounds(path, 0, 1, 100, 5.0)
+    with pytest.raises(PoolError, match="a message of 129 bytes; 128 at most"):
+        own.submit(np.zeros(129, np.uint8), "x", rounds.Closing(1.0, 1))
+    own.close()
+
+
 def test_queued_rounds(path: Path) -> None:
     queued_rounds(path)
 
