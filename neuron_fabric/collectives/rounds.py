@@ -88,6 +88,49 @@ class _Decision:
     other: int | None
 
 
+class Decisions:
+    """State of the rounds as a function of the log.
+
+    Attributes:
+        here: Digests of the ranks that have come, by round that is not decided.
+        made: Decisions of the last rounds.
+    """
+
+    def __init__(self, world: int) -> None:
+        """Begin with an empty log of ``world`` ranks."""
+        self._world, self._in_time = world, [-1] * world
+        self.here: dict[int, dict[int, int]] = {}
+        self.made: dict[int, _Decision] = {}
+
+    def note(self, number: int, digest: int, rank: int, kind: int) -> None:
+        """Take the next record of the log."""
+        if number in self.made:
+            return
+        said = self.here.setdefault(number, {})
+        if kind == HERE:
+            said[rank] = digest
+        if kind != CLOSE and len(said) < self._world:
+            return
+        del self.here[number]
+        digest = said[min(said)]
+        other = next((one for one, its in said.items() if its != digest), None)
+        late = tuple(one for one in range(self._world) if one not in said)
+        self.made[number] = _Decision(digest, late, other)
+        self.made.pop(number - 2 * ROUNDS, None)
+        for one in said:
+            self._in_time[one] = number
+
+    def absent(self, number: int) -> list[int]:
+        """Return the ranks that have not come to a round."""
+        return [rank for rank in range(self._world) if rank not in self.here.get(number, {})]
+
+    def may_close(self, number: int, least: int) -> bool:
+        """Return whether a round of at least ``least`` workers may be closed now."""
+        absent = self.absent(number)
+        enough = self._world - len(absent) >= max(1, least)
+        return enough and all(self._in_time[rank] >= number - AHEAD for rank in absent)
+
+
 class Rounds:
     """Rounds of one rank; one thread may call `submit`, another one `wait`, in one order.
 
@@ -121,9 +164,7 @@ class Rounds:
         self._todo: deque[Round] = deque()
         self._next = self._unread = 0
         self._allocated = [0] * ROUNDS
-        self._open: dict[int, dict[int, int]] = {}
-        self._decided: dict[int, _Decision] = {}
-        self._in_time = [-1] * world
+        self._decisions = Decisions(world)
 
     def submit(self, message: U8, what: str, closing: Closing) -> Round:
         """Write the message of the next round, or queue it while two are unread; no wait.
@@ -230,40 +271,23 @@ class Rounds:
             data = data[: len(data) // _RECORD.size * _RECORD.size]
             self._at += len(data)
             for record in _RECORD.iter_unpack(data):
-                self._note(*record)
+                self._decisions.note(*record)
         if self._at - self._kept >= 2 * _LOG:  # a file system that cannot do it keeps all
             size = self._at - self._kept - _LOG
             number = ctypes.c_int64
             ctypes.CDLL(None).fallocate(self._log, _PUNCH, number(self._kept), number(size))
             self._kept += size
 
-    def _note(self, number: int, digest: int, rank: int, kind: int) -> None:
-        if number in self._decided:
-            return
-        said = self._open.setdefault(number, {})
-        if kind == HERE:
-            said[rank] = digest
-        if kind != CLOSE and len(said) < self.world:
-            return
-        del self._open[number]
-        digest = said[min(said)]
-        other = next((one for one, its in said.items() if its != digest), None)
-        late = tuple(one for one in range(self.world) if one not in said)
-        self._decided[number] = _Decision(digest, late, other)
-        self._decided.pop(number - 2 * ROUNDS, None)
-        for one in said:
-            self._in_time[one] = number
-
     # Waits
 
     def _await(self, one: Round, timeout_s: float) -> _Decision:
         start, look, polls = time.monotonic(), 0.0, 0
         while (found := self._decision(one)) is None:
-            now, here = time.monotonic(), self._open.get(one.number, {})
-            absent = [rank for rank in range(self.world) if rank not in here]
+            now, absent = time.monotonic(), self._decisions.absent(one.number)
             if (rank := self.memory.aborted()) is not None:
                 raise PoolError(self._where(one), self.memory.told(rank, 2), "open a new pool")
-            due = now - one.since >= one.closing.close_after_s and self._may_close(one, absent)
+            may = self._decisions.may_close(one.number, one.closing.min_workers)
+            due = may and now - one.since >= one.closing.close_after_s
             if due or now >= look:
                 look = now + _LOOK_S
                 self._check_alive(one, absent)
@@ -284,23 +308,16 @@ class Rounds:
 
     def _decision(self, one: Round) -> _Decision | None:
         self._replay()
-        return self._decided.get(one.number)
-
-    def _may_close(self, one: Round, absent: Collection[int]) -> bool:
-        """Return whether a round may be closed without the ranks in ``absent``."""
-        enough = self.world - len(absent) >= max(1, one.closing.min_workers)
-        return enough and all(self._in_time[rank] >= one.number - AHEAD for rank in absent)
+        return self._decisions.made.get(one.number)
 
     def _check_alive(self, one: Round, absent: Collection[int]) -> None:
         """Raise CollectiveTimeout if an absent rank has ended; it may have come, or aborted."""
         gone = [rank for rank in absent if not self.memory.alive(rank)]
         if gone and self._decision(one) is None and self.memory.aborted() is None:
-            here = self._open.get(one.number, {})
-            for rank in gone:
-                if rank not in here:
-                    process = self.memory.process(rank)
-                    what = f"rank {rank}: process {process} has ended or closed the pool"
-                    raise CollectiveTimeout(self._where(one), what, "open a new pool")
+            for rank in set(gone).intersection(self._decisions.absent(one.number)):
+                process = self.memory.process(rank)
+                what = f"rank {rank}: process {process} has ended or closed the pool"
+                raise CollectiveTimeout(self._where(one), what, "open a new pool")
 
     def _where(self, one: Round) -> str:
         return f"round {one.number} of pool {self.memory.path}"

@@ -118,6 +118,33 @@ def queued_rounds(path: Path, calls: int = 150) -> None:
     assert sum(map(bool, first)) > calls / 10
 
 
+Record = tuple[int, int, int, int]
+HERE = [(0, 7, rank, rounds.HERE) for rank in range(WORLD)]
+CLOSE = (0, 7, 0, rounds.CLOSE)
+LOGS: dict[str, tuple[list[Record], tuple[int, ...] | None, int | None]] = {
+    "open": (HERE[:2], None, None),
+    "whole": (HERE, (), None),
+    "whole, then closed": ([*HERE, CLOSE], (), None),
+    "closed": ([*HERE[1:], CLOSE], (0,), None),
+    "closed twice": ([*HERE[:2], CLOSE, CLOSE], (2,), None),
+    "closed, then come, closed": ([*HERE[1:], CLOSE, HERE[0], CLOSE], (0,), None),
+    "another call": ([HERE[0], (0, 8, 1, rounds.HERE), CLOSE], (2,), 1),
+}
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_decisions(log: str) -> None:
+    """Check that a round is decided once, by the records before its first CLOSE."""
+    records, late, other = LOGS[log]
+    found = rounds.Decisions(WORLD)
+    for record in records:
+        found.note(*record)
+    made = found.made.get(0)
+    assert late == (made and made.late)
+    assert other == (made and made.other)
+    assert len(found.here) == (late is None)
+
+
 def test_a_message_that_is_too_long(path: Path) -> None:
     own = rounds.Rounds(path, 0, 1, 100, 5.0)
     with pytest.raises(PoolError, match="a message of 129 bytes; 128 at most"):
@@ -172,7 +199,7 @@ def test_another_call(path: Path, late: bool) -> None:
         check(pool, 0, close_after=20.0)
         if pool.rank == LATE:
             time.sleep(0.5 * late)
-        for _ in range(2):
+        for _ in range(2 - late):
             route = ROUTES[pool.rank == LATE]
             pool.all_reduce_lines(lines_of(0, 0), route, **{**CLOSING, "min_workers": 3 - late})
             pool.barrier()
