@@ -488,7 +488,7 @@ def _detected(
     if direction is Direction.M2S:
         slack = _CAUGHT_BY_RETRAIN * max(retrains, counted["PHY_REINIT"])
     for name, kinds in _EXACT.items():
-        injected = {kind: faults.injected[kind, direction] for kind in kinds}
+        injected = {kind: faults.injected[kind, direction] for kind in FaultKind if kind in kinds}
         total, seen = sum(injected.values()), counted[name]
         if not total - slack <= seen <= total:
             problems.append(f"{direction.value} {name} is {seen}, {total} flits were damaged")
