@@ -357,7 +357,7 @@ def damage(kind: FaultKind, wire: WireFlit, rng: random.Random) -> WireFlit:
     leave the flit unchanged.
     """
     pid, flit = wire
-    if kind in _FLIPS or kind in CRC_KINDS - {FaultKind.BURST}:
+    if kind in CRC_KINDS - {FaultKind.BURST}:
         return pid, flit ^ random_flips(rng, _FLIPS.get(kind) or rng.randint(1, 3))
     if kind is FaultKind.BURST:
         length = rng.randint(2, MAX_BURST)
@@ -494,8 +494,8 @@ def _detected(
             problems.append(f"{direction.value} {name} is {seen}, {total} flits were damaged")
         short = total - seen
         for kind, number in injected.items():
-            out[kind] = number - min(short, number) if short > 0 else number
-            short -= number - out[kind]
+            out[kind] = number - min(max(short, 0), number)
+            short -= number
     # A retrain is requested by either hook and counted by both ends.
     if counted["PHY_REINIT"] < retrains:
         problems.append(f"{direction.value} PHY_REINIT is {counted['PHY_REINIT']} of {retrains}")

@@ -69,7 +69,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
         """Set once the link is up and credits have been received."""
         self.requests = Outstanding(log, cfg.rng, cfg.sequential_tags)
         self.watchdog = Watchdog(cfg, self.link, self.requests)
-        self._look_at = 0
+        self._look_at = self.cycle
         self._awaits_up = 0
         self._woken = Event()
         self._room = Event()

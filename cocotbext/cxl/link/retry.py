@@ -194,7 +194,7 @@ class RetryMachine:
     def next(self) -> ControlFlit | None:
         """Return the RETRY flit to send before any replay and any new flit, or None."""
         if not self._sequence:
-            if self.rrsm is Rrsm.LLRACK and self._request is not None:
+            if self._request is not None:
                 request = self._request
                 self._request = None
                 self._sequence.extend([RetryFrame()] * FRAMES)

@@ -281,8 +281,6 @@ class LinkTracker:
             other.acked = other.accepted
 
     def _credits(self, way: Way, other: Way, header: int) -> None:
-        if not header & 0x7770_0000:
-            return
         foreign, own = (24, 20) if way is self.m2s else (20, 24)
         for shift in (20, 24, 28):
             nibble = header >> shift & 15

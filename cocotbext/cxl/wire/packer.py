@@ -14,7 +14,6 @@ from cocotbext.cxl.wire.assumptions import be_to_slot
 from cocotbext.cxl.wire.flits import Direction, chunks_of_line
 from cocotbext.cxl.wire.messages import S2MNDR, M2SMessage, M2SReq, M2SRwD, Message, S2MMessage
 from cocotbext.cxl.wire.slots import (
-    DATA,
     LAYOUTS,
     M2S_G_REQ,
     M2S_G_RWD,
@@ -141,22 +140,24 @@ class Packer(Generic[MessageT]):
             take = self._chunks.popleft
             payload = take() | take() << 128 | take() << 256 | take() << 384
             return Packed(payload, True, owed=len(self._chunks))
-        data = self._data and credits.data > 0 and start_data
+        if not start_data:
+            credits = Credits(credits.plain)
+        data = self._data and credits.data > 0
         if self._chunks or data or (self._plain and credits.plain > 0):
-            return self._fill(credits, start_data)
+            return self._fill(credits)
         return None
 
     def empty(self) -> Packed:
         """Return a protocol flit of empty slots. Raise ValueError if data is owed."""
         if self._chunks:
             raise ValueError(f"{len(self._chunks)} data slots are owed")
-        return self._fill(Credits(), False)
+        return self._fill(Credits())
 
-    def _fill(self, credits: Credits, start_data: bool) -> Packed:
+    def _fill(self, credits: Credits) -> Packed:
         options, chunks = self.options, self._chunks
         must = len(chunks)
         plain_left = min(len(self._plain), credits.plain, self.MAX_PLAIN)
-        data_left = min(len(self._data), credits.data, self.MAX_DATA) if start_data else 0
+        data_left = min(len(self._data), credits.data, self.MAX_DATA)
         plain = data = payload = 0
         has_be = False
         for slot in range(4):
@@ -164,7 +165,7 @@ class Packer(Generic[MessageT]):
             if use is CHUNK:
                 # chunks is empty only for a stray G0, whose content must not matter.
                 chunk = chunks.popleft() if chunks else options.rng.getrandbits(128)
-                payload |= DATA << 5 + 3 * slot | chunk << 128 * slot
+                payload |= chunk << 128 * slot  # the code of format G0 is 0
                 continue
             code = self._format(slot, use, data_left)
             bits = 0
@@ -176,7 +177,7 @@ class Packer(Generic[MessageT]):
                         bits |= entry.insert(self._plain.popleft()[1])
                         plain_left -= 1
                         plain += 1
-                elif use is HEADER and data_left and (options.dense or not data or self._coin()):
+                elif use is HEADER and data_left and (not data or self._coin()):
                     _, raw, line = self._data.popleft()
                     bits |= entry.insert(raw)
                     chunks.extend(line)

@@ -140,7 +140,6 @@ class Unpacker(Generic[MessageT]):
             issues.append(Issue(IssueKind.RESERVED_BITS, "a reserved header bit is 1"))
         must = self.owed
         data_slots = 0
-        multi = False
         for slot in range(4):
             code = header >> 5 + 3 * slot & 7
             if slot == 0:
@@ -182,13 +181,12 @@ class Unpacker(Generic[MessageT]):
                 report.placements.append((slot, code))
                 if starts_data:
                     data_slots += 1
-                    multi = multi or layout.multi_header
             elif slot and code != self._empty:
                 issues.append(Issue(IssueKind.NOT_EMPTY_FORM, f"slot {slot}: empty {layout.name}"))
         if report.plain > self.max_plain:
             text = f"{report.plain} {self.plain_name} in a flit"
             issues.append(Issue(IssueKind.PROTOCOL_ERROR, text))
-        if data_slots > 1 or (report.data > 1 and not multi):
+        if data_slots > 1:
             text = f"{report.data} data headers in {data_slots} slots of a flit"
             issues.append(Issue(IssueKind.PROTOCOL_ERROR, text))
 
