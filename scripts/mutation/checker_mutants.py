@@ -26,7 +26,10 @@ CASES = {
     "cocotbext": ("cocotbext/cxl/wire", "cocotbext/cxl/link", "cocotbext/cxl/tests"),
 }
 """Cases that judge the mutants of a package; those next to its source run first."""
-_NO_CHECKERS = ("test_", "conftest.py", "__init__.py", "setup.py", "/example/", "_bench.py", "stub")
+_NO_CHECKERS = (
+    *("test_", "/tests/", "conftest.py", "__init__.py", "setup.py", "/example/", "_bench.py"),
+    "stub",
+)
 _REPORTS = ("error", "_error", "report", "_forbidden")
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,

@@ -15,7 +15,9 @@ import pytest
 from cocotbext.cxl import device, host, monitor
 from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
+from cocotbext.cxl.errors import ErrorLog
 from cocotbext.cxl.host import CxlMemHost
+from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import HostLink
 from cocotbext.cxl.transactions import Transaction
@@ -154,6 +156,7 @@ class Pin:
     def __init__(self, name: str) -> None:
         self.width = WIDTHS.get(name.partition("_")[2], 1)
         self.now = self.next = "0" * self.width
+        self.writes = 0
 
     @property
     def value(self) -> str:
@@ -161,6 +164,7 @@ class Pin:
 
     @value.setter
     def value(self, level: int) -> None:
+        self.writes += 1
         self.next = format(level, f"0{self.width}b")
 
 
@@ -168,7 +172,14 @@ class Ends:
     """Host, device and monitor of a link, out of reset; ``levels`` has the pins of each clock."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, cfg: CxlConfig, *, without: str = "", seed: int = 1
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        cfg: CxlConfig,
+        *,
+        without: str = "",
+        seed: int = 1,
+        stub: DeviceStub | None = None,
+        log: ErrorLog | None = None,
     ) -> None:
         for module in (host, device, monitor):
             monkeypatch.setattr(module, "RisingEdge", lambda _clock: Clock())
@@ -176,15 +187,17 @@ class Ends:
         names = (name for name in (*NAMES, *OPTIONAL) if name != without)
         self.pins: dict[str, Any] = {name: Pin(name) for name in names}
         bus = CxlMemBus(**self.pins)
-        self.host = host.CxlMemHost(bus, None, cfg=cfg, start=False)
+        self.host = host.CxlMemHost(bus, None, cfg=cfg, error_log=log, start=False)
         link = LinkConfig(
             retry=cfg.link.retry, retry_timeout=cfg.link.retry_timeout, grant_plain=3, grant_data=3
         )
         rng = random.Random(seed)
         self.device = device.CxlMemDevice(
-            bus, None, link_config=link, latency=(1, 9), rng=rng, start=False
+            bus, None, link_config=link, latency=(1, 9), rng=rng, stub=stub, start=False
         )
-        self.monitor = monitor.CxlMemMonitor(bus, None, cfg=cfg, records=False, start=False)
+        self.monitor = monitor.CxlMemMonitor(
+            bus, None, cfg=cfg, error_log=log, records=False, start=False
+        )
         self.ends = self.host, self.device, self.monitor
         self.runs = [end._run() for end in self.ends]
         self.levels: list[dict[str, str]] = []
