@@ -146,12 +146,12 @@ def read(path: Path) -> Iterator[TraceFlit]:
         raise TraceError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise TraceError(f"{path}: no link trace, not even text") from error
-    clock = flits = 0
+    clock, found = 0, False
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split("#", 1)[0].split()
         if not words:
             continue
-        flits += 1
+        found = True
         if words in (["reset"], ["phy_down"]):
             yield TraceFlit(clock, note=words[0])
             continue
@@ -165,7 +165,7 @@ def read(path: Path) -> Iterator[TraceFlit]:
         clock = int(fields["clock"])
         way = Direction(fields["way"])
         yield TraceFlit(clock, way, int(fields["pid"], 16), int(fields["flit"], 16))
-    if not flits:
+    if not found:
         raise TraceError(f"{path}: no flit in it")
 
 

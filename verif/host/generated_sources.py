@@ -188,7 +188,7 @@ def _layout(position: int, code: int) -> str:
     for field in layout.fields:
         live |= field.live
         is_drs = str(field.with_data).lower()
-        parts.append(f"{{{is_drs}, {field.offset}, {max(field.devload, 0)}}}")
+        parts.append(f"{{{is_drs}, {field.offset}, {field.devload}}}")
     return f"{{{_bits(live)}, {len(parts)}, {{{', '.join(parts)}}}}},  // {layout.name}\n"
 
 

@@ -30,17 +30,17 @@ _NDR_LOW: Final = (1 << 28) - 1
 class Field:
     """Place of a message header in a slot: kind of message and lowest bit.
 
-    With ``devload`` >= 0 it is an NDR of 28 bits, whose DevLoad is at bit ``devload`` of the slot.
+    With ``devload`` it is an NDR of 28 bits, whose DevLoad is at bit ``devload`` of the slot.
     """
 
     part: type[Message]
     offset: int
-    devload: int = -1
+    devload: int = 0
 
     def extract(self, slot: int) -> int:
         """Return the header bits in a slot; bit 0 is Valid."""
         raw = slot >> self.offset
-        if self.devload >= 0:
+        if self.devload:
             return raw & _NDR_LOW | (slot >> self.devload & 3) << 28
         return raw & (1 | self.part.FIELDS.live)
 
@@ -51,7 +51,7 @@ class Field:
 
     def insert(self, raw: int) -> int:
         """Return a slot with the header bits ``raw`` in place; other bits are 0."""
-        if self.devload >= 0:
+        if self.devload:
             return (raw & _NDR_LOW) << self.offset | raw >> 28 << self.devload
         return raw << self.offset
 

@@ -207,7 +207,7 @@ def test_slot_layouts() -> None:
     s2m_h, s2m_g = LAYOUTS[Direction.S2M]
     split = S2MNDR(NdrOp.CMP_E, 0xBEEF, 9, 3)
     for layout, slot_low, devload in ((s2m_h[4], 0, 58), (s2m_g[4], 40, 98), (s2m_g[5], 0, 58)):
-        field = next(f for f in layout.fields if f.devload >= 0)
+        field = next(f for f in layout.fields if f.devload)
         bits = field.insert(split.pack())
         assert bits == split.pack() % (1 << 28) << slot_low | 3 << devload
         assert S2MNDR.unpack(field.extract(bits)) == split

@@ -40,6 +40,7 @@ REFUSED: tuple[Callable[[], object], ...] = (
     M2SReq(1, 0, 1 << 52).pack,
     M2SReq(1, 0, 16).pack,
     M2SRwD(1, 0, 32).pack,
+    M2SRwD(1, 0, 1).pack,
     S2MNDR(0, -1).pack,
     FlitHeader(slots=(0, 0, 0, 8)).encode,
     FlitHeader(data_crd=16).encode,
