@@ -429,7 +429,7 @@ class LinkPartner(Generic[TxT, RxT]):
     def _acknowledged(self, count: int) -> None:
         if self._peer_acks is not None:
             self._peer_acks += count
-        elif count and not self.buffer.acknowledge(count):
+        elif not self.buffer.acknowledge(count):
             self._issue("protocol_error", f"{count} acknowledged, fewer were outstanding")
 
     def _granted(self, header: int) -> None:
@@ -438,11 +438,10 @@ class LinkPartner(Generic[TxT, RxT]):
             nibble = header >> shift & 15
             if is_cache_credit(nibble):
                 self.counters["cache_credit"] += 1
-            elif nibble & 7:
-                if shift == self._grant_shift:
-                    credits.plain += decode_credit(nibble)
-                elif shift == 28:
-                    credits.data += decode_credit(nibble)
+            elif shift == self._grant_shift:
+                credits.plain += decode_credit(nibble)
+            elif shift == 28:
+                credits.data += decode_credit(nibble)
 
     def _protocol(self, payload: int) -> list[RxT]:
         report: FlitReport[RxT] = self.unpacker.feed(payload)
