@@ -104,7 +104,7 @@ def injectors() -> Lines:
             faults.bind(
                 link, partial(rng.choice, (True, True, False)), tracker if seed != 4 else None
             )
-        for clock in range(90):
+        for clock in range(80):
             faults.armed = clock > 5
             wire = rng.choice((PID, ProtocolCode.IO.word)), seal(encode_control(any_control(rng)))
             if rng.random() < 0.5:

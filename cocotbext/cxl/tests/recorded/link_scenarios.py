@@ -132,7 +132,7 @@ def disorder() -> Lines:
 
         bench.at_pins[Direction.M2S] = bench.after_pins[Direction.S2M] = change
         yield f"-- {seed} {name}"
-        for clock in range(104):
+        for clock in range(92):
             for _ in range(rng.choice((0, 0, 1))):
                 bench.host.send(any_message(rng, seed % 2 == 0))
             end: Any = rng.choice((bench.host, bench.device))
@@ -204,7 +204,8 @@ class Forger:
         if event < 5:
             return [self._messages(way)]
         if event == 5:
-            return [encode_control(rng.choice((RetryIdle(), InitParam(63), Llcrd(2))))]
+            credits = Llcrd(2, *rng.choices((0, 9, 11), k=3))
+            return [encode_control(rng.choice((RetryIdle(), InitParam(63), credits)))]
         if event == 6:
             return self.sent[way][-rng.randrange(1, 7) :][: rng.randrange(1, 5)]
         if event == 7 and rng.random() < 0.3:
@@ -248,7 +249,7 @@ def forged() -> Lines:
             Direction.S2M: HostLink(config),
         }
         yield f"-- {seed}"
-        for number in range(72):
+        for number in range(66):
             way = rng.choice(list(Direction))
             for payload in forger.draw(way, number < 8):
                 clock += rng.choice((1, 1, 2))

@@ -167,6 +167,9 @@ def pinned(
 PRESETS = {"dense": CxlConfig.dense, "sparse": CxlConfig.sparse, "starved": CxlConfig.starved}
 
 
+WAIVED = "crc", "credit", "init", "message", "static_bits"
+
+
 def drawn_call(one: host.CxlMemHost, rng: Random) -> Coroutine[Any, Any, object]:
     """Return a drawn call of a host that waits for a response."""
     address, length = rng.randrange(600), rng.choice((0, 1, 64, 90, 200))
@@ -217,6 +220,8 @@ def bytes_of(name: str, retry: bool = False) -> Lines:
         acted(ends, calls, clock)
         if clock == 120 and retry:
             ends.device.retrain()
+        if clock == 290:
+            ends.host.submit(M2SReq(ReqOp.MEM_RD, 0, 64))
         if clock == 150 and name == "dense":
             calls.notes.append(f"retrain {ends.host.retrain()} {ends.host.retrain()}")
         if clock in (170, 174) and name == "starved":
@@ -227,7 +232,7 @@ def bytes_of(name: str, retry: bool = False) -> Lines:
     cfg, rng = PRESETS[name](len(name)), Random(name)
     cfg.link.retry, cfg.link.retry_timeout = retry, 50
     cfg.max_outstanding, cfg.queue_depth, cfg.sequential_tags = 9, 4, name != "dense"
-    cfg.waive = lambda rule, _way: rule in ("crc", "message")
+    cfg.waive = lambda rule, _way: rule in WAIVED
     cfg.response_timeout = 150
     cfg.device_wrap = 63 if name != "sparse" else 62
     cfg.idle_rate = 0.2 * (name == "sparse")
@@ -236,7 +241,7 @@ def bytes_of(name: str, retry: bool = False) -> Lines:
             wire[0],
             wire[1] ^ (rng.random() < 0.02) << rng.randrange(528),
         )
-    yield from pinned(cfg, script, 300, name, explained=name == "starved")
+    yield from pinned(cfg, script, 300, name, explained=name == "starved" and not retry)
 
 
 def used_late(ends: Ends, calls: Calls, clock: int, _rng: Random) -> None:
@@ -336,7 +341,7 @@ def traces() -> Lines:
 
 
 def held_in_reset() -> Lines:
-    """Show a host that stays in reset, first without and then with a call that waits."""
+    """Show a host in reset, first without and then with a call that waits, and its link-up."""
 
     def script(ends: Ends, calls: Calls, clock: int, rng: Random) -> None:
         if clock in (0, 200):
@@ -344,7 +349,9 @@ def held_in_reset() -> Lines:
         if clock in (100, 101, 210):
             calls.start(f"{clock} up", ends.host.wait_up())
 
-    yield from pinned(CxlConfig(link_up_timeout=40), script, 300, "reset")
+    for plain, data in ((0, 3), (3, 0), (3, 3)):
+        stub = DeviceStub(DeviceLink(LinkConfig(grant_plain=plain, grant_data=data)))
+        yield from pinned(CxlConfig(link_up_timeout=40), script, 300, "reset", stub)
 
 
 def presets() -> Lines:

@@ -77,7 +77,7 @@ def codecs() -> Lines:
         address, length = rng.randrange(256), rng.choice((0, 1, 64, rng.randrange(300)))
         yield f"{address} {length} {show(list(lines_of(address, length)))}"
         yield f"{byte_enables(address % 64, min(length, 64)):x}"
-    for number in range(66):
+    for number in range(52):
         message = any_message(rng) if number % 2 else any_response(rng)
         yield f"{describe_message(message)} {message.pack():x} {show(message.check())}"
         again = type(message).unpack(message.pack() | rng.getrandbits(2) << 100)
@@ -112,7 +112,7 @@ def packers() -> Lines:
         packer: Any = M2SPacker(options) if m2s else S2MPacker(options)
         unpackers: list[Any] = [M2SUnpacker() if m2s else S2MUnpacker() for _ in range(2)]
         yield f"-- {seed}"
-        for _ in range(30):
+        for _ in range(27):
             for _ in range(rng.choice((0, 1, 3))):
                 packer.push(any_message(rng) if m2s else any_response(rng))
             credits = Credits(rng.choice((0, 1, 9)), rng.choice((0, 1, 2, 9)))
