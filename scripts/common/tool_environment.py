@@ -25,7 +25,7 @@ _MACHINE = (
 # processes.
 _CHOSEN = (
     *("COCOTB_LOG_LEVEL", "GPI_LOG_LEVEL"),
-    *("NF_BUILD", "NF_LINK_TRACE", "NF_NATIVE", "NF_FUZZ_CASE"),
+    *("NF_BUILD", "NF_LINK_TRACE", "NF_RECORD", "NF_NATIVE", "NF_FUZZ_CASE"),
     *("NF_VERILATOR", "NF_ICARUS"),
 )
 ALLOWED = frozenset({*_MACHINE, *_CHOSEN})

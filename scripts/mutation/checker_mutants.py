@@ -22,7 +22,10 @@ from scripts.mutation.source_mutant import Part, SourceMutant, numbered
 RUNS = BUILD / "mutants-checkers"
 TIMEOUT_S = 120.0  # see `scripts/common/cpu_time.py`; all cases together need 30
 CASES = {
-    "verif": ("verif/scoreboard", "verif/coverage", "verif/mem", "scripts/run/test_verdict.py"),
+    "verif": (
+        *("verif/scoreboard", "verif/coverage", "verif/mem", "verif/recorded"),
+        "scripts/run/test_verdict.py",
+    ),
     "cocotbext": ("cocotbext/cxl/wire", "cocotbext/cxl/link", "cocotbext/cxl/tests"),
 }
 """Cases that judge the mutants of a package; those next to its source run first."""

@@ -22,7 +22,7 @@ from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 from models.memory import MemoryLine
 from verif.axi import AXI4, bind_port
 from verif.coverage.device_coverage import NfCoverage
-from verif.env import message_log
+from verif.env import message_log, recorder
 from verif.env.config import CLOCK_NS, EnvConfig, cxl_config
 from verif.env.region_layout import RegionLayout
 from verif.env.registers import Registers
@@ -197,6 +197,8 @@ class NfEnv(uvm_env):
         self.mem.monitor.ap.connect(Sink("mem_sink", self, self._beat))
         self.axil.monitor.begin_port.connect(Sink("begin_sink", self, self.predictor.begin))
         self.axil.monitor.ap.connect(Sink("axil_sink", self, self._register))
+        for number, (port, function) in enumerate(recorder.listeners(self)):
+            port.connect(Sink(f"recorder_{number}", self, function))
 
     async def run_phase(self) -> None:
         reset, phy = FallingEdge(self.dut.rst_n), FallingEdge(self.dut.phy_up)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check that all checkers derive from recorded runs what they derived when these were recorded.
+
+See verif/recorded/README.md.
+"""
+
+import pytest
+
+from verif.recorded import replay_bench as bench
+
+RECORDINGS = {one.name: one for one in bench.recordings()}
+STORED = bench.stored()
+
+
+def compare(kind: str, now: bench.Summary) -> None:
+    """Compare a summary with the stored one; a difference shows names and both values."""
+    was = STORED.summaries[kind]
+    changed = [one for one in sorted({*was, *now}) if was.get(one) != now.get(one)]
+    lines = [f"{one}: {was.get(one)}, now {now.get(one)}" for one in changed[:20]]
+    assert not changed, f"{kind}: {len(changed)} values differ:\n" + "\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", range(bench.DRAWN))
+def test_drawn_traffic(seed: int) -> None:
+    compare(f"drawn {seed}", bench.drawn(seed))
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_summary(name: str) -> None:
+    """Check findings, bins, ranges and verdicts of a recording, as it is and with many damages."""
+    for kind, now in bench.summaries(RECORDINGS[name]).items():
+        compare(kind, now)
+        if kind == name:
+            assert not [one for one in now if one.startswith("found/")]
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_damages(name: str) -> None:
+    """Check that each damage of one event leads to the same first finding."""
+    recording = RECORDINGS[name]
+    bench.Replay(recording).play(recording.events)  # decodes the flits
+    for run, damage, at, seed, said in STORED.verdicts:
+        if run == name:
+            now = bench.verdict(recording, damage, at, seed)
+            assert now == said, f"{damage} at event {at}, seed {seed}"
+
+
+def test_each_damage_is_found_somewhere() -> None:
+    """Check that each kind of damage has a finding, but for those that leave an event legal."""
+    found = {name for _, name, _, _, said in STORED.verdicts if said != "none"}
+    assert {*bench.NAMES} - found <= {"beat: zeros", "request: enables"}
