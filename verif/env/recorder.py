@@ -84,7 +84,7 @@ def listeners(env: Any) -> list[tuple[Any, Callable[[Any], None]]]:
     scoreboard, cfg = env.scoreboard, env.cfg
     recorder = Recorder(Path(path), scoreboard.clock, scoreboard.memory_busy)
     settings = {
-        "seed": cfg.seed,
+        "seed": f"{cfg.seed:x}",
         "background": cfg.mem.background.value,
         "budget": cfg.order_budget,
         "marks_log2": env.coverage.pair.marks_log2,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeded runs of the memory agent on plain pins, clock by clock, and what they leave.
 
-`python -m verif.mem.trace_bench` writes the stored traces anew.
+`python -m verif.mem.trace_bench` stores all traces anew.
 """
 
 from __future__ import annotations
@@ -12,24 +12,29 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from neuron_fabric.data import read_json
 from verif.mem.memory_config import FULL_STROBE
 from verif.mem.test_responder import Port
 
 TRACES = Path(__file__).with_name("traces.json")
-RUNS = 64
+RUNS = 48
 """Runs: all combinations of stalls, order, errors and damaged pins."""
 CLOCKS = 300
 _FLIPPED = ("valid", "ready", "id", "addr", "len", "size", "burst", "data", "strb", "last", "resp")
 
 
 def trace(seed: int) -> dict[str, Any]:
-    """Return what a seeded run of the memory leaves: counts, findings, and a checksum of each channel.
+    """Return counts, findings and a checksum of each channel of a seeded run of the memory.
 
     The bits of `seed` choose the settings; in a quarter of the runs pins flip.
     """
     rng = Random(seed)
-    stalls: dict[str, Any] = {f"{name}_stall": rng.choice((0.0, 0.4)) for name in ("aw", "w", "ar", "b", "r")}
-    rates: dict[str, Any] = {f"{name}_error_rate": rng.choice((0.0, 0.2)) for name in ("read", "write")}
+    stalls: dict[str, Any] = {
+        f"{name}_stall": rng.choice((0.0, 0.4)) for name in ("aw", "w", "ar", "b", "r")
+    }
+    rates: dict[str, Any] = {
+        f"{name}_error_rate": rng.choice((0.0, 0.2)) for name in ("read", "write")
+    }
     beat, latency = rng.choice((1, 1, 3)), rng.choice(((1, 1), (1, 12), (7, 7)))
     port = Port(
         seed,
@@ -83,7 +88,7 @@ def _flip(port: Port, rng: Random) -> None:
 
 def stored() -> list[dict[str, Any]]:
     """Return the stored traces."""
-    found: list[dict[str, Any]] = json.loads(TRACES.read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = read_json(TRACES)
     return found
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay of recorded runs into fresh checkers, without a simulator, as they are or damaged.
 
-`verif.env.recorder` writes the events of a run. `Replay` passes them on as `NfEnv` does, and
-`Replay.summary` returns all that the checkers derived from them.
+`verif.env.recorder` writes the events of a run. `EventReplay` passes them on as `NfEnv` does, and
+`Watch.summary` returns all that the checkers derived from them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from functools import cached_property
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from cocotbext.cxl.faults import FaultKind
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.flits import Direction
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, Message
@@ -29,8 +31,12 @@ from models.aggregated_line import AggregatedLine
 from models.device import DeviceModel
 from models.memory import MemoryLine
 from models.parameters import DeviceParams
+from neuron_fabric.data import parse_json
+from neuron_fabric.errors import say
 from verif.axi import Resp
+from verif.coverage.cover_model import BETWEEN
 from verif.coverage.device_coverage import NfCoverage
+from verif.coverage.link_points import ERRORS, RRSM, STATES
 from verif.mem.memory_config import Background, MemBeat
 from verif.mem.store import MemStore
 from verif.regs.axil_agent import AxiLiteAccess
@@ -45,8 +51,10 @@ from verif.scoreboard.test_random_traffic import Traffic
 FOLDER = Path(__file__).parent
 RUNS = FOLDER / "runs.jsonl.xz"
 DERIVED = FOLDER / "derived.jsonl.xz"
-class Source(NamedTuple):
-    """Source of a recording: a test, its build and scale, and which case of it; always seed 1."""
+
+
+class RecordedTest(NamedTuple):
+    """Test that is recorded: its build, its scale, and which of its cases; the seed is 1."""
 
     test: str
     build: str = "small"
@@ -55,41 +63,47 @@ class Source(NamedTuple):
 
 
 RECORDED = {
-    "mixed": Source("test_scenario::mixed", scale=0.2),
-    "tiny": Source("test_scenario::mixed", "edge_tiny", 0.2),
-    "memory faults": Source("test_scenario::memory_faults", scale=0.2),
-    "refused": Source("test_scenario::refused_accesses", "default", 0.2),
-    "reshaped": Source("test_scenario::reshaped_regions", "default", 0.2),
-    "FP32 values": Source("test_scenario::fp32_values", "default", 0.2),
-    "trust": Source("test_trust::refused_twice", "edge_crowded"),
-    "kept sums": Source("test_kept_sums::served"),
-    "faults of kept sums": Source("test_kept_sums::faults", "edge_crowded"),
-    "commits": Source("test_window::commits"),
-    "moves": Source("test_window::moves"),
-    "owners": Source("test_window::owners", "edge_crowded"),
-    "causes": Source("test_protection::combined_causes", "sweep"),
-    "order of commits": Source("test_sweeps::commit_order", "sweep"),
-    "TERN5": Source("test_tern5::codes", "tern5_narrow"),
-    "codes": Source("test_int::events"),
-    "views": Source("test_views::status"),
-    "retrain": Source("test_views::close_in_retrain", "default"),
-    "illegal lines": Source("test_counts::illegal_lines"),
-    "poison": Source("test_events::poison", "default"),
-    "mixed regions": Source("test_mixed::mixed_regions"),
-    "eviction": Source("test_eviction::eviction"),
-    "held state": Source("test_reset::held_state"),
-    "interrupts": Source("test_interrupts::clears"),
-    "flips": Source("test_ram_flips::flips"),
-    "SECDED flips": Source("test_ram_flips::flips", "secded"),
-    "capacity": Source("test_capacity_window::sliding_window"),
-    "DevLoad": Source("test_capacity::devload_levels", "default"),
-    "free buffers": Source("test_link_corners::link_num_free_buf"),
-    "silent copy": Source("test_link_errors::link_silent_copy", "retry"),
-    **{f"link fault {n}": Source("test_link_faults::link_faults", "retry", 0.1, n) for n in (0, 3, 5)},
+    "mixed": RecordedTest("test_scenario::mixed", scale=0.2),
+    "tiny": RecordedTest("test_scenario::mixed", "edge_tiny", 0.2),
+    "memory faults": RecordedTest("test_scenario::memory_faults", scale=0.2),
+    "refused": RecordedTest("test_scenario::refused_accesses", "default", 0.2),
+    "reshaped": RecordedTest("test_scenario::reshaped_regions", "default", 0.2),
+    "FP32 values": RecordedTest("test_scenario::fp32_values", "default", 0.2),
+    "trust": RecordedTest("test_trust::refused_twice", "edge_crowded"),
+    "kept sums": RecordedTest("test_kept_sums::served"),
+    "faults of kept sums": RecordedTest("test_kept_sums::faults", "edge_crowded"),
+    "commits": RecordedTest("test_window::commits"),
+    "moves": RecordedTest("test_window::moves"),
+    "owners": RecordedTest("test_window::owners", "edge_crowded"),
+    "causes": RecordedTest("test_protection::combined_causes", "sweep"),
+    "order of commits": RecordedTest("test_sweeps::commit_order", "sweep"),
+    "TERN5": RecordedTest("test_tern5::codes", "tern5_narrow"),
+    "codes": RecordedTest("test_int::events"),
+    "views": RecordedTest("test_views::status"),
+    "retrain": RecordedTest("test_views::close_in_retrain", "default"),
+    "illegal lines": RecordedTest("test_counts::illegal_lines"),
+    "poison": RecordedTest("test_events::poison", "default"),
+    "mixed regions": RecordedTest("test_mixed::mixed_regions"),
+    "eviction": RecordedTest("test_eviction::eviction"),
+    "held state": RecordedTest("test_reset::held_state"),
+    "interrupts": RecordedTest("test_interrupts::clears"),
+    "flips": RecordedTest("test_ram_flips::flips"),
+    "SECDED flips": RecordedTest("test_ram_flips::flips", "secded"),
+    "capacity": RecordedTest("test_capacity_window::sliding_window"),
+    "DevLoad": RecordedTest("test_capacity::devload_levels", "default"),
+    "free buffers": RecordedTest("test_link_corners::link_num_free_buf"),
+    "silent copy": RecordedTest("test_link_errors::link_silent_copy", "retry"),
+    "pairs": RecordedTest("test_pairs::drawn", "tern5_narrow"),
+    **{
+        f"link fault {n}": RecordedTest("test_link_faults::link_faults", "retry", case=n)
+        for n in (0, 3, 5)
+    },
 }
 """Recordings by name."""
-MOST = 2400
+MOST = 2000
 """Lines of a recording that are kept."""
+ALONE = ("link fault 3",)
+"""Recordings whose flits are also given to the points of blocks that stand alone."""
 STORMS = 1
 """Replays of each recording with many damages."""
 DRAWN, DRAWN_STEPS = 8, 300
@@ -97,7 +111,7 @@ DRAWN, DRAWN_STEPS = 8, 300
 TRIES = 5
 """Places of a recording at which each damage is tried."""
 BOARDS = {one.__name__: one for one in (Scoreboard, LenientScoreboard)}
-PERIOD = 16
+PERIOD = 32
 """Events between two looks at all ranges."""
 Summary = dict[str, Any]
 """Value by name, of which "/" separates the parts."""
@@ -108,7 +122,7 @@ class Event:
     """Event of a recording.
 
     Attributes:
-        kind: Name of the method of `Replay` that takes it.
+        kind: Name of the method of `EventReplay` that takes it.
         values: Its arguments.
         at: Cycle.
         busy: Whether a transfer on the memory port is in progress.
@@ -148,7 +162,7 @@ def recordings() -> list[Recording]:
     """Return all stored recordings."""
     out: list[Recording] = []
     for text in lzma.decompress(RUNS.read_bytes()).decode().splitlines():
-        line = json.loads(text)
+        line = parse_json(text)
         if line[0] == "run":
             out.append(Recording(line[1], []))
         else:
@@ -156,7 +170,7 @@ def recordings() -> list[Recording]:
     return out
 
 
-class Replay:
+class EventReplay:
     """Checkers of a device as `NfEnv` builds them, fed with recorded events.
 
     Args:
@@ -171,7 +185,7 @@ class Replay:
         self.found: list[str] = []
         self.on_error: Callable[[str], None] = self.found.append
         self.coverage = NfCoverage() if covered else None
-        store = MemStore(Background(settings["background"]), settings["seed"])
+        store = MemStore(Background(settings["background"]), int(settings["seed"], 16))
         model = DeviceModel(
             DeviceParams(**hw),
             lambda line: MemoryLine(store.background_line(line).to_bytes(64, "little")),
@@ -384,16 +398,53 @@ class Watch:
         return dict(sorted(values.items()))
 
 
+class _Counters:
+    """Stand-in for a simulated design whose cover modules have counted drawn numbers."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+
+    def __getattr__(self, name: str) -> Any:
+        if name.endswith("_hits"):
+            return defaultdict(lambda: SimpleNamespace(value=self._rng.randrange(1, 100)))
+        return SimpleNamespace(value=self._rng.getrandbits(48)) if name.endswith("_seen") else self
+
+
 def watched(recording: Recording, events: Sequence[Event]) -> Summary:
-    """Replay events of a recording with coverage, and return the summary."""
-    replay = Replay(recording)
-    assert replay.coverage is not None
-    watch = Watch(replay.scoreboard, replay.predictor, replay.coverage)
+    """Replay events of a recording with coverage, and return the summary.
+
+    The activities of the sweep of status fields take turns.
+    """
+    replay = EventReplay(recording)
+    coverage = replay.coverage
+    assert coverage is not None
+    watch = Watch(replay.scoreboard, replay.predictor, coverage)
+    activities = list(dict.fromkeys(name.split(BETWEEN)[0] for name in coverage.fields.sweep.bins))
     for number, event in enumerate(events):
+        coverage.fields.meanwhile = activities[number // 64 % len(activities)]
         replay.play((event,))
         if number % PERIOD == 0:
             watch.look()
     return watch.summary(replay.found)
+
+
+def blocks(recording: Recording) -> Summary:
+    """Return the bins of blocks that stand alone, with the flits of a replayed recording.
+
+    States of the link, faults and white-box counters are drawn.
+    """
+    coverage, rng = NfCoverage(), Random(1)
+    for event in recording.events:
+        if event.kind == "flit":
+            status = {"lrsm": rng.randrange(len(STATES)), "rrsm": rng.randrange(len(RRSM))}
+            status["error_kind"] = rng.choice((0, rng.randrange(len(ERRORS) + 1)))
+            to_device = event.values[0] == Direction.M2S.value
+            last = event.values[3] if to_device else None
+            coverage.link_state.clock(status, rng.random() < 0.9, last)
+            coverage.link_fault.fault(rng.choice(list(FaultKind)), rng.random() < 0.5, "idle")
+    coverage.white_box.take(_Counters(rng))
+    hits = coverage.model.hits().items()
+    return {f"bin/{point}/{name}": n for point, bins in hits for name, n in bins.items()}
 
 
 def drawn(seed: int) -> Summary:
@@ -500,7 +551,9 @@ ROUGH: dict[str, Change] = {
     "answer: LD-ID": _message(_ANSWERS, _field("ldid", _bit(4))),
     "answer: lost": _message(_ANSWERS, lambda *_: []),
     "answer: twice": _message(_ANSWERS, lambda one, _: [one, one]),
-    "request: address": _message(_REQUESTS, _field("addr", lambda one, rng: one ^ 64 << rng.randrange(8))),
+    "request: address": _message(
+        _REQUESTS, _field("addr", lambda one, rng: one ^ 64 << rng.randrange(8))
+    ),
     "request: LD-ID": _message(_REQUESTS, _field("ldid", _bit(4))),
     "request: lost": _message(_REQUESTS, lambda *_: []),
     "request: twice": _message(_REQUESTS, lambda one, _: [one, one]),
@@ -562,7 +615,7 @@ def verdict(recording: Recording, name: str, at: int, seed: int) -> str | None:
     events = damaged(recording.events, name, at, seed)
     if events is None:
         return None
-    replay = Replay(recording, covered=False)
+    replay = EventReplay(recording, covered=False)
 
     def found(text: str) -> None:
         raise _Found(getattr(text, "key", text))
@@ -608,6 +661,8 @@ class Derived(NamedTuple):
 def summaries(recording: Recording) -> dict[str, Summary]:
     """Return the summaries of a recording: as it is, and in each of its storms."""
     found = {recording.name: watched(recording, recording.events)}
+    if recording.name in ALONE:
+        found[f"{recording.name} blocks"] = blocks(recording)
     return found | {f"{recording.name} storm {n}": storm(recording, n) for n in range(STORMS)}
 
 
@@ -615,7 +670,7 @@ def stored() -> Derived:
     """Return what was derived when the recordings were made."""
     found = Derived({}, [])
     for text in lzma.decompress(DERIVED.read_bytes()).decode().splitlines():
-        line = json.loads(text)
+        line = parse_json(text)
         if len(line) == 2:
             found.summaries[line[0]] = line[1]
         else:
@@ -651,7 +706,7 @@ def write(path: Path, lines: Iterable[object]) -> None:
     path.write_bytes(lzma.compress(text.encode(), preset=9))
 
 
-def record(source: Source) -> list[Any]:
+def record(source: RecordedTest) -> list[Any]:
     """Run a test on Icarus, and return the events of one of its cases."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"
@@ -659,7 +714,7 @@ def record(source: Source) -> list[Any]:
         words += ["--sim", "icarus", "--no-rerun", "--jobs", "1"]
         env = {**os.environ, "NF_RECORD": str(path)}
         subprocess.run([Path(sys.executable).with_name("nf"), "run", *words], env=env, check=True)
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
     starts = [at for at, line in enumerate(lines) if line[0] == "device"]
     begin, end = [*starts, len(lines)][source.case : source.case + 2]
     return lines[begin:end]
@@ -678,7 +733,7 @@ def main(words: Sequence[str]) -> None:
     write(RUNS, (line for name, lines in kept for line in [["run", name], *lines]))
     found = derive(recordings(), TRIES)
     write(DERIVED, [*found.summaries.items(), *found.verdicts])
-    print(f"{len(kept)} recordings, {len(found.summaries)} summaries, {len(found.verdicts)} damages")
+    say(f"{len(kept)} recordings, {len(found.summaries)} summaries, {len(found.verdicts)} damages")
 
 
 if __name__ == "__main__":

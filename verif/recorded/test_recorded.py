@@ -38,7 +38,7 @@ def test_summary(name: str) -> None:
 def test_damages(name: str) -> None:
     """Check that each damage of one event leads to the same first finding."""
     recording = RECORDINGS[name]
-    bench.Replay(recording).play(recording.events)  # decodes the flits
+    bench.EventReplay(recording).play(recording.events)  # decodes the flits
     for run, damage, at, seed, said in STORED.verdicts:
         if run == name:
             now = bench.verdict(recording, damage, at, seed)
