@@ -305,6 +305,13 @@ class RegionViews:
             self._commits[region],
         )
 
+    def commit_begin(self, region: int) -> None:
+        """Record the start of a commit or a close, after `LineJudge` has; with another one pending
+        they are settled together, and refusals may lie before or after each of them.
+        """
+        if len(self.judge.pending(region)) == 1:
+            self._raced[region] = 0
+
     def raced(self, op: Op) -> None:
         """Count a refused request that was answered during a commit: it may count before or after
         it.
@@ -320,7 +327,6 @@ class RegionViews:
         self._commits[region] += 1
         if accepted:
             self._doubt[region] = self._raced[region]
-        self._raced[region] = 0
 
     def _committing(self, region: int) -> bool:
         return any(not one.closes for one in self.judge.pending(region))

@@ -307,6 +307,7 @@ class Scoreboard:
         self._commit_traffic[region] = (len(self._waiting), self.requests)
         commit = self.judge.commit_begin(region, config, epoch, self.now)
         self.status.commit_begin(region)
+        self.views.commit_begin(region)
         self.observer.begun(region, False)
         return commit
 
@@ -337,6 +338,7 @@ class Scoreboard:
         commit = self.judge.close_begin(region, self.epochs.get(region, 0), self.now)
         if commit is not None:
             self.status.commit_begin(region)
+            self.views.commit_begin(region)
             self.observer.begun(region, True)
         return commit
 

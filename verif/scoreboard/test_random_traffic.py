@@ -198,6 +198,18 @@ def test_a_right_device_has_no_finding(seed: int, flights: int) -> None:
     assert [point.name for point in points if point.unexpected] == []
 
 
+def test_refusals_race_with_two_pending_commits() -> None:
+    """Check STATUS after two commits of a region were settled together, with refusals in flight.
+
+    A refusal may have counted before the second of them.
+    """
+    traffic = Traffic(16, flights=9)
+    for _ in range(300):
+        traffic.step()
+    traffic.quiet()
+    assert traffic.bench.errors == []
+
+
 def flipped(answer: S2MDRS, rng: Random) -> S2MDRS:
     data = bytearray(answer.data)
     data[rng.randrange(64)] ^= 1 << rng.randrange(8)
