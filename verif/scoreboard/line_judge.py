@@ -19,7 +19,7 @@ from models.regions import RegionConfig, state_lines
 from verif.scoreboard import linearize
 from verif.scoreboard.control_requests import either
 from verif.scoreboard.operations import Op
-from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, doubt_of, of_region
+from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, doubt_of, marks, of_region
 from verif.scoreboard.possible_effects import potential
 
 # What a commit leaves in the memory that the region owned, or now owns.
@@ -537,9 +537,16 @@ class LineJudge:
     def doubt(self, region: int) -> Doubt:
         """Return by how much counts of lines of a region may differ from those of the model.
 
-        Doubtful are lines with several possible states, or with an unknown state.
+        Doubtful are lines with several possible states, or with an unknown state. The model holds
+        one state of an unknown line; the true one may count less, if there were several before.
         """
-        return doubt_of(self._alternatives, self.unknown, region)
+        out = doubt_of(self._alternatives, self.unknown, region)
+        for key in of_region(self.unknown, region):
+            line = self.model.line_state(*key)
+            if line is not None:
+                for index, counts in enumerate(marks(line)):
+                    out.fewer[index] += counts
+        return out
 
     # -- commits ------------------------------------------------------------------------------
     def resolve(self, region: int) -> None:

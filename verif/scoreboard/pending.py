@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from models.aggregated_line import AggregatedLine
 from models.device import DeviceModel
 from models.modes import Mode
 from models.regions import RegionConfig
@@ -159,6 +160,11 @@ def of_region(keys: Iterable[Hashable], region: int) -> list[tuple[int, int]]:
     return [key for key in keys if isinstance(key, tuple) and key[0] == region]
 
 
+def marks(line: AggregatedLine) -> tuple[bool, bool, bool]:
+    """Return whether a line counts as complete, as saturated, and as illegal."""
+    return line.counted_complete, line.saturated, line.illegal
+
+
 def doubt_of(
     alternatives: Mapping[Hashable, Sequence[State]], unknown: Iterable[Hashable], region: int
 ) -> Doubt:
@@ -172,10 +178,10 @@ def doubt_of(
     out = Doubt()
     for key in of_region(alternatives, region):
         lines = [state.snap.line for state in alternatives[key] if state.snap.line is not None]
-        marks = [(line.counted_complete, line.saturated, line.illegal) for line in lines]
-        for index, first in enumerate(marks[0]):
-            out.fewer[index] += first - min(one[index] for one in marks)
-            out.more[index] += max(one[index] for one in marks) - first
+        every = [marks(line) for line in lines]
+        for index, first in enumerate(every[0]):
+            out.fewer[index] += first - min(one[index] for one in every)
+            out.more[index] += max(one[index] for one in every) - first
     more = len(of_region(unknown, region))
     out.more = [count + more for count in out.more]
     return out

@@ -210,6 +210,17 @@ def test_refusals_race_with_two_pending_commits() -> None:
     assert traffic.bench.errors == []
 
 
+def test_a_lost_line_may_count_less_than_in_the_model() -> None:
+    """Check STATUS after the search gave up on a line that had several possible states."""
+    traffic = Traffic(22, flights=7)
+    traffic.bench.scoreboard.judge.budget = 12
+    for _ in range(300):
+        traffic.step()
+    assert traffic.bench.scoreboard.judge.unknown == {(1, 0)}
+    traffic.quiet()
+    assert traffic.bench.errors == []
+
+
 def flipped(answer: S2MDRS, rng: Random) -> S2MDRS:
     data = bytearray(answer.data)
     data[rng.randrange(64)] ^= 1 << rng.randrange(8)
