@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_evict: an evicted line leaves once, as one burst of its bookkeeping and the planes that it
-// needs, unchanged, after the lines that were pushed before it; if it opens its group, zeros for all
-// records of the group leave first; and it is seen until memory has answered. One of the lines that
-// are pushed is chosen freely. Four lines in two groups, two planes; memory answers in order.
+// needs, unchanged, after the lines that were pushed before it; if it opens its group, zeros for
+// all records of the group leave first; and it is seen until memory has answered. One of the lines
+// that are pushed is chosen freely. Four lines in two groups, two planes; memory answers in order.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -37,7 +37,8 @@ module fv_evict
   book_t              book;
   line_id_t           line, head;
   logic [1:0]         count, flight;
-  logic               idle, match, wr_valid, wr_ready, wr_poison, wr_last, failed, b_valid, counted_q;
+  logic               idle, match, wr_valid, wr_ready, wr_poison, wr_last, failed, b_valid;
+  logic               counted_q;
   logic [LADDR_W-1:0] wr_addr;
   logic [7:0]         wr_len;
   logic [LINE_W-1:0]  wr_data;
@@ -78,7 +79,7 @@ module fv_evict
     .failed_region
   );
 
-  // ---- what surrounds it: room, one line once, a count of planes a clock after each line ---------
+  // ---- what surrounds it: room, one line once, a count of planes a clock after each line --------
   `NF_ASSUME(Room_M, !push || (count != 2'd2 && flight != 2'd3))
   `NF_ASSUME(Once_M, !push || dut.again == '0)
   `NF_ASSUME(Needs_M, 32'(needs) <= PLANES && (some_q || needs == '0))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// nf_written: a line that was marked in this round may have a record of at least as many planes, and
-// a line of whose group none was marked in this round has none, however many commits ago its row was
-// marked. A region has four rows, here of two marks, so that round numbers come back after four
-// commits, and twice as many lines as marks; a line is chosen freely. Nothing flips in the RAM.
+// nf_written: a line that was marked in this round may have a record of at least as many planes,
+// and a line of whose group none was marked in this round has none, however many commits ago its
+// row was marked. A region has four rows, here of two marks, so that round numbers come back after
+// four commits, and twice as many lines as marks; a line is chosen freely. Nothing flips in the
+// RAM.
 
 `default_nettype none
 `include "nf_assert.svh"
