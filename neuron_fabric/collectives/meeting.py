@@ -55,7 +55,7 @@ def meet(store: Store, rank: int, world: int, path: Path | None, timeout_s: floa
         here = f"{boot} {folder.stat().st_dev}"
     except OSError as error:
         here = f"{error.strerror}: {folder}"  # `SharedMemory` refuses it
-    store.set(f"{place}/{rank}", "\n".join((here, str(path or ""), os.uname().nodename)))
+    store.set(f"{place}/{rank}", "\n".join((here, os.uname().nodename, str(path or ""))))
     if rank == 0:
         store.set(place, str(path or FOLDER / f"neuron-fabric-{os.urandom(8).hex()}"))
     for other in range(world):
@@ -64,7 +64,7 @@ def meet(store: Store, rank: int, world: int, path: Path | None, timeout_s: floa
         except (RuntimeError, TimeoutError):
             what = f"rank {other} has not come to the store within {timeout_s:g} s"
             raise PoolError(where, what, f"start {world} ranks") from None
-        there, its, name = store.get(f"{place}/{other}").decode().split("\n")
+        there, name, its = store.get(f"{place}/{other}").decode().split("\n", 2)
         if there != here:
             what = f"rank {other} ({name}) does not share {folder} with rank {rank}"
             raise PoolError(where, what, "run all ranks on one machine, or use gloo")

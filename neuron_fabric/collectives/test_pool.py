@@ -299,10 +299,13 @@ class Store(dict[str, bytes]):
 STORES: dict[str, tuple[str, dict[str, str]]] = {
     "a path": ("", {}),
     "a drawn name": ("", {"path": ""}),
-    "another path": ("rank [01] opens .*/(pool|b); open one path on all ranks", {"path": "b"}),
+    "another path": (
+        r"rank [01] opens .*/(pool|b\\nc); open one path on all ranks",
+        {"path": "b\nc"},
+    ),
     "another machine": (
         "rank 1 .node7. does not share .* with rank 0; run all",
-        {"boot": "another-boot 1\n\nnode7"},
+        {"boot": "another-boot 1\nnode7\n"},
     ),
     "no other rank": ("rank 1 has not come to the store within 0.5 s; start 2", {"boot": "none"}),
 }

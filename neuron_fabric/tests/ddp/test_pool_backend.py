@@ -50,7 +50,7 @@ def test_case(case: str, code: int, tmp_path: Path) -> None:
 
 def test_ranks_that_do_not_share_memory(tmp_path: Path) -> None:
     store = dist.FileStore(str(tmp_path / "store"), 2)
-    store.set("pool/0/1", "another-boot 1\n\nnode7")
+    store.set("pool/0/1", "another-boot 1\nnode7\n")
     with pytest.raises(PoolError, match=r"rank 1 \(node7\) does not share /dev/shm with rank 0"):
         backend.PoolGroup(store, 0, 2, timedelta(seconds=5), "")
 
