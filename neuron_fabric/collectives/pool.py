@@ -288,9 +288,10 @@ class Pool:
         Args:
             lines: Votes or codes of this rank, as of `codec.pack` and `codec.pack_codes`.
             route: Their route, the same on all ranks.
-            close_after: Seconds after which the call returns without the ranks that are late. All
-                ranks get the same result, a late one too. A rank is left out of 6 calls in a row at
-                most. The first such call waits for all. By default each call does.
+            close_after: Seconds, fewer than the time-out, after which the call returns without the
+                ranks that are late. All ranks get the same result, a late one too. A rank is left
+                out of 6 calls in a row at most. The first such call waits for all. By default each
+                call does.
             min_workers: Ranks whose lines a result has at least; all but one by default.
             how: See `CallOptions`. `Work.wait` returns the result.
 
@@ -300,7 +301,8 @@ class Pool:
             last item is the tuple of late ranks: votes, planes, late, or sums, late.
         """
         name = "all_reduce_lines"
-        closing = self._closing(name, close_after, min_workers)
+        limit = how.get("timeout") or self._timeout
+        closing = self._closing(name, close_after, min_workers, limit)
         if not (route.votes or route.codes):
             raise PoolError(name, f"{route} has no votes or codes", "use all_reduce")
         data = self._bytes(name, lines)
@@ -308,7 +310,6 @@ class Pool:
             found = f"{lines.dtype}{list(lines.shape)}"
             raise PoolError(name, f"lines are {found}", f"give uint8[n, {LINE}]")
         if closing is not None:
-            limit = how.get("timeout") or self._timeout
             do = partial(self._round, lines, route, closing, limit)
             return self.in_order(do, how.get("async_op", False))
         layers = len(views(route, self.world))
@@ -326,7 +327,9 @@ class Pool:
         result = (out[0], out[1:]) if route.votes else out
         return self._start(call, result, **how)
 
-    def _closing(self, name: str, after: float | None, least: int | None) -> Closing | None:
+    def _closing(
+        self, name: str, after: float | None, least: int | None, limit: float
+    ) -> Closing | None:
         """Return when a call is closed, None for never, or raise PoolError."""
         if after is None:
             if least is not None:
@@ -334,6 +337,9 @@ class Pool:
             return None
         if not (isinstance(after, int | float) and 0 < after < float("inf")):
             raise PoolError(name, f"close_after is {after!r}", "give seconds above 0")
+        if after >= limit:
+            what = f"close_after {after:g} is not below the time-out of {limit:g} s"
+            raise PoolError(name, what, "give fewer seconds")
         least = max(1, self.world - 1) if least is None else least
         if not (isinstance(least, int) and 1 <= least <= self.world):
             raise PoolError(name, f"min_workers is {least!r}", f"give 1 to {self.world}")
@@ -346,6 +352,9 @@ class Pool:
         if lines.nbytes > memory.room:
             what = f"{lines.nbytes:,} bytes of lines, and the room has {memory.room:,}"
             raise PoolError(name, what, "open the pool with a larger room")
+        if self._rounds is None:  # the errors of a barrier name a rank that does not come, and why
+            call = _Call(name, f"{name} with close_after", 0)
+            self._execute(call, timeout, None)
         try:
             if self._rounds is None:
                 path = memory.path.with_name(f"{memory.path.name}.rounds")

@@ -239,10 +239,14 @@ class Rounds:
             one = self._todo.popleft()
             self._unread += 1
             slot, size = one.number % ROUNDS, one.message.size
-            self._allocate(slot, size)
-            self._slots[slot, self.rank, :size] = one.message
-            one.since = time.monotonic()
-            self._append(one, HERE)
+            try:
+                self._allocate(slot, size)
+                self._slots[slot, self.rank, :size] = one.message
+                one.since = time.monotonic()
+                self._append(one, HERE)
+            except PoolError as error:
+                self.abort(str(error))
+                raise
 
     def _allocate(self, slot: int, size: int) -> None:
         """Allocate the first bytes of a slot: a full /dev/shm is an error here, no SIGBUS."""
@@ -293,8 +297,9 @@ class Rounds:
                 self._check_alive(one, absent)
             if due:
                 self._append(one, CLOSE)
-            elif now - start >= timeout_s:
-                names = ", ".join(map(str, absent))
+            # A process that was stopped for so long looks once more: they may have come since.
+            elif now - start >= timeout_s and self._decision(one) is None:
+                names = ", ".join(map(str, self._decisions.absent(one.number)))
                 what = f"rank {names} has not come within {timeout_s:g} s"
                 raise CollectiveTimeout(self._where(one), what, "is it stopped?")
             else:

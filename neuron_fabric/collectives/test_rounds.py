@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def closed_calls(path: Path, calls: int = AHEAD) -> None:
     others = threading.Barrier(WORLD)
 
     def do(pool: Pool) -> None:
-        assert check(pool, 0, close_after=20.0) == ()
+        assert check(pool, 0, close_after=19.0) == ()
         for turn in range(2):
             if pool.rank == LATE:
                 others.wait()
@@ -71,7 +72,7 @@ def closed_calls(path: Path, calls: int = AHEAD) -> None:
                 assert check(pool, 1 + call, ROUTES[turn]) == (LATE,)
             if pool.rank != LATE:
                 others.wait()
-            assert check(pool, 9, close_after=20.0) == ()
+            assert check(pool, 9, close_after=19.0) == ()
         x = np.ones(9, np.float32)
         pool.all_reduce(x)
         same(x, np.full(9, WORLD, np.float32))
@@ -175,7 +176,7 @@ def test_absent_ranks_are_named(path: Path, case: str) -> None:
     ended = threading.Event()
 
     def do(pool: Pool) -> None:
-        check(pool, 0, close_after=20.0)
+        check(pool, 0, close_after=19.0)
         if 1 <= pool.rank <= absent:
             ended.wait()
             return
@@ -196,7 +197,7 @@ def test_another_call(path: Path, late: bool) -> None:
     """Check that ranks which say different things all end, a late one too."""
 
     def do(pool: Pool) -> None:
-        check(pool, 0, close_after=20.0)
+        check(pool, 0, close_after=19.0)
         if pool.rank == LATE:
             time.sleep(0.5 * late)
         for _ in range(2 - late):
@@ -212,6 +213,9 @@ WRONG: dict[str, dict[str, Any]] = {
     "close_after is 0;": {"close_after": 0},
     "close_after is nan": {"close_after": float("nan")},
     "close_after is '1'": {"close_after": "1"},
+    "close_after 20 is not below the time-out of 20 s": {"close_after": 20},
+    "close_after 3 is not below the time-out of 2 s": {"close_after": 3, "timeout": 2},
+    "min_workers is 0; give 1 to 3": {"close_after": 1, "min_workers": 0},
     "min_workers is 4; give 1 to 3": {"close_after": 1, "min_workers": 4},
     "min_workers without close_after": {"min_workers": 2},
     "1,048,640 bytes of lines": {"close_after": 1, "lines": np.zeros((16385, 64), np.uint8)},
@@ -225,22 +229,38 @@ def test_wrong_calls_change_nothing(path: Path) -> None:
             more = {name: one for name, one in words.items() if name != "lines"}
             with pytest.raises(PoolError, match=what):
                 pool.all_reduce_lines(lines, Route.G_BINARY, **more)
-        assert check(pool, 0, close_after=20.0) == ()
+        assert check(pool, 0, close_after=19.0) == ()
 
     good(path, WORLD, do)
 
 
+FIRST: dict[str, tuple[Any, str]] = {
+    "ended": (lambda pool: None, "rank 1 .*: process [0-9]+ has ended or closed the pool"),
+    "aborted": (lambda pool: pool.abort("enough"), "rank 1 has aborted: enough"),
+    "another call": (lambda pool: pool.barrier(), "rank 0 calls .*_lines with close_after, rank 1"),
+}
+
+
+@pytest.mark.parametrize("case", FIRST)
+def test_the_first_call_names_a_rank_that_does_not_make_it(path: Path, case: str) -> None:
+    does, text = FIRST[case]
+    start = time.monotonic()
+    found = ranks(path, WORLD, lambda pool: does(pool) if pool.rank == LATE else check(pool, 0))
+    assert time.monotonic() - start < 10
+    assert all(re.search(text, str(one)) for one in (found[0], found[2])), found
+
+
 def test_abort_and_configure(path: Path) -> None:
     def do(pool: Pool) -> None:
-        check(pool, 0, close_after=20.0)
+        check(pool, 0, close_after=19.0)
         if pool.rank == LATE:
             pool.abort("enough")
         for _ in range(2):
             with pytest.raises(PoolError, match="rank 1 has aborted: enough"):
-                check(pool, 1, close_after=20.0)
+                check(pool, 1, close_after=19.0)
         pool.configure([0, 2])
         if pool.world == 2:
-            assert check(pool, 0, close_after=20.0) == ()
+            assert check(pool, 0, close_after=19.0) == ()
 
     found = ranks(path, WORLD, do)
     assert [one is None for one in found] == [True, False, True], found
@@ -248,7 +268,7 @@ def test_abort_and_configure(path: Path) -> None:
 
 def test_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def do(pool: Pool) -> None:
-        check(pool, 0, close_after=20.0)
+        check(pool, 0, close_after=19.0)
 
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
@@ -258,6 +278,67 @@ def test_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     text, _ = map(str, ranks(path, 2, do))
     assert "bytes more: No space left on device; make space" in text
+
+
+def both(path: Path, do: Any) -> list[Any]:
+    """Run ``do`` on the rounds of each of two ranks, in threads; return the results."""
+
+    def one(rank: int) -> Any:
+        with contextlib.closing(rounds.Rounds(path, rank, 2, 64, 20.0)) as own:
+            return do(own)
+
+    with ThreadPoolExecutor(2) as threads:
+        return list(threads.map(one, range(2)))
+
+
+def asked(own: rounds.Rounds) -> rounds.Round:
+    return own.submit(np.zeros(64, np.uint8), "x", rounds.Closing(19.0, 2))
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_rank_without_memory_aborts(path: Path, queued: bool) -> None:
+    """Check that a rank which cannot write a message, a queued one too, tells all ranks at once."""
+    told = threading.Barrier(2)
+
+    def full(*_: object) -> None:
+        raise PoolError("pool", "No space left on device", "make space")
+
+    def do(own: rounds.Rounds) -> str:
+        todo, inbox = [asked(own) for _ in range(3 * queued)], np.empty((2, 64), np.uint8)
+        if own.rank:
+            own._allocate = full  # type: ignore[method-assign,assignment]
+        try:
+            for one in todo or [asked(own)]:
+                own.wait(one, inbox)
+        except PoolError as error:
+            told.wait(5)
+            return str(error)
+        return "nothing"
+
+    assert all("No space left on device" in text for text in both(path, do))
+
+
+def test_a_rank_that_was_stopped_for_longer_than_its_time_out(path: Path) -> None:
+    """Check that it looks at the log once more, where the awaited rank has come meanwhile."""
+    come = threading.Event()
+
+    def do(own: rounds.Rounds) -> tuple[int, ...]:
+        inbox, looks = np.empty((2, 64), np.uint8), own._decision
+        if own.rank == 0:
+
+            def look(one: rounds.Round) -> Any:
+                found = looks(one)
+                if not come.is_set():
+                    come.set()  # here it is stopped
+                    time.sleep(0.5)
+                return found
+
+            own._decision = look  # type: ignore[method-assign]
+            return own.wait(asked(own), inbox, 0.4)
+        come.wait()
+        return own.wait(asked(own), inbox)
+
+    assert both(path, do) == [(), ()]
 
 
 def test_the_log_does_not_grow(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +370,7 @@ RANK = """
     path, rank, calls, most = sys.argv[1], *map(int, sys.argv[2:])
     every = np.random.default_rng(1).integers(0, 256, (4, 300, 64), np.uint8)
     pool = collectives.open(path, rank, 4, timeout=60)  # a busy machine starts ranks slowly
-    pool.all_reduce_lines(every[rank], Route.G_BINARY, close_after=60)
+    pool.all_reduce_lines(every[rank], Route.G_BINARY, close_after=50)
     print("open", flush=True)
     how = {"close_after": 0.02, "min_workers": 2, "timeout": most}
     seen = []
