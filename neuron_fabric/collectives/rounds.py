@@ -159,7 +159,8 @@ class Rounds:
         self.memory = SharedMemory(path, rank, world, room, timeout_s, key, whole=False)
         self._slots = self.memory.rooms.reshape(ROUNDS, world, self.size)
         self._log = self.memory.another(os.O_RDWR | os.O_APPEND)
-        self._at = self._kept = self.memory.size
+        self._at = self.memory.size
+        self._kept = -(-self._at // PAGE) * PAGE  # a part of a page is cleared, not freed
         self._lock, self._error = threading.Lock(), ""
         self._todo: deque[Round] = deque()
         self._next = self._unread = 0
@@ -217,7 +218,10 @@ class Rounds:
         return found.late
 
     def abort(self, why: str) -> None:
-        """Make all rounds that are not decided fail on all ranks, with the first reason."""
+        """Make the rounds fail on all ranks, with the first reason.
+
+        Ranks that come to the current round at the same time may still get its result.
+        """
         if self.memory.aborted() is None:
             self.memory.abort(why)
         self._error = self._error or why
@@ -277,7 +281,7 @@ class Rounds:
             for record in _RECORD.iter_unpack(data):
                 self._decisions.note(*record)
         if self._at - self._kept >= 2 * _LOG:  # a file system that cannot do it keeps all
-            size = self._at - self._kept - _LOG
+            size = (self._at - self._kept - _LOG) // PAGE * PAGE
             number = ctypes.c_int64
             ctypes.CDLL(None).fallocate(self._log, _PUNCH, number(self._kept), number(size))
             self._kept += size

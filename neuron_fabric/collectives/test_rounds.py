@@ -25,6 +25,7 @@ import pytest
 from neuron_fabric import codec
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives import CollectiveTimeout, Pool, PoolError, rounds
+from neuron_fabric.collectives.executor import PAGE
 from neuron_fabric.collectives.test_pool import good, ranks, same
 from neuron_fabric.reducers.shared_lines import AHEAD
 
@@ -342,7 +343,7 @@ def test_a_rank_that_was_stopped_for_longer_than_its_time_out(path: Path) -> Non
 
 
 def test_the_log_does_not_grow(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "_LOG", 1 << 14)
+    monkeypatch.setattr(rounds, "_LOG", PAGE)  # the least that has whole pages
     blocks = []
 
     def do(pool: Pool) -> None:
