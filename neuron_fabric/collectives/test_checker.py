@@ -160,6 +160,8 @@ DOUBLE = tuple((one[0], *one) for one in GATHER.streams)
 UNEVEN = shipped.shipped(Collective.BROADCAST, 2, 1, 8192)
 HEADERS: list[tuple[Schedule, dict[str, Any], str]] = [
     (GATHER, {"ranks": 0}, "ranks is 0; set it to at least 1"),
+    (GATHER, {"granule": 0}, "granule is 0; set it to at least 1"),
+    (DEVICE, {"tile": 0}, "tile is 0; set it to at least 1"),
     (GATHER, {"ranks": 4}, "streams of other ranks"),
     (GATHER, {"streams": DOUBLE}, "streams publish,publish,consume; use each of"),
     (GATHER, {"room": 1 << 40}, "more than 67,108,864 lines"),

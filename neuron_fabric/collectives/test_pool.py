@@ -261,7 +261,8 @@ def test_paths_that_are_no_pool(tmp_path: Path) -> None:
     (tmp_path / "open").chmod(0o666)
     for name, what in {
         "unix:/x": "a reducer server has no collectives",
-        "/dev/null": "not a regular file",
+        "/dev/null": "not a regular file .DAX devices are not supported.",
+        "/sys/nf-pool": "Permission denied",
         str(tmp_path): "Is a directory",
         str(tmp_path / "none/pool"): "No such file",
         str(tmp_path / "text"): "not a pool",

@@ -44,3 +44,10 @@ def test_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unknown_name() -> None:
     with pytest.raises(NfError, match="no collective 'all_gathr'; did you mean 'all_gather'"):
         run_collectives.run(parsed("all_gathr"))
+
+
+@pytest.mark.parametrize("hosts", ["1", "17"])
+def test_hosts_out_of_range(hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parsed("all_gather", "--hosts", hosts)
+    assert f"'{hosts}' is not a number from 2 to 16" in capsys.readouterr().err
