@@ -312,7 +312,7 @@ def test_a_rank_without_memory_aborts(path: Path, queued: bool) -> None:
             for one in todo or [asked(own)]:
                 own.wait(one, inbox)
         except PoolError as error:
-            told.wait(5)
+            told.wait(15)
             return str(error)
         return "nothing"
 
@@ -321,7 +321,7 @@ def test_a_rank_without_memory_aborts(path: Path, queued: bool) -> None:
 
 def test_a_rank_that_was_stopped_for_longer_than_its_time_out(path: Path) -> None:
     """Check that it looks at the log once more, where the awaited rank has come meanwhile."""
-    come = threading.Event()
+    halted, come = threading.Event(), threading.Event()
 
     def do(own: rounds.Rounds) -> tuple[int, ...]:
         inbox, looks = np.empty((2, 64), np.uint8), own._decision
@@ -329,15 +329,18 @@ def test_a_rank_that_was_stopped_for_longer_than_its_time_out(path: Path) -> Non
 
             def look(one: rounds.Round) -> Any:
                 found = looks(one)
-                if not come.is_set():
-                    come.set()  # here it is stopped
-                    time.sleep(0.5)
+                if not halted.is_set():
+                    halted.set()
+                    come.wait()
+                    time.sleep(0.4)
                 return found
 
             own._decision = look  # type: ignore[method-assign]
             return own.wait(asked(own), inbox, 0.4)
-        come.wait()
-        return own.wait(asked(own), inbox)
+        halted.wait()
+        other = asked(own)
+        come.set()
+        return own.wait(other, inbox)
 
     assert both(path, do) == [(), ()]
 
