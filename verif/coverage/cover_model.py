@@ -5,6 +5,7 @@ Each point states the reason for its bins. A run leaves only its hits, {point: {
 zeros; the points with all bins are defined in the code. Hits of several runs are merged by adding.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,6 +63,19 @@ class CoverPoint:
     def holes(self) -> list[str]:
         """Return the bins with fewer than `at_least` hits."""
         return [name for name, hits in self.bins.items() if hits < self.at_least]
+
+
+@functools.cache  # a process may build many models
+def _crossed(
+    axes: tuple[tuple[str, ...], ...], rules: tuple[tuple[tuple[int, frozenset[str]], ...], ...]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the bins of a cross, and the names that rules (values by axis number) exclude."""
+    wanted: list[str] = []
+    ignored: list[str] = []
+    for values in itertools.product(*axes):
+        never = any(all(values[at] in some for at, some in rule) for rule in rules)
+        (ignored if never else wanted).append(BETWEEN.join(values))
+    return tuple(wanted), frozenset(ignored)
 
 
 class CoverModel:
@@ -137,15 +151,13 @@ class CoverModel:
         """
         if any(BETWEEN in value for values in axes.values() for value in values):
             raise ValueError(f"cover cross {name}: {BETWEEN!r} stands between values, not in one")
-        bins: dict[bool, list[str]] = {False: [], True: []}
         order = list(axes)
-        rules = [[(order.index(axis), {*some}) for axis, some in one.items()] for one in never]
-        for values in itertools.product(*axes.values()):
-            ignored = any(all(values[at] in some for at, some in rule) for rule in rules)
-            bins[ignored].append(BETWEEN.join(values))
-        return self.point(
-            name, reason, bins[False], test=test, at_least=at_least, ignored=bins[True]
+        rules = tuple(
+            tuple((order.index(axis), frozenset(some)) for axis, some in one.items())
+            for one in never
         )
+        wanted, ignored = _crossed(tuple(map(tuple, axes.values())), rules)
+        return self.point(name, reason, wanted, test=test, at_least=at_least, ignored=ignored)
 
     def hits(self) -> Hits:
         """Return the hits of all points as plain data, {point: {bin: hits}} without zeros, for

@@ -8,6 +8,7 @@ dumped in a `final` block, because a run that was forked from a simulator ends b
 """
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,11 @@ class PlannedPoint(PlanEntry, frozen=True, forbid_unknown_fields=True, kw_only=T
 class _Plan(msgspec.Struct, forbid_unknown_fields=True):
     codes: dict[str, list[str]]
     points: list[PlannedPoint]
+
+
+@cache
+def _plan() -> _Plan:
+    return msgspec.toml.decode(PLAN.read_bytes(), type=_Plan)
 
 
 class WhiteBox:
@@ -90,7 +96,7 @@ class WhiteBoxPoints:
 
     def __init__(self, model: CoverModel) -> None:
         self.model = model
-        plan = msgspec.toml.decode(PLAN.read_bytes(), type=_Plan)
+        plan = _plan()
         self.boxes = [
             WhiteBox(
                 model,
