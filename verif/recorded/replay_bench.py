@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import re
 import subprocess
 import sys
 import zlib
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple
 from cocotbext.cxl.faults import FaultKind
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.flits import Direction
-from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, Message
+from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, Message
 from models.aggregated_line import AggregatedLine
 from models.device import DeviceModel
 from models.memory import MemoryLine
@@ -107,8 +108,10 @@ ALONE = ("link fault 3",)
 """Recordings whose flits are also given to the points of blocks that stand alone."""
 STORMS = 1
 """Replays of each recording with many damages."""
-DRAWN, DRAWN_STEPS = 8, 300
-"""Seeds of drawn traffic, and its steps."""
+DRAWN, DRAWN_BUS, DRAWN_STEPS = 8, 16, 300
+"""Seeds of drawn traffic, seeds of such with a register bus, and steps."""
+BUSY = re.compile(r"STATUS|EPOCH|REGION.*CTRL|ERR_|IRQ_|DONE|FALLBACK|^CTRL$")
+"""Registers that drawn accesses prefer."""
 TRIES = 5
 """Places of a recording at which each damage is tried."""
 BOARDS = {one.__name__: one for one in (Scoreboard, LenientScoreboard)}
@@ -451,7 +454,8 @@ def blocks(recording: Recording) -> Summary:
 def drawn(seed: int) -> Summary:
     """Return the summary of drawn traffic that races on few lines.
 
-    For odd seeds there are more races, and the search for an order gives up early.
+    For odd seeds there are more races, and the search for an order gives up early. Seeds from
+    DRAWN on also draw accesses of registers.
     """
     traffic = Traffic(seed, flights=7 if seed & 1 else 5)
     board = traffic.bench.scoreboard
@@ -461,8 +465,15 @@ def drawn(seed: int) -> Summary:
     if seed & 1:
         board.judge.budget = 12
     watch = Watch(board, traffic.bus.predictor, board.observer)
+    bus = _Bus(traffic.bus.predictor, Random(seed))
     for number in range(DRAWN_STEPS):
         traffic.step()
+        if seed >= DRAWN:
+            bus.step()
+            if not traffic.rng.randrange(4):
+                beat = _beat(traffic.rng)
+                board.observer.beat(beat)
+                board.memory_beat(beat)
         if not traffic.rng.randrange(40):
             traffic.quiet()
         if number % PERIOD == 0:
@@ -470,6 +481,47 @@ def drawn(seed: int) -> Summary:
     traffic.quiet()
     board.finish()
     return watch.summary(found)
+
+
+def _beat(rng: Random) -> MemBeat:
+    """Draw a beat on the memory port, mostly on a line of a count record."""
+    write = rng.random() < 0.6
+    line = rng.randrange(6) << 14 | rng.randrange(8) if rng.random() < 0.8 else rng.randrange(64)
+    data = rng.choice((0, rng.getrandbits(512)))
+    strobe = rng.choice((BE_ALL, BE_ALL, rng.getrandbits(64)))
+    poison, resp = rng.random() < 0.1, rng.choice((0, 0, 0, 2))
+    return MemBeat(write, rng.randrange(8), line, data, strobe, poison, resp)
+
+
+class _Bus:
+    """Register bus on which drawn accesses overlap each other and the traffic of `drawn`.
+
+    No device answers: the values read are near those expected, so that some are findings.
+    """
+
+    def __init__(self, predictor: RegisterPredictor, rng: Random) -> None:
+        self.predictor, self.rng = predictor, rng
+        self.open: dict[bool, AxiLiteAccess] = {}
+        every = predictor.by_name.values()
+        self.registers = [*every, *(9 * [one for one in every if BUSY.search(one.name)])]
+
+    def step(self) -> None:
+        """Accept an access, or answer the one that is open."""
+        rng, predictor = self.rng, self.predictor
+        write = rng.random() < 0.4
+        access = self.open.pop(write, None)
+        if access is None:
+            register = rng.choice(self.registers)
+            data, strobe = rng.choice((1, 2, rng.getrandbits(32))), rng.choice((15, 15, 1, 0))
+            access = AxiLiteAccess(write, register.address, data if write else 0, strobe)
+            self.open[write] = access
+            predictor.begin(access)
+            return
+        register = predictor.by_address[access.address]
+        if not write:
+            old = predictor.values.get(register.name, 0)
+            access.data = rng.choice((old, old, 0, 1, 2, rng.getrandbits(32))) & register.mask()
+        predictor.end(access)
 
 
 # Damages: each changes one event, as a fault of the device or of a monitor would.
@@ -686,7 +738,7 @@ def derive(every: Sequence[Recording], tries: int) -> Derived:
         every: Recordings.
         tries: Number of places of each recording at which each damage is tried.
     """
-    found = Derived({f"drawn {seed}": drawn(seed) for seed in range(DRAWN)}, [])
+    found = Derived({f"drawn {seed}": drawn(seed) for seed in range(DRAWN + DRAWN_BUS)}, [])
     seen: set[tuple[str, str]] = set()
     for recording in every:
         found.summaries.update(summaries(recording))

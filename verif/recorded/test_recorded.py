@@ -20,7 +20,7 @@ def compare(kind: str, now: bench.Summary) -> None:
     assert not changed, f"{kind}: {len(changed)} values differ:\n" + "\n".join(lines)
 
 
-@pytest.mark.parametrize("seed", range(bench.DRAWN))
+@pytest.mark.parametrize("seed", range(bench.DRAWN + bench.DRAWN_BUS))
 def test_drawn_traffic(seed: int) -> None:
     compare(f"drawn {seed}", bench.drawn(seed))
 
