@@ -36,16 +36,20 @@ module nf_info_view
   } info_t;
 
   logic [31:0] number;
+  logic [63:0] everyone;
   info_t       info, whole;
 
   assign number = 32'(region) % REGIONS;
+  // Not in the process: Icarus wakes a process for arguments of functions that it calls, which all
+  // instances share. Two devices with different numbers of workers would wake each other for ever.
+  assign everyone = worker_mask(workers);
 
   always_comb begin
     info.closed    = closed[number];
     info.saturated = book.saturated;
     info.lost      = book.lost;
     info.poisoned  = book.poison;
-    info.complete  = !book.lost && (book.bitmap == worker_mask(workers));
+    info.complete  = !book.lost && (book.bitmap == everyone);
     info.m         = 8'($countones(book.bitmap));
     info.bitmap    = book.bitmap;
     info.gen       = gen[number*REC_GEN_W +: REC_GEN_W];
