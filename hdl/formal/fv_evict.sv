@@ -113,7 +113,8 @@ module fv_evict
   assign turn    = place_q == HELD && ahead_q == '0 && known_q;
   assign zeroing = opens_q && zeros_q != 2'd2;
   assign at      = zeroing ? INDEX_W'({index_q[1], zeros_q[0]}) : INDEX_W'(index_q);
-  // A line leaves: the last burst of an entry. Those before the chosen one are told by the module.
+  // A line leaves with its last burst. Of the lines before the chosen one the module itself says
+  // which bursts are zeros.
   assign whole   = wr_ready && wr_last && !dut.zeroing;
 
   always_ff @(posedge clk or negedge rst_n) begin

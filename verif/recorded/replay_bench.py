@@ -164,14 +164,15 @@ class Recording:
 
 def recordings() -> list[Recording]:
     """Return all stored recordings."""
-    out: list[Recording] = []
+    runs: dict[str, list[list[Any]]] = {}
+    lines: list[list[Any]] = []
     for text in lzma.decompress(RUNS.read_bytes()).decode().splitlines():
         line = parse_json(text)
         if line[0] == "run":
-            out.append(Recording(line[1], []))
+            lines = runs[line[1]] = []
         else:
-            list.append(out[-1].lines, line)  # type: ignore[arg-type]
-    return out
+            lines.append(line)
+    return [Recording(name, lines) for name, lines in runs.items()]
 
 
 class EventReplay:
