@@ -32,7 +32,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -685,14 +685,13 @@ class BucketRouter(HookState):
     ) -> list[payload.Vote]:
         """Pack the parameters: votes while the maxima for codes are exchanged, then the codes.
 
-        The results are in the order of ``signals``.
+        Both are in the order of ``signals``, and the votes come first.
         """
-        own = {codes: [one for one in signals if one.how.route.codes == codes] for codes in (0, 1)}
-        votes = iter(self.payload.packed_votes(own[0]))
-        coded: Iterator[payload.Vote] = iter(())
+        votes = self.payload.packed_votes([one for one in signals if not one.how.route.codes])
         if largest is not None:
-            coded = iter(self.payload.packed_codes(own[1], largest(), self.step, self.rank))
-        return [next(coded if one.how.route.codes else votes) for one in signals]
+            coded = [one for one in signals if one.how.route.codes]
+            votes += self.payload.packed_codes(coded, largest(), self.step, self.rank)
+        return votes
 
     def _decode(self, votes: Sequence[payload.Vote], outcome: Outcome) -> None:
         again, looked, outs = [], [], []
