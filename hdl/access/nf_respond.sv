@@ -155,7 +155,7 @@ module nf_respond
 
   nf_data_fifo #(
     .RAM(RAM_ANSWERS), .ECC(ECC), .INJECT_DATA(INJECT_DATA),
-    .WIDTH(DRS_W), .DEPTH(DRS_DEPTH)
+    .WIDTH(DRS_W), .DEPTH(DRS_DEPTH), .BLOCK(1)
   ) u_drs (
     .clk, .rst_n,
     .flip (ram_flip), .fault (ram_fault),

@@ -296,7 +296,8 @@ module nf_lookup
   end
 
   nf_data_fifo #(
-    .RAM(RAM_DEFERRED), .ECC(ECC), .WIDTH(OP_W), .DEPTH(OPS), .INJECT_DATA(INJECT_DATA)
+    .RAM(RAM_DEFERRED), .ECC(ECC), .WIDTH(OP_W), .DEPTH(OPS), .BLOCK(1),
+    .INJECT_DATA(INJECT_DATA)
   ) u_deferred (
     .clk, .rst_n, .flip (ram_flip), .fault (deferred_fault),
     .in_valid (do_defer), .in_ready (defer_room), .in_data (lk_op),

@@ -8,7 +8,8 @@
 
 module fv_fifo #(
   parameter int WIDTH = 2,
-  parameter int DEPTH = 3
+  parameter int DEPTH = 3,
+  parameter int BLOCK = 0
 ) (
   input wire logic             clk,
   input wire logic             in_valid,
@@ -25,7 +26,7 @@ module fv_fifo #(
 
   `NF_FORMAL_RESET
 
-  nf_fifo #(.WIDTH(WIDTH), .DEPTH(DEPTH)) dut (
+  nf_fifo #(.WIDTH(WIDTH), .DEPTH(DEPTH), .BLOCK(BLOCK)) dut (
     .clk, .rst_n, .in_valid, .in_ready, .in_data, .out_valid, .out_ready, .out_data, .count
   );
 
@@ -76,6 +77,7 @@ module fv_fifo #(
 
   `NF_ASSERT(Pointers_A, rd_ptr < DEPTH && wr_ptr == behind)
   `NF_ASSERT_NEVER(Kept_A, followed_q && kept != word_q)
+  `NF_ASSERT_NEVER(Front_A, held_q != '0 && out_data != dut.mem[rd_ptr[PTR_W-1:0]])
 
   `NF_COVER(Full_C, 32'(held_q) == DEPTH && push == 1'b0 && in_valid)
   `NF_COVER(EmptyAgain_C, was_full_q && held_q == '0)

@@ -118,7 +118,7 @@ module nf_fp32_gather
   resp_meta_t t_meta;
 
   /* verilator lint_off PINCONNECTEMPTY */
-  nf_fifo #(.WIDTH(TRACK_W), .DEPTH(TRACK)) u_track (
+  nf_fifo #(.WIDTH(TRACK_W), .DEPTH(TRACK), .BLOCK(1)) u_track (
     .clk, .rst_n,
     .in_valid (ask), .in_ready (track_ready),
     .in_data  ({now.meta, now.slot, none, !started_q[side], last_ask, now.raw, now.poison,

@@ -164,7 +164,7 @@ module nf_link
 
   nf_data_fifo #(
     .RAM(RAM_WRITES), .ECC(ECC), .INJECT_DATA(INJECT_DATA),
-    .WIDTH($bits(m2s_rwd_t)), .DEPTH(RWD_CREDITS)
+    .WIDTH($bits(m2s_rwd_t)), .DEPTH(RWD_CREDITS), .BLOCK(1)
   ) u_rwd_queue (
     .clk, .rst_n,
     .flip(ram_flip), .fault(rwd_fault),

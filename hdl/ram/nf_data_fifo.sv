@@ -15,6 +15,7 @@ module nf_data_fifo
   parameter int WIDTH  = 520,
   parameter int DATA_W = 512,
   parameter int DEPTH  = 2,
+  parameter int BLOCK  = 0,  // nf_fifo
   parameter int INJECT_DATA = 0  // nf_ram_guard
 ) (
   input  wire logic                  clk,    // clock, rising edge
@@ -46,7 +47,7 @@ module nf_data_fifo
   assign push = in_valid && in_ready;
   assign pop  = out_valid && out_ready;
 
-  nf_fifo #(.WIDTH(WIDTH + CHECK_W), .DEPTH(DEPTH)) u_fifo (
+  nf_fifo #(.WIDTH(WIDTH + CHECK_W), .DEPTH(DEPTH), .BLOCK(BLOCK)) u_fifo (
     .clk, .rst_n,
     .in_valid, .in_ready,
     .in_data ({in_check, in_data}),
