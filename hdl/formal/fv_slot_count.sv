@@ -30,8 +30,8 @@ module fv_slot_count #(
   assign same = up && down && up_slot == down_slot;
 
   `NF_ASSUME_KEEPS(OneSlot_M, 1'b1, slot)
-  `NF_ASSUME(NotBelowZero_M, !down || same || dut.count_q[down_slot] != '0)
-  `NF_ASSUME(NotAbove_M, !up || same || dut.count_q[up_slot] != '1)
+  `NF_ASSUME(NotBelowZero_M, !down || same || busy[down_slot])
+  `NF_ASSUME(NotAbove_M, !up || same || !busy[up_slot] || dut.count != '1)
 
   // ---- reference -------------------------------------------------------------------------------
   logic [WIDTH-1:0] count_q;
@@ -47,7 +47,11 @@ module fv_slot_count #(
     end
   end
 
-  `NF_ASSERT(Count_A, dut.count_q[slot] == count_q)
+  logic [WIDTH-1:0] downs;
+  assign downs = dut.downed_q[slot] ? dut.downs[slot] : '0;
+
+  `NF_ASSERT(Count_A, !busy[slot] || dut.ups[slot] - downs == count_q)
+  `NF_ASSERT_NEVER(DownedIdle_A, dut.downed_q[slot] && !busy[slot])
   `NF_ASSERT(Busy_A, busy[slot] == (count_q != '0))
 
   `NF_COVER(BothOfOne_C, same && up_slot == slot && count_q != '0)

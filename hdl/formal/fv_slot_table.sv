@@ -78,10 +78,13 @@ module fv_slot_table
 
   // ---- what the engine keeps to ----------------------------------------------------------------
   logic [SLOTS-1:0] used;
-  logic [7:0]       under_way [SLOTS];  // writes: counted, and what is counted in this clock
+  logic [7:0]       counted [SLOTS];    // writes
+  logic [7:0]       under_way [SLOTS];  // these, and what is counted in this clock
   assign used = dut.used_q;
   for (genvar s = 0; s < SLOTS; s++) begin : g_under_way
-    assign under_way[s] = dut.u_writes.count_q[s]
+    assign counted[s]   = !dut.u_writes.busy_q[s] ? '0 : dut.u_writes.ups[s]
+                          - (dut.u_writes.downed_q[s] ? dut.u_writes.downs[s] : '0);
+    assign under_way[s] = counted[s]
                           + 8'(dut.write_start_q && 32'(dut.start_slot_q) == s)
                           - 8'(dut.write_end_q && 32'(dut.write_end_slot_q) == s);
   end
@@ -144,12 +147,13 @@ module fv_slot_table
   for (genvar s = 0; s < SLOTS; s++) begin : g_slot
     `NF_ASSERT(Mine_A, (used[s] && dut.key_q[s] == {my_region, my_index}) ==
                        (here_q && 32'(slot_q) == s))
-    `NF_ASSERT(Writes_A, dut.writes[s] == (dut.u_writes.count_q[s] != '0))
+    `NF_ASSERT(Writes_A, dut.writes[s] == (counted[s] != '0))
+    `NF_ASSERT_NEVER(DownedIdle_A, dut.u_writes.downed_q[s] && !dut.u_writes.busy_q[s])
     `NF_ASSERT(Starts_A, dut.write_starts_q[s] ==
                          (dut.write_start_q && 32'(dut.start_slot_q) == s))
     `NF_ASSERT_NEVER(Ended_A, under_way[s] > 8'd3)
     `NF_ASSERT_NEVER(EndsNothing_A, dut.write_end_q && 32'(dut.write_end_slot_q) == s &&
-                                    dut.u_writes.count_q[s] == '0)
+                                    counted[s] == '0)
     `NF_ASSERT(Hit_A, !asked_q || dut.hit[s] ==
                       (used[s] && dut.key_q[s] == {lk_region, lk_index}))
     `NF_ASSERT(Victim_A, dut.victim_q == '0 || dut.victim_q[s] == (32'(victim_slot) == s))

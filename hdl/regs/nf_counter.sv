@@ -21,15 +21,17 @@ module nf_counter #(
     initial $fatal(1, "nf_counter: INC_W must not exceed WIDTH");
   end
 
-  logic [WIDTH-1:0] count_q;
+  logic [WIDTH-1:0] count_q, sum;
+  logic             full;  // the sum has no room
 
-  assign count = count_q;
+  assign count       = count_q;
+  assign {full, sum} = {1'b0, count_q} + (WIDTH+1)'(inc);
 
-  // Nothing toggles without an event. Above the complement of `inc` a sum has no room.
+  // Nothing toggles without an event.
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n)         count_q <= '0;
     else if (clear)     count_q <= WIDTH'(inc);
-    else if (inc != '0) count_q <= (count_q > ~WIDTH'(inc)) ? '1 : count_q + WIDTH'(inc);
+    else if (inc != '0) count_q <= sum | {WIDTH{full}};
   end
 
 `ifdef NF_CHECKED
