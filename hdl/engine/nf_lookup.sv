@@ -225,16 +225,17 @@ module nf_lookup
   // ---- parked operations: any slot that is ready, in turn ---------------------------------------
   logic [SLOTS-1:0]   ready_to, can_go, head;
   logic [COUNT_W-1:0] parked_count;
-  logic               head_goes, head_kept, reads_ahead;
+  logic               head_goes, head_kept, head_known;
+  logic [SLOT_W-1:0]  next_slot;
 
   assign ready_to = waited & ready & ~(writing & reads_or_masked) & ~(reading & stores_fp);
   assign can_go   = ready_to & (store_room ? '1 : ~stores_fp) & (gather_room ? '1 : ~reads_fp);
-  assign do_head   = !stored_valid && !do_fill && !do_keep && head_goes && !reads_ahead;
+  assign do_head   = !stored_valid && !do_fill && !do_keep && head_goes && head_known;
   assign head_kept = |(head & kept);
 
   nf_parked_arb #(.SLOTS(SLOTS)) u_turn (
     .clk, .rst_n, .ready_to, .can_go, .take (do_head), .goes (head_goes), .head,
-    .head_slot (parked_slot)
+    .head_slot (parked_slot), .next_slot
   );
 
   // A fill takes the first operation of its slot along, if that has room at its exit; an early
@@ -259,11 +260,12 @@ module nf_lookup
     .ask_slot   (fill_slot),
     .forget     (fill_take),
     .popped     (fill_in_pipe),
-    .asks       (reads_ahead),
     .known      (fill_known),
     .ahead_data (filled_raw),
     .ahead_bad  (filled_bad),
+    .next_slot,
     .head_slot  (parked_slot),
+    .head_known,
     .head_data  (parked_raw),
     .head_bad   (parked_bad),
     .pop        (do_head || fill_takes),

@@ -2,15 +2,18 @@
 // Operations that wait for their slot: a list for each slot, all lists in one pool.
 //
 // `push` appends an operation to the list of `push_slot`; `pop` removes the head of the list of
-// `head_slot` (`head_data`, valid while `waited[head_slot]`), `pop_ahead` the one that was read
-// ahead; at most one of the two in a clock, never a push into a full pool. A list whose slot is not
-// ready does not block another. `push_flags` are three facts about an operation; `flag0` to `flag2`
-// show those of each slot's head while it waits.
+// `head_slot`, `pop_ahead` the one that was read ahead; at most one of the two in a clock, never a
+// push into a full pool. A list whose slot is not ready does not block another. `push_flags` are
+// three facts about an operation; `flag0` to `flag2` show those of each slot's head while it waits.
 //
-// `ask` reads the head of `ask_slot` ahead, which must stay the head: `asks` says that the read
-// port is used for it, in place of `head_data`; it is read again if a bit was flipped since. From
-// the next clock on it is `known`, as `ahead_*`, until `forget`. It is not read again after it was
-// popped, which the input `popped` says until then.
+// The operations are in block RAM, of which one is read in a clock and valid in the next. That is
+// the head of the list of `next_slot`, if something waits there, which is `head_slot` in the next
+// clock: then it may be popped, as `head_data`, if `head_known`.
+//
+// `ask` reads the head of `ask_slot` ahead instead, which must stay the head: that costs the head a
+// clock. It is read again if a bit was flipped since. From the next clock on it is `known`, as
+// `ahead_*`, until `forget`. It is not read again after it was popped, which the input `popped`
+// says until then.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -38,11 +41,12 @@ module nf_park
   input  wire logic [$clog2(SLOTS)-1:0]   ask_slot,    // that list
   input  wire logic                       forget,      // forget what was read ahead
   input  wire logic                       popped,      // it was popped
-  output logic                            asks,        // the read port is used for that
   output logic                            known,       // `ahead_data` is valid
   output logic [WIDTH-1:0]                ahead_data,  // head of `ask_slot`
   output logic                            ahead_bad,  // its data cannot be trusted
-  input  wire logic [$clog2(SLOTS)-1:0]   head_slot,   // list whose head is read
+  input  wire logic [$clog2(SLOTS)-1:0]   next_slot,   // list whose head is read
+  input  wire logic [$clog2(SLOTS)-1:0]   head_slot,   // `next_slot` of the clock before
+  output logic                            head_known,  // `head_data` is valid
   output logic [WIDTH-1:0]                head_data,   // its head
   output logic                            head_bad,    // its data cannot be trusted
   input  wire logic                       pop,         // remove the head of `head_slot`
@@ -63,8 +67,8 @@ module nf_park
 
   localparam int CHECK_W = ram_check_w(DATA_W, ECC);
 
-  logic [CHECK_W+WIDTH-1:0] data [DEPTH];
-  logic [CHECK_W+WIDTH-1:0] oldest;
+  (* no_rw_check *) logic [CHECK_W+WIDTH-1:0] data [DEPTH];  // see ClashUsed_A
+  logic [CHECK_W+WIDTH-1:0] word_q;
   logic [CHECK_W-1:0] check;
   logic [PLACE_W-1:0] next [DEPTH];  // the next of the same list, if `more_q`
   logic [2:0]         flags [DEPTH];
@@ -73,11 +77,11 @@ module nf_park
   logic [DEPTH-1:0]   used_q, more_q, free;
   logic [SLOTS-1:0]   waited_q, flag0_q, flag1_q, flag2_q;
   logic [COUNT_W-1:0] count_q;
-  logic [PLACE_W-1:0] place, first, leaving, follower, ahead_place_q;
+  logic [PLACE_W-1:0] place, reads, place_q, leaving, follower, ahead_place, ahead_place_q;
   logic [SLOT_W-1:0]  pop_slot, ahead_slot_q;
   logic [WIDTH-1:0]   ahead_q;
-  logic               ahead_bad_q, known_q;
-  ram_fault_t         fault, ahead_fault_q;
+  logic               ahead_bad_q, known_q, asks, fresh_q;  // read ahead in the clock before
+  ram_fault_t         fault, ahead_fault, ahead_fault_q;
   logic [2:0]         follows;
 
   // The lowest place that is free.
@@ -89,48 +93,65 @@ module nf_park
   end
 
   assign asks     = ask && !known_q;
-  assign first    = head[asks ? ask_slot : head_slot];
-  assign oldest   = data[first];
   assign pop_slot = pop_ahead ? ahead_slot_q : head_slot;
-  assign leaving  = pop_ahead ? ahead_place_q : first;
+  assign leaving  = pop_ahead ? ahead_place : place_q;
   assign follower = next[leaving];
   assign follows  = flags[follower];
-  assign head_data[WIDTH-1:DATA_W] = oldest[WIDTH-1:DATA_W];
+  assign reads    = asks ? head[ask_slot]
+                    : (pop && pop_slot == next_slot) ? follower : head[next_slot];
+
+  always_ff @(posedge clk) begin
+    if (asks || waited_q[next_slot]) begin
+      word_q  <= data[reads];
+      place_q <= reads;
+    end
+  end
+
+  assign head_known = !fresh_q;
+  assign head_data[WIDTH-1:DATA_W] = word_q[WIDTH-1:DATA_W];
 
   /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(
-    .RAM(RAM_PARKED), .ROWS(DEPTH), .WIDTH(DATA_W), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
+    .RAM(RAM_PARKED), .ROWS(DEPTH), .WIDTH(DATA_W), .ECC(ECC), .SYNC(1),
+    .INJECT_DATA(INJECT_DATA)
   ) u_guard (
     .clk, .rst_n, .flip (ram_flip),
     .wr_en (push), .wr_row (place), .wr_data (push_data[DATA_W-1:0]), .wr_check (check),
-    .rd_en (asks || (pop && !pop_ahead)), .rd_row (first), .rd_word (oldest[DATA_W-1:0]),
-    .rd_check (oldest[WIDTH +: CHECK_W]), .data (head_data[DATA_W-1:0]), .bad (head_bad),
+    .rd_en (fresh_q || (pop && !pop_ahead)), .rd_row (reads), .rd_word (word_q[DATA_W-1:0]),
+    .rd_check (word_q[WIDTH +: CHECK_W]), .data (head_data[DATA_W-1:0]), .bad (head_bad),
     .corrected (), .fault (fault)
   );
   /* verilator lint_on PINCONNECTEMPTY */
 
   // What is read ahead is used when it is popped: a fault is told then.
-  assign ram_fault = !pop ? '0 : pop_ahead ? ahead_fault_q : fault;
+  assign ram_fault = !pop ? '0 : pop_ahead ? ahead_fault : fault;
 
   always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) known_q <= 1'b0;
-    else        known_q <= !forget && (ask || known_q)
-                           && !(ram_flip.valid && !popped && !(pop && pop_ahead));
-  end
-
-  always_ff @(posedge clk) begin
-    if (asks) begin
-      ahead_q       <= head_data;
-      ahead_bad_q   <= head_bad;
-      ahead_fault_q <= fault;
-      ahead_place_q <= first;
-      ahead_slot_q  <= ask_slot;
+    if (!rst_n) begin
+      known_q <= 1'b0;
+      fresh_q <= 1'b0;
+    end else begin
+      known_q <= !forget && (ask || known_q)
+                 && !(ram_flip.valid && !popped && !(pop && pop_ahead));
+      fresh_q <= asks;
     end
   end
 
-  assign known      = known_q;
-  assign ahead_data = ahead_q;
-  assign ahead_bad  = ahead_bad_q;
+  always_ff @(posedge clk) begin
+    if (asks) ahead_slot_q <= ask_slot;
+    if (fresh_q) begin
+      ahead_q       <= head_data;
+      ahead_bad_q   <= head_bad;
+      ahead_fault_q <= fault;
+      ahead_place_q <= place_q;
+    end
+  end
+
+  assign known       = known_q;
+  assign ahead_data  = fresh_q ? head_data : ahead_q;
+  assign ahead_bad   = fresh_q ? head_bad : ahead_bad_q;
+  assign ahead_fault = fresh_q ? fault : ahead_fault_q;
+  assign ahead_place = fresh_q ? place_q : ahead_place_q;
 
   always_ff @(posedge clk) begin
     if (push) begin
@@ -181,11 +202,18 @@ module nf_park
   `NF_ASSERT_NEVER(Overflow_A, push && count_q == COUNT_W'(DEPTH))
   `NF_ASSERT_NEVER(PopEmpty_A, pop && !waited_q[pop_slot])
   `NF_ASSERT_NEVER(AskEmpty_A, asks && !waited_q[ask_slot])
-  `NF_ASSERT_NEVER(PopUnread_A, pop && !pop_ahead && asks)
+  `NF_ASSERT_NEVER(PopUnread_A, pop && !pop_ahead && (fresh_q || place_q != head[head_slot]))
   `NF_ASSERT_NEVER(AskOther_A, ask && known_q && !popped && ahead_slot_q != ask_slot)
   `NF_ASSERT_NEVER(AheadIsOld_A, pop && pop_ahead
-                                 && !(known_q && ahead_place_q == head[ahead_slot_q]))
+                                 && !(known_q && ahead_place == head[ahead_slot_q]))
   `NF_ASSERT_NEVER(OneAction_A, push && pop)
+`ifdef NF_CHECKED
+  logic clash_q;  // the place that was read last was written in that clock
+  always_ff @(posedge clk) begin
+    if (asks || waited_q[next_slot]) clash_q <= push && place == reads;
+  end
+`endif
+  `NF_ASSERT_NEVER(ClashUsed_A, (fresh_q || (pop && !pop_ahead)) && clash_q)
 endmodule
 
 `default_nettype wire

@@ -5,6 +5,7 @@
 // issues it and grants the next slot: another one if there is one, else the same. A grant that can
 // no longer issue is withdrawn. If no slot can issue, one is granted that lacks nothing but room
 // (`ready_to`): it issues in the first clock with room, ahead of operations that arrive in it.
+// `next_slot` is `head_slot` of the next clock.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -19,7 +20,8 @@ module nf_parked_arb #(
   input  wire logic                     take,      // the chosen slot goes
   output logic                          goes,      // the chosen slot can go
   output logic [SLOTS-1:0]              head,      // the chosen slot, one-hot or zero
-  output logic [$clog2(SLOTS)-1:0]      head_slot  // the chosen slot
+  output logic [$clog2(SLOTS)-1:0]      head_slot,  // the chosen slot
+  output logic [$clog2(SLOTS)-1:0]      next_slot   // the chosen slot of the next clock
 );
   localparam int SLOT_W = $clog2(SLOTS);
 
@@ -34,6 +36,7 @@ module nf_parked_arb #(
   assign goes        = |(head_q & can_go);
   assign head        = head_q;
   assign head_slot   = head_slot_q;
+  assign next_slot   = ((take || !goes) && |choice) ? choice_slot : head_slot_q;
 
   for (genvar b = 0; b < SLOT_W; b++) begin : g_encode
     // Slots whose number has bit b: 2^b without, 2^b with, and so on.
@@ -45,9 +48,9 @@ module nf_parked_arb #(
     if (!rst_n) begin
       head_q      <= '0;
       head_slot_q <= '0;
-    end else if (take || !goes) begin
-      head_q <= choice;
-      if (|choice) head_slot_q <= choice_slot;
+    end else begin
+      if (take || !goes) head_q <= choice;
+      head_slot_q <= next_slot;
     end
   end
 

@@ -22,7 +22,7 @@ module fv_park
   input wire logic [WIDTH-1:0]         push_data,
   input wire logic                     pop,
   input wire logic                     pop_ahead,
-  input wire logic [$clog2(SLOTS)-1:0] head_slot,
+  input wire logic [$clog2(SLOTS)-1:0] next_slot,
   input wire logic                     ask,
   input wire logic [$clog2(SLOTS)-1:0] ask_slot,
   input wire logic                     forget,
@@ -34,9 +34,9 @@ module fv_park
   ram_flip_t          ram_flip;
   ram_fault_t         ram_fault;
   logic [WIDTH-1:0]   head_data, ahead_data, pop_data;
-  logic               head_bad, ahead_bad, asks, known;
-  logic [$clog2(SLOTS)-1:0] pop_slot, asked_slot_q;
-  logic               asked_q, popped;
+  logic               head_known, head_bad, ahead_bad, known;
+  logic [$clog2(SLOTS)-1:0] pop_slot, head_slot, asked_slot_q;
+  logic               asked_q, popped, read_q;
   logic [SLOTS-1:0]   waited, flag0, flag1, flag2;
   logic [COUNT_W-1:0] count;
 
@@ -62,17 +62,22 @@ module fv_park
   `NF_ASSUME(AsksOn_M, !asked_q || (ask && ask_slot == asked_slot_q))
   `NF_ASSUME(Forgets_M, !forget || popped)
   `NF_ASSUME(PopsAhead_M, !(pop && pop_ahead) || (asked_q && known && !popped))
-  `NF_ASSUME(PopsOther_M, !(pop && !pop_ahead) || (!asks && !(ask && head_slot == ask_slot)))
+  `NF_ASSUME(PopsOther_M, !(pop && !pop_ahead) ||
+                          (head_known && read_q && !(ask && head_slot == ask_slot)))
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       asked_q      <= 1'b0;
       popped       <= 1'b0;
       asked_slot_q <= '0;
+      head_slot    <= '0;
+      read_q       <= 1'b0;
     end else begin
       asked_q      <= ask && !forget;
       popped       <= !forget && (popped || (pop && pop_ahead));
       asked_slot_q <= ask_slot;
+      head_slot    <= next_slot;
+      read_q       <= waited[next_slot];
     end
   end
 
@@ -126,7 +131,7 @@ module fv_park
                             pop_data != word_q)
   `NF_ASSERT_NEVER(Flags_A, followed_q && ahead_q == 0 &&
                             {flag2[slot_q], flag1[slot_q], flag0[slot_q]} != flags_q)
-  `NF_ASSERT_NEVER(Bad_A, head_bad || (known && ahead_bad) || ram_fault.bad)
+  `NF_ASSERT_NEVER(Bad_A, (head_known && head_bad) || (known && ahead_bad) || ram_fault.bad)
 
   `NF_COVER(FullThenEmpty_C, was_full_q && total_q == 0)
   `NF_COVER(Ahead_C, followed_q && ahead_q == 0 && pop && pop_ahead && pop_slot == slot_q)
