@@ -154,6 +154,7 @@ module nf_engine
   logic [SLOT_W-1:0]   slot2, s3_slot_q, fill_slot, fetch_slot;
   logic                fill_valid, fill_due, fill_known, fill_in_pipe;
   logic [PLANES_W-1:0] fill_planes;
+  logic [CNT_W-1:0]    fill_has;
   logic                store_room, gather_room, evict_room, fill_room, lost2, use_book2;
   engine_op_t          looked_up;
   logic                fetch, fill_lost, fill_kept, record_maybe, evicts0, evicts1, evict_push2;
@@ -239,6 +240,7 @@ module nf_engine
   logic [6:0]          seen2, held_seen2, own_seen2, s3_seen_q, fill_seen;  // workers in them
   logic                mine2, own_mine2;  // the operation's worker is
   logic [PLANES_W-1:0] planes2, own_planes2, planes2_applied, planes2_d;
+  logic                zero2;
   engine_op_t          op2;
   logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;
   fp_store_t           store2;
@@ -256,9 +258,14 @@ module nf_engine
   assign is_empty2      = miss2_q && s2_q.acts;
   // What the slot holds is the victim's or nothing: an operation that comes with a miss begins with
   // the empty state, one that comes with a fill with what was fetched. What cannot be trusted is
-  // lost.
+  // lost. A sum that is kept takes the place of all planes.
   assign own_book2      = is_empty2 ? '0 : is_fill2_q ? fill_book : held_book2;
-  assign own_planes2    = (is_empty2 || lost2) ? '0 : is_fill2_q ? fill_planes : planes2;
+  assign zero2          = is_empty2 || is_keep2 || lost2;
+  for (genvar p = 0; p < CNT_W; p++) begin : g_own_planes2  // one LUT for each bit
+    assign own_planes2[p*LINE_W +: LINE_W] =
+        (is_fill2_q && fill_has[p] && !zero2) ? fill_planes[p*LINE_W +: LINE_W]
+        : (!is_fill2_q && !zero2) ? planes2[p*LINE_W +: LINE_W] : '0;
+  end
   assign held_book2     = lost2 ? make_book(1'b1, 1'b1, 64'd0) : book2;
   assign own_seen2      = is_empty2 ? '0 : is_fill2_q ? fill_seen : held_seen2;
   assign held_seen2     = lost2 ? '0 : seen2;
@@ -293,7 +300,10 @@ module nf_engine
     .events
   );
 
-  assign planes2_d = (is_keep2 && !lost2) ? PLANES_W'(op2.data) : planes2_applied;
+  always_comb begin
+    planes2_d = planes2_applied;
+    if (is_keep2 && !lost2) planes2_d[LINE_W-1:0] = op2.data;
+  end
   assign book_we   = is_fill2_q || is_empty2 || changed2;
   assign planes_we = is_fill2_q || is_empty2 || is_keep2
                      || (changed2 && is_low_bit_op(op2.kind));
@@ -369,7 +379,8 @@ module nf_engine
     .ar_valid, .ar_ready, .ar_addr, .ar_len, .read_busy, .r_valid, .r_ready, .r_beat,
     .out_valid (fill_valid), .out_ready (is_fill2_q), .due (fill_due),
     .out_slot (fill_slot), .out_lost (fill_lost), .out_book (fill_book),
-    .out_seen (fill_seen), .out_kept (fill_kept), .out_planes (fill_planes), .fetched (fill)
+    .out_seen (fill_seen), .out_kept (fill_kept), .out_planes (fill_planes), .out_has (fill_has),
+    .fetched (fill)
   );
 
   // ---- S3, S4: answer ---------------------------------------------------------------------------

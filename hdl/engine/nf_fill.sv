@@ -72,6 +72,7 @@ module nf_fill
   output logic [6:0]                    out_seen,  // workers in it
   output logic                          out_kept,  // plane 0 is the line's sum
   output logic [CNT_W*LINE_W-1:0]       out_planes,  // count planes
+  output logic [CNT_W-1:0]              out_has,     // the planes that the record has; others are 0
   output logic                          fetched  // pulse: a record was read
 );
   localparam int REQ_W   = SLOT_W + $bits(line_id_t) + 5;
@@ -300,14 +301,12 @@ module nf_fill
   assign due      = due_q;
   assign out_slot = out_slot_q;
 
-  logic [3:0]              out_count;
-  logic [CNT_W*LINE_W-1:0] held_planes;
+  logic [3:0] out_count;
 
-  assign out_count   = count_q[out_q];
-  assign held_planes = planes_q[out_q];
-  for (genvar p = 0; p < CNT_W; p++) begin : g_planes
-    assign out_planes[p*LINE_W +: LINE_W] = (32'(out_count) > p) ? held_planes[p*LINE_W +: LINE_W]
-                                                                 : '0;
+  assign out_count  = count_q[out_q];
+  assign out_planes = planes_q[out_q];
+  for (genvar p = 0; p < CNT_W; p++) begin : g_has
+    assign out_has[p] = 32'(out_count) > p;
   end
 
   // ---- checks ----------------------------------------------------------------------------------
