@@ -192,13 +192,13 @@ class LinkPoints(Points):
         report = event.report
         assert report is not None
         direction, owed = event.direction, event.owed_before
-        header = -1  # slot of the data header
+        header = -1  # slot of the data header to the device
         if not report.adf:
             valid = 0
             for slot, code in report.placements:
                 valid |= 1 << slot
-                if direction is S2M or code == (5 if slot else 4):
-                    header = slot if report.data else -1
+                if code == (5 if slot else 4):
+                    header = slot
                 if direction is S2M and (slot, code) in _MULTI and report.data > 1:
                     self._multi[event.number] = _MULTI[slot, code]
                     self.hit("link multi header", _MULTI[slot, code], "new")
@@ -208,7 +208,7 @@ class LinkPoints(Points):
             for name in _slots(direction, report.header >> 5 & 0xFFF, valid):
                 self.hit("link slot", name)
             self._granted(other, direction, event.flit, "header")
-            if direction is S2M and report.data and owed < 4:
+            if direction is S2M and report.data:
                 form = self._multi.get(event.number, "H3")
                 self.hit("link multi header fill", form, str(owed))
         if direction is M2S:
@@ -219,14 +219,14 @@ class LinkPoints(Points):
         """Count the bins of the places of a data header and of byte enables in a flit to the
         device.
 
-        A flit that breaks the rules of the host is left out.
+        A flit that breaks the rules of the host has no bin.
 
         Args:
             flags: Header of the flit.
             header: Slot of the data header; -1 without one.
             owed: Number of data slots still due before the flit.
         """
-        if owed <= 5 and not (0 < header <= owed or (header >= 0 and owed > 3)):
+        if owed <= 5:
             name = "none" if header < 0 else f"slot {header}"
             self.hit("link rollover", str(owed), name, "BE" if flags & 8 else "no BE")
         if self._be_owed and 0 < owed < 5:
@@ -244,8 +244,6 @@ class LinkPoints(Points):
                 self.hit("link credits", name, str(left))
 
     def _granted(self, other: Way, direction: Direction, flit: int, carrier: str) -> None:
-        if not flit & 0xFFF0_0000:
-            return
         shifts = (20, 28) if direction is M2S else (24, 28)
         left = other.plain, other.data
         for name, shift, now in zip(CHANNELS[other.direction], shifts, left, strict=True):
