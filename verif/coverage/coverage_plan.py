@@ -30,7 +30,7 @@ Axes = Mapping[str, list[str]]
 _BOUND = re.compile(r"(above )?(\d+)")
 
 
-class PlanEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PlanEntry(msgspec.Struct, forbid_unknown_fields=True):
     """Entry of a cover point in `plan.toml`.
 
     Attributes:
@@ -175,7 +175,7 @@ class Judged:
         before: Line before the operation.
         after: Line after the operation.
         closed: Whether the round of the region is closed.
-        done: Whether the operation has completed the region.
+        done: Whether the region is done after it.
     """
 
     op: Op

@@ -127,8 +127,7 @@ class NfCoverage(Observer):
             return
         self.fields.view(op)
         status = self.device.region_status(access.region)
-        complete = after.counted_complete and not before.counted_complete
-        one = Judged(op, config, before, after, status.closed, complete and status.done)
+        one = Judged(op, config, before, after, status.closed, status.done)
         self.view.judged(one)
         if status.closed or access.kind is Kind.INFO:  # their other points know open rounds alone
             return

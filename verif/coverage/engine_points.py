@@ -5,8 +5,7 @@ A race has no known order, so operations of a race are sampled in one order that
 Events that only the pipeline knows (hits, forwarding, queues) are sampled inside the design.
 """
 
-import functools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,7 +141,7 @@ class EnginePoints(Points):
 
 # Counts of the low-bit modes: where a vote turns over, and what a count plane holds.
 
-NETS, SHARES = codes("NETS"), codes("SHARES")
+NETS = codes("NETS")
 
 
 class NetPoints(Points):
@@ -150,20 +149,20 @@ class NetPoints(Points):
     threshold.
     """
 
-    def nets(self, point: str, config: RegionConfig, m: int, present: NDArray[np.intp]) -> None:
+    def nets(self, point: str, config: RegionConfig, m: int, present: Collection[int]) -> None:
         """Count the bins of the net counts that occur in a line.
 
         Args:
             point: Name of the cover point.
             config: Descriptor of the region, with threshold T.
             m: Number of contributions to the line.
-            present: Number of elements for each net count, at index net + m.
+            present: Net counts of its elements.
         """
         t = config.threshold
         kind = threshold_class(t, config.workers)
         values = (-m, -t - 1, -t, 1 - t, 0, t - 1, t, t + 1, m)
         for name, net in zip(NETS, values, strict=True):
-            if -m <= net <= m and present[net + m]:
+            if net in present:
                 self.hit(point, name, kind)
 
 
@@ -192,31 +191,28 @@ class CountPoints(NetPoints):
         For a count c of + votes, the sign of 2c - m decides; counts around m / 2 have bins, and
         ties.
         """
-        present = np.bincount(reduced.counts[0], minlength=m + 1)
+        present = {*reduced.counts[0].tolist()}
         tie = "MINUS" if config.tie_minus else "PLUS"
         parity = "odd" if m & 1 else "even"
         seen = "all" if m == config.workers else "part"
         half = {} if m & 1 else {"half": m // 2}
         nearest = {"half-1": (m - 1) // 2, "half+1": m // 2 + 1}  # that are no tie
         for name, count in ({"0": 0, "1": 1, "m-1": m - 1, "m": m} | half | nearest).items():
-            if 0 <= count <= m and present[count]:
+            if count in present:
                 self.hit("majority", name, parity, tie, seen)
         for count, sign in ((m, "+"), (0, "-")):
-            if present[count] == len(reduced.counts[0]):
+            if present == {count}:
                 self.hit("unanimous line", f"{Mode.G_BINARY.name} {sign}")
 
     def _net(self, config: RegionConfig, reduced: LowBitResult, m: int) -> None:
-        plus = reduced.counts[0, 0::2].astype(np.int32)
-        minus = reduced.counts[0, 1::2].astype(np.int32)
-        present = np.bincount(plus - minus + m, minlength=2 * m + 1)
+        pairs = {*zip(*(reduced.counts[0, sign::2].tolist() for sign in (0, 1)), strict=True)}
+        present = {plus - minus for plus, minus in pairs}
         self.nets("net", config, m, present)
-        table = _share_codes(m)
-        pairs = np.bincount(table[plus] * len(SHARES) + table[minus], minlength=len(SHARES) ** 2)
-        for index in np.flatnonzero(pairs).tolist():
-            one, other = divmod(index, len(SHARES))
-            self.hit("plus and minus", SHARES[one], SHARES[other])
+        shares = {m - 1: "m-1", 1: "1", 0: "0", m: "m"}  # a later one wins where two are equal
+        for names in {tuple(shares.get(count, "some") for count in pair) for pair in pairs}:
+            self.hit("plus and minus", *names)
         for sign, net in (("0", 0), ("+", m), ("-", -m)):
-            if present[net + m] == len(plus):
+            if present == {net}:
                 self.hit("unanimous line", f"{Mode.G_TERNARY.name} {sign}")
 
     def plane(self, mode: Mode, plane: int, data: bytes) -> None:
@@ -233,23 +229,13 @@ class CountPoints(NetPoints):
         self.hit("plane content", mode.name, str(plane), content)
 
 
-@functools.cache
-def _share_codes(m: int) -> NDArray[np.intp]:
-    """Return the index into SHARES ("0", "1", "some", "m-1", "m") of each count 0..m."""
-    table = np.full(m + 1, SHARES.index("some"))
-    table[m - 1] = SHARES.index("m-1")
-    table[min(1, m)] = SHARES.index("1")
-    table[0], table[m] = SHARES.index("0"), SHARES.index("m")
-    return table
-
-
 # FP32 sums: the classes of both operands of each addition, and how its result was rounded.
 #
 # The additions are those of the reference, in worker order. They are kept as they come and
 # classified together: a call of numpy costs as much for one line as for a hundred.
 
 OPERANDS, ROUNDINGS, CARRIES = codes("OPERANDS"), codes("ROUNDINGS"), codes("CARRIES")
-_BATCH = 4096  # additions that are classified at once
+_BATCH = 64  # sums whose additions are classified at once
 _FRACTION = np.uint32(0x7FFFFF)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _HUGE = 254  # the largest exponent field of a number
@@ -283,20 +269,16 @@ class Fp32Points(Points):
     def __init__(self, model: CoverModel) -> None:
         super().__init__(model)
         self._pairs: list[tuple[U32, U32]] = []
-        self._waiting = 0
 
     def sum(self, lines: Iterable[bytes]) -> None:
         """Collect the additions of the sum of one line; `lines`: 64 bytes of each contributor, by
         worker.
         """
-        words = np.frombuffer(b"".join(lines), dtype="<u4").reshape(-1, 16)
-        if len(words) < 2:
-            return
+        words = np.array([np.frombuffer(line, "<u4") for line in lines], np.uint32)
         with np.errstate(all="ignore"):
             partial = np.add.accumulate(canonical(words).view(np.float32), axis=0)
         self._pairs.append((partial[:-1].view(np.uint32), words[1:]))
-        self._waiting += partial[:-1].size
-        if self._waiting >= _BATCH:
+        if len(self._pairs) == _BATCH:
             self.flush()
 
     def flush(self) -> None:
@@ -306,13 +288,11 @@ class Fp32Points(Points):
         a = canonical(np.concatenate([pair[0].ravel() for pair in self._pairs]))
         b = np.concatenate([pair[1].ravel() for pair in self._pairs])
         self._pairs.clear()
-        self._waiting = 0
         first, second = operand_classes(a), operand_classes(b)
         self._hit_pairs("FP32 operands", OPERANDS, first, OPERANDS, second)
         total = add_bits(a, b)
         self._results(total, first, second)
-        finite = (first < 5) & (second < 5) & ((total & _MAGNITUDE) < np.uint32(0x7F800000))
-        finite &= (first > 1) & (second > 1)
+        finite = ((total & _MAGNITUDE) < np.uint32(0x7F800000)) & (first > 1) & (second > 1)
         self._rounding(a[finite], b[finite], total[finite])
 
     def _hit_pairs(
@@ -479,7 +459,7 @@ class Tern5Points(NetPoints):
         if view == "vote" and after.data:
             counts = after.reduced(config, 255).counts[0, : elements_per_line(config.mode)]
             m = len(after.data)
-            self.nets("G_TERN5 net", config, m, np.bincount(counts, minlength=2 * m + 1))
+            self.nets("G_TERN5 net", config, m, {count - m for count in counts.tolist()})
 
     def _contribution(self, one: Judged) -> None:
         data, poison = getattr(one.op.msg, "data", b""), getattr(one.op.msg, "poison", False)

@@ -170,11 +170,11 @@ class PairPoints(Points):
 
     def __init__(self, model: CoverModel) -> None:
         super().__init__(model)
-        self.slots = 0
+        self.slots: int = 0
         """Slots of the device, set before the first event, as are the next three."""
-        self.marks_log2 = 0
+        self.marks_log2: int = 0
         """Marks of a region, as power of two."""
-        self.generations = 0
+        self.generations: int = 0
         """Commits after which a generation begins again."""
         self.credits: Callable[[bool], int] = lambda _drs: 1
         """Function that returns the device's credits for NDR, or DRS."""
@@ -225,8 +225,9 @@ class PairPoints(Points):
         spent = not self.credits(drs)
         last, self._last[drs] = self._last.get(drs), None
         one = self._flying.pop(op, None)
-        if one is None or one.key is None:
+        if one is None:
             return
+        assert one.key is not None
         if last is not None and spent and one.start <= last[1] < now:
             self._hit("credits", last[0], one, "DRS" if drs else "NDR")
         if spent:
@@ -288,7 +289,7 @@ class PairPoints(Points):
         self._marks |= {
             key: Left("commit", region, config.mode) for key in self._marks if key[0] == region
         }
-        self._commits[region] += 1
+        self._commits.update([region])
         self._configs[region] = config
         self._closed.discard(region)
         self._lines = {key: line for key, line in self._lines.items() if key[0] != region}
@@ -333,9 +334,9 @@ class PairPoints(Points):
             for line in self._lines.values():
                 if line.dirty:
                     self._hit("slots", line.left, one)
-        elif one.access == "hit" and one.left is not None:
+        elif one.access == "hit":
             self._hit("slots", one.left, one)
-        elif one.took is not None and not one.evicted:
+        elif not one.evicted:
             self._hit("slots", one.took, one)
         elif len(one.evicted) == 1:
             self._hit("slots", one.evicted[0], one)
@@ -373,7 +374,7 @@ class PairPoints(Points):
         """Pool of parked operations: B takes the entry of A, or comes while A is parked."""
         others, one.others = one.others, ()
         lines = {other.key for other in others if other.came >= one.start}
-        parked = next((a.by for a in others if a.fetched and a.asked < one.start <= a.came), None)
+        parked = next((a.by for a in others if a.asked < one.start <= a.came), None)
         if one.key in lines:
             self._hit("pool", parked, one, "same list")
         elif len(lines) == self.slots:

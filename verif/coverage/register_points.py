@@ -122,7 +122,7 @@ class RegisterPoints(Points):
                 value = _OTHER if place.extract(data) else _ZERO
                 if value in _values(field):
                     point.hit(field, value)
-        if every and self.meanwhile and f"{self.meanwhile}{BETWEEN}{what}" in self.sweep.bins:
+        if every and f"{self.meanwhile}{BETWEEN}{what}" in self.sweep.bins:
             self.sweep.hit(self.meanwhile, what)
         if what == "REGION.STATUS":
             region = name[len("REGION[") : name.index("]")]

@@ -3,16 +3,19 @@
 
 import json
 from itertools import product
+from typing import Any
 
+import msgspec
 import pytest
 
 from models.device import DeviceModel
 from models.modes import FIRST_EDITION, Mode
 from models.regions import RegionConfig
-from verif.coverage import coverage_plan
+from verif.coverage import coverage_plan, white_box
 from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import PlanEntry
 from verif.coverage.device_coverage import NfCoverage
-from verif.coverage.white_box import WhiteBoxPoints
+from verif.coverage.white_box import PlannedPoint, WhiteBoxPoints
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.scoreboard import Scoreboard
 
@@ -108,3 +111,18 @@ def test_the_plan_names_sampled_points_alone() -> None:
     boxes = {box.plan.name for box in WhiteBoxPoints(CoverModel()).boxes}
     made = {name for name in NfCoverage().model.points if not name.startswith("changes in ")}
     assert set(coverage_plan.entries()) == made - boxes
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (coverage_plan._Plan, "codes = {}\npoints = {}\nshown_by = {}\n"),
+        (PlanEntry, "reason = ''\ntest = ''\n"),
+        (PlannedPoint, "reason = ''\ntest = ''\nname = ''\nmodule = ''\narray = ''\n"),
+        (white_box._Plan, "codes = {}\npoints = []\n"),
+    ],
+)
+def test_a_plan_has_no_unknown_names(kind: Any, text: str) -> None:
+    msgspec.toml.decode(text, type=kind)
+    with pytest.raises(msgspec.ValidationError, match="unknown field `tset`"):
+        msgspec.toml.decode(f"tset = ''\n{text}", type=kind)

@@ -369,8 +369,10 @@ class Source:
             return event
         event.kind = rng.choice((*FlitKind, *(8 * [FlitKind.PROTOCOL, FlitKind.DATA])))
         if event.kind is FlitKind.CONTROL or rng.random() < 0.1:
-            ack = rng.choice((0, 1, 7, 8, 15, 16, 31, 32, 127, 128, 255))
-            event.control = rng.choice((Llcrd(ack=ack), Llcrd(ack=ack), InitParam(9), RetryIdle()))
+            count = rng.choice((0, 1, 7, 8, 15, 16, 31, 32, 127, 128, 255))
+            event.control = rng.choice(
+                (Llcrd(ack=count), Llcrd(ack=count), InitParam(9), RetryIdle())
+            )
             if event.kind is not FlitKind.DISCARDED:
                 event.kind = FlitKind.CONTROL
         taken = (FlitKind.PROTOCOL, FlitKind.DATA, FlitKind.CONTROL)
@@ -425,7 +427,9 @@ class Sampled:
 
 
 def counted(hits: Hits) -> Hits:
-    return Counter({one: n for one, n in hits.items() if one[1] not in MODEL.points[one[0]].ignored})
+    return Counter(
+        {one: n for one, n in hits.items() if one[1] not in MODEL.points[one[0]].ignored}
+    )
 
 
 def bound(ways: dict[Direction, Way]) -> tuple[Sampled, LinkPoints]:
@@ -458,8 +462,6 @@ def test_drawn_flits(seed: int) -> None:
         # A look back of 150 events is enough: nothing that is drawn lasts longer.
         wanted = counted(Statement(history).hits)
         assert sampled.look() == wanted, (seed, step, event)
-
-
 
 
 def numbered(way: Direction, number: int, kind: FlitKind = FlitKind.PROTOCOL) -> FlitEvent:

@@ -381,3 +381,165 @@ def test_a_read_is_not_poisoned_and_racing_requests_are_not_alone() -> None:
     flying = device.points._flying
     assert flying[one].by.feature == feature_of(Kind.RESULT, BINARY, False)
     assert [arrival.alone for arrival in flying.values()] == [False, False]
+
+
+def test_a_region_is_open_again_after_a_commit(device: Device) -> None:
+    device.close(0)
+    device.commit(0)
+    device.use(0, 0, 0)
+    device.hits("")
+    device.use(0, 0)
+    assert device.hits("slots") == bin_of("hit", "vote", "vote", "same region")
+
+
+def test_a_worker_that_comes_again_leaves_nothing_to_write_back(device: Device) -> None:
+    for worker in (1, 2):
+        device.use(0, 0, 1)
+        device.memory((0, 0))
+        device.use(0, 0, worker)
+        device.hits("")
+        device.use(0, 0)
+        hit = bin_of("hit", "vote", "vote", "same region")
+        assert device.hits("slots") == (hit if worker == 2 else set())
+        device.commit(0)
+
+
+@pytest.mark.parametrize("fault", ["", "first", "second", "later", "same cycle"])
+def test_two_responses_use_one_credit(device: Device, fault: str) -> None:
+    ops = [device.request(0, 0, 1), device.request(1, 0, 1)]
+    device.left = int(fault == "first")
+    device.answer(ops[0])
+    device.left = int(fault == "second")
+    if fault == "later":
+        ops[1] = device.request(1, 1, 1)
+    if fault == "same cycle":
+        device.now -= 1
+    device.answer(ops[1])
+    device.left = 1
+    hit = bin_of("NDR", "vote", "vote", "same mode")
+    assert device.hits("credits") == (set() if fault else hit)
+
+
+def test_a_response_between_ends_the_use_of_a_credit(device: Device) -> None:
+    ops = [device.request(0, line, 1) for line in range(3)]
+    for op, left in zip(ops, (0, 1, 0), strict=True):
+        device.left = left
+        device.answer(op)
+    assert device.hits("credits") == set()
+
+
+@pytest.mark.parametrize("worker", [-1, 1])
+@pytest.mark.parametrize("drs", [True, False])
+def test_a_commit_begins_while_a_response_waits(device: Device, worker: int, drs: bool) -> None:
+    device.points.credits = lambda of_drs: int(of_drs != drs)
+    op = device.request(1, 0, worker)
+    device.commit(0)
+    device.answer(op)
+    hit = bin_of("held", "vote", "commit", "same mode")
+    assert device.hits("credits") == (hit if drs == (worker < 0) else set())
+
+
+def test_requests_that_use_no_line_do_not_meet_others(device: Device) -> None:
+    for kind in (Kind.REFUSED, Kind.NO_EFFECT, Kind.STATUS, Kind.CONTROL, Kind.IDENTITY, None):
+        access = Access(kind or Kind.RESULT, False, 0, region=0, selector=0)
+        op = Op(M2SReq(ReqOp.MEM_RD, 0, 0), device.now, access, (0, 0))
+        config = device.configs[0] if kind else None
+        device.points.requested(op, config, device.now)
+        assert device.points._flying == {}
+
+
+def test_a_line_without_a_feature_leaves_none(device: Device) -> None:
+    access = Access(Kind.INFO, False, 0, region=0, selector=1)
+    for fetches in (False, True):
+        op = Op(M2SReq(ReqOp.MEM_RD, 0, 0), device.now, access, (0, 0), read=True)
+        device.points.requested(op, device.configs[0], device.now)
+        if fetches:
+            device.memory((0, 0), write=False)
+        device.answer(op)
+        device.memory((0, 0))
+    device.use(0, 1, 1, fetches=True)  # its mark is that of line 0
+    assert device.hits("marks") == set()
+    assert device.model.points["pair"].unexpected == {}
+
+
+def test_a_commit_drops_lines_of_its_region(device: Device) -> None:
+    hit = bin_of("dropped", "vote", "vote", "same region")
+    for again, found in ((1, hit), (0, set())):
+        device.use(0, 0, 1)
+        device.commit(0)
+        device.commit(again)
+        device.use(0, 0, 1)
+        assert device.hits("record") == found
+        device.commit(0)
+        device.commit(0)
+
+
+def test_a_mark_is_that_of_the_line_that_was_written_back(device: Device) -> None:
+    device.use(0, 0, 1)
+    device.memory((0, 0))
+    device.commit(1)
+    device.hits("")
+    device.use(0, 2, 1, fetches=True)  # another mark
+    assert device.hits("marks") == set()
+    device.use(0, 1, 1, fetches=True)  # the mark of line 0
+    assert device.hits("marks") == bin_of("marked", "vote", "vote", "same region")
+    device.use(0, 0, fetches=True)  # its record is of this epoch: it has no need of the mark
+    assert device.hits("marks") == set()
+
+
+def test_a_place_without_a_mark(device: Device) -> None:
+    device.use(1, 0, 1)
+    device.memory((1, 0))
+    device.hits("")
+    device.use(0, 0, 1)
+    assert device.hits("marks") == bin_of("unmarked", "vote", "vote", "same mode")
+    device.use(0, 0)  # this epoch has accessed it
+    assert device.hits("marks") == set()
+    device.use(1, 1, 1)  # its region has a mark there
+    assert device.hits("marks") == set()
+    device.commit(1)
+    device.hits("")
+    device.use(0, 1, 1)  # another region's marks, of rounds before
+    assert device.hits("marks") == set()
+
+
+def test_a_flip_in_the_marks_writes_a_row_anew() -> None:
+    for line in (31, 32, 63, 64):
+        device = Device()
+        device.points.marks_log2 = 7
+        device.configs[0] = RegionConfig(1 << 40, 0, 7, 8, BINARY)
+        device.commit(0)
+        device.whole(("RAM flip", 0, 40), MARKS)
+        device.hits("")
+        device.use(0, line, 1, fetches=True)
+        hit = bin_of("marked", "RAM flip", "vote", "same region")
+        assert device.hits("marks") == (hit if 32 <= line < 64 else set())
+
+
+@pytest.mark.parametrize("after", [-1, 0, 1, 4, 5, 6])
+def test_a_request_comes_while_another_is_parked(device: Device, after: int) -> None:
+    """Check that B is parked with A if it comes after the fetch began, and until the fetch ends."""
+    first = device.request(0, 0, 1)
+    asked = device.now + 20
+    device.now = asked + after - 10
+    own = device.request(0, 0, 2)
+    device.now = asked
+    device.memory((0, 0), write=False)
+    device.answer(first)
+    device.answer(own)
+    hit = bin_of("same list", "vote", "vote", "same region")
+    assert device.hits("pool") == (hit if 0 < after <= 5 else set())
+
+
+@pytest.mark.parametrize("between", ["", "hit", "race"])
+def test_the_entry_of_a_parked_operation(device: Device, between: str) -> None:
+    device.use(0, 0, 1, fetches=True)
+    if between == "hit":
+        device.use(0, 0)
+    if between == "race":
+        for op in [device.request(0, line, 1) for line in (2, 3)]:
+            device.answer(op)
+    device.hits("")
+    device.use(0, 1, 1, fetches=True)
+    hit = bin_of("entry left", "vote", "vote", "same region")
+    assert device.hits("pool") == (set() if between == "race" else hit)

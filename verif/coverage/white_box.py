@@ -22,7 +22,7 @@ NO_CODE = ""
 """Name of a code without a bin."""
 
 
-class PlannedPoint(PlanEntry, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PlannedPoint(PlanEntry, kw_only=True):
     """Entry of a white-box cross in `white_box.toml`.
 
     Attributes:
