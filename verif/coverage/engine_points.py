@@ -235,7 +235,7 @@ class CountPoints(NetPoints):
 # classified together: a call of numpy costs as much for one line as for a hundred.
 
 OPERANDS, ROUNDINGS, CARRIES = codes("OPERANDS"), codes("ROUNDINGS"), codes("CARRIES")
-_BATCH = 64  # sums whose additions are classified at once
+_BATCH = 4096  # additions that are classified at once
 _FRACTION = np.uint32(0x7FFFFF)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _HUGE = 254  # the largest exponent field of a number
@@ -278,7 +278,7 @@ class Fp32Points(Points):
         with np.errstate(all="ignore"):
             partial = np.add.accumulate(canonical(words).view(np.float32), axis=0)
         self._pairs.append((partial[:-1].view(np.uint32), words[1:]))
-        if len(self._pairs) == _BATCH:
+        if sum(partial.size for partial, _ in self._pairs) >= _BATCH:
             self.flush()
 
     def flush(self) -> None:

@@ -285,14 +285,14 @@ def test_drawn_additions() -> None:
     assert sampled.look() == {}
 
 
-def test_sums_are_classified_64_at_a_time() -> None:
+def test_4096_additions_are_classified_at_once() -> None:
     points = Fp32Points(MODEL)
     sampled = Sampled(points)
     for _ in range(2):
-        for number_of in range(1, 65):
+        for count in range(1, 257):
             points.sum([ZEROS, ZEROS])
             found = sampled.look()["FP32 operands", "0 x 0"]
-            assert found == (64 * 16 if number_of == 64 else 0)
+            assert found == (4096 if count == 256 else 0)
 
 
 # Operations on lines.
