@@ -10,12 +10,10 @@ from __future__ import annotations
 import json
 import lzma
 import os
-import re
 import subprocess
 import sys
-import zlib
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,8 +25,7 @@ from typing import Any, NamedTuple
 from cocotbext.cxl.faults import FaultKind
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.flits import Direction
-from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, Message
-from models.aggregated_line import AggregatedLine
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, Message
 from models.device import DeviceModel
 from models.memory import MemoryLine
 from models.parameters import DeviceParams
@@ -40,14 +37,13 @@ from verif.coverage.device_coverage import NfCoverage
 from verif.coverage.link_points import ERRORS, RRSM, STATES
 from verif.mem.memory_config import Background, MemBeat
 from verif.mem.store import MemStore
+from verif.recorded.drawn_bench import DRAWN, drawn
+from verif.recorded.watch_bench import PERIOD, Summary, Watch, checksum
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.link_state import LinkState
-from verif.scoreboard.operations import Op
-from verif.scoreboard.ranges import Span
 from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
-from verif.scoreboard.test_random_traffic import Traffic
 
 FOLDER = Path(__file__).parent
 RUNS = FOLDER / "runs.jsonl.xz"
@@ -108,17 +104,9 @@ ALONE = ("link fault 3",)
 """Recordings whose flits are also given to the points of blocks that stand alone."""
 STORMS = 1
 """Replays of each recording with many damages."""
-DRAWN, DRAWN_BUS, DRAWN_STEPS = 8, 16, 300
-"""Seeds of drawn traffic, seeds of such with a register bus, and steps."""
-BUSY = re.compile(r"STATUS|EPOCH|REGION.*CTRL|ERR_|IRQ_|DONE|FALLBACK|^CTRL$")
-"""Registers that drawn accesses prefer."""
 TRIES = 5
 """Places of a recording at which each damage is tried."""
 BOARDS = {one.__name__: one for one in (Scoreboard, LenientScoreboard)}
-PERIOD = 32
-"""Events between two looks at all ranges."""
-Summary = dict[str, Any]
-"""Value by name, of which "/" separates the parts."""
 
 
 @dataclass
@@ -314,95 +302,6 @@ class EventReplay:
             self.coverage.finished()
 
 
-class Watch:
-    """Note of the values that checkers expect, for `summary`.
-
-    Args:
-        scoreboard: Scoreboard, whose observer is `coverage`.
-        predictor: Its register predictor.
-        coverage: Functional coverage.
-    """
-
-    def __init__(
-        self, scoreboard: Scoreboard, predictor: RegisterPredictor, coverage: NfCoverage
-    ) -> None:
-        self.scoreboard, self.predictor, self.coverage = scoreboard, predictor, coverage
-        self.spans: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-        self.checks: Counter[str] = Counter()
-        self._before(coverage, "judged", self._judged)
-        self._before(coverage, "register_read", self._read)
-        self._before(coverage, "answered", self._answered)
-        self._before(scoreboard, "compare_status", self._status)
-        self._before(scoreboard, "compare_counter", lambda name, _, want: self._span(name, want))
-        scoreboard.judge.observed = coverage.judged
-
-    @staticmethod
-    def _before(owner: Any, method: str, then: Callable[..., None]) -> None:
-        called = getattr(owner, method)
-
-        def both(*values: Any) -> Any:
-            then(*values)
-            return called(*values)
-
-        setattr(owner, method, both)
-
-    def _span(self, name: str, span: Span) -> None:
-        total = self.spans[name]
-        total[0] += 1
-        total[1] += span.low
-        total[2] += span.high + sum(span.also)
-
-    def _check(self, name: str, value: object) -> None:
-        self.checks[name] = zlib.crc32(repr(value).encode(), self.checks[name])
-
-    def _judged(self, op: Op, _before: Any, after: AggregatedLine, expected: Any) -> None:
-        seen = sorted(after.data), sorted(after.marked), after.counted_complete
-        self._check(f"judged/{op.access.kind.name}", (op.start, op.end, expected.response, seen))
-
-    def _answered(self, op: Op, _config: Any) -> None:
-        rule = self.scoreboard.devload  # the answer is counted already
-        allowed = [level for level in range(4) if rule.check(op, op.window, level) is None]
-        self._check("DevLoad", allowed)
-
-    def _read(self, name: str, _data: int, certain: Mapping[str, int]) -> None:
-        self._check(f"certain/{name}", sorted(certain.items()))
-
-    def _status(self, region: int, got: Mapping[str, Any], want: Mapping[str, Span]) -> None:
-        for name in got:
-            self._span(f"region {region} {name}", want[name])
-
-    def look(self) -> None:
-        """Note all ranges of the present moment."""
-        scoreboard, predictor = self.scoreboard, self.predictor
-        for name, counter in (*scoreboard.counters.items(), *predictor.link_counters.items()):
-            self._span(f"now {name}", counter.span())
-        for name, counter in predictor.interrupts.bits.items():
-            self._span(f"now IRQ {name}", counter.span())
-        for region, fallback in enumerate(scoreboard.fallback):
-            self._span("now FALLBACK", fallback.span())
-            status = scoreboard.status.end(region, scoreboard.status.begin(region))
-            for name, span in status.items():
-                self._span(f"now {name}", span)
-        self._span("now INIT_BUSY", scoreboard.memory.initialiser.busy())
-        self._span("now pin", predictor.interrupts.pin())
-
-    def summary(self, found: Iterable[str]) -> Summary:
-        """Return all that the checkers derived, by name; `found`: the findings."""
-        board, judge = self.scoreboard, self.scoreboard.judge
-        keys = Counter(getattr(one, "key", one) for one in found)
-        numbers = ("requests", "responses", "engine_ops", "waiting", "now")
-        hits = self.coverage.model.hits().items()
-        values = {
-            **{f"found/{key}": number for key, number in keys.items()},
-            **{f"count/{name}": getattr(judge, name) for name in ("judged", "raced", "unjudged")},
-            **{f"count/{name}": getattr(board, name) for name in numbers},
-            **{f"span/{name}": span for name, span in self.spans.items()},
-            **{f"check/{name}": value for name, value in self.checks.items()},
-            **{f"bin/{point}/{name}": n for point, bins in hits for name, n in bins.items()},
-        }
-        return dict(sorted(values.items()))
-
-
 class _Counters:
     """Stand-in for a simulated design whose cover modules have counted drawn numbers."""
 
@@ -450,79 +349,6 @@ def blocks(recording: Recording) -> Summary:
     coverage.white_box.take(_Counters(rng))
     hits = coverage.model.hits().items()
     return {f"bin/{point}/{name}": n for point, bins in hits for name, n in bins.items()}
-
-
-def drawn(seed: int) -> Summary:
-    """Return the summary of drawn traffic that races on few lines.
-
-    For odd seeds there are more races, and the search for an order gives up early. Seeds from
-    DRAWN on also draw accesses of registers.
-    """
-    traffic = Traffic(seed, flights=7 if seed & 1 else 5)
-    board = traffic.bench.scoreboard
-    assert isinstance(board.observer, NfCoverage)
-    found: list[str] = []
-    board.on_error = found.append
-    if seed & 1:
-        board.judge.budget = 12
-    watch = Watch(board, traffic.bus.predictor, board.observer)
-    bus = _Bus(traffic.bus.predictor, Random(seed))
-    for number in range(DRAWN_STEPS):
-        traffic.step()
-        if seed >= DRAWN:
-            bus.step()
-            if not traffic.rng.randrange(4):
-                beat = _beat(traffic.rng)
-                board.observer.beat(beat)
-                board.memory_beat(beat)
-        if not traffic.rng.randrange(40):
-            traffic.quiet()
-        if number % PERIOD == 0:
-            watch.look()
-    traffic.quiet()
-    board.finish()
-    return watch.summary(found)
-
-
-def _beat(rng: Random) -> MemBeat:
-    """Draw a beat on the memory port, mostly on a line of a count record."""
-    write = rng.random() < 0.6
-    line = rng.randrange(6) << 14 | rng.randrange(8) if rng.random() < 0.8 else rng.randrange(64)
-    data = rng.choice((0, rng.getrandbits(512)))
-    strobe = rng.choice((BE_ALL, BE_ALL, rng.getrandbits(64)))
-    poison, resp = rng.random() < 0.1, rng.choice((0, 0, 0, 2))
-    return MemBeat(write, rng.randrange(8), line, data, strobe, poison, resp)
-
-
-class _Bus:
-    """Register bus on which drawn accesses overlap each other and the traffic of `drawn`.
-
-    No device answers: the values read are near those expected, so that some are findings.
-    """
-
-    def __init__(self, predictor: RegisterPredictor, rng: Random) -> None:
-        self.predictor, self.rng = predictor, rng
-        self.open: dict[bool, AxiLiteAccess] = {}
-        every = predictor.by_name.values()
-        self.registers = [*every, *(9 * [one for one in every if BUSY.search(one.name)])]
-
-    def step(self) -> None:
-        """Accept an access, or answer the one that is open."""
-        rng, predictor = self.rng, self.predictor
-        write = rng.random() < 0.4
-        access = self.open.pop(write, None)
-        if access is None:
-            register = rng.choice(self.registers)
-            data, strobe = rng.choice((1, 2, rng.getrandbits(32))), rng.choice((15, 15, 1, 0))
-            access = AxiLiteAccess(write, register.address, data if write else 0, strobe)
-            self.open[write] = access
-            predictor.begin(access)
-            return
-        register = predictor.by_address[access.address]
-        if not write:
-            old = predictor.values.get(register.name, 0)
-            access.data = rng.choice((old, old, 0, 1, 2, rng.getrandbits(32))) & register.mask()
-        predictor.end(access)
 
 
 # Damages: each changes one event, as a fault of the device or of a monitor would.
@@ -658,13 +484,14 @@ class _Found(Exception):
     """The first finding of a damaged recording."""
 
 
-def verdict(recording: Recording, name: str, at: int, seed: int) -> str | None:
-    """Return the key of the first finding in a recording with one damaged event.
+def verdict(recording: Recording, name: str, at: int, seed: int) -> tuple[str, int] | None:
+    """Return key and checksum of the first finding in a recording with one damaged event.
 
     Another replay must have decoded its flits.
 
     Returns:
-        The key, "none" without a finding, or None if the damage does not fit the event.
+        The key, "none" without a finding, with the checksum of the text; None if the damage does
+        not fit the event.
     """
     events = damaged(recording.events, name, at, seed)
     if events is None:
@@ -672,16 +499,16 @@ def verdict(recording: Recording, name: str, at: int, seed: int) -> str | None:
     replay = EventReplay(recording, covered=False)
 
     def found(text: str) -> None:
-        raise _Found(getattr(text, "key", text))
+        raise _Found(getattr(text, "key", text), checksum(text))
 
     replay.on_error = found
     try:
         replay.play(events)
     except _Found as first:
-        return str(first)
+        return first.args[0], first.args[1]
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return "none"
+        return f"{type(error).__name__}: {error}", 0
+    return "none", 0
 
 
 def storm(recording: Recording, seed: int, share: float = 0.05) -> Summary:
@@ -705,11 +532,11 @@ class Derived(NamedTuple):
 
     Attributes:
         summaries: Summary by name of the recording; of a storm, with its seed.
-        verdicts: Damages: recording, name, place, seed, and verdict.
+        verdicts: Damages: recording, name, place, seed, and the two parts of the verdict.
     """
 
     summaries: dict[str, Summary]
-    verdicts: list[tuple[str, str, int, int, str]]
+    verdicts: list[tuple[str, str, int, int, str, int]]
 
 
 def summaries(recording: Recording) -> dict[str, Summary]:
@@ -733,24 +560,30 @@ def stored() -> Derived:
 
 
 def derive(every: Sequence[Recording], tries: int) -> Derived:
-    """Return what the checkers derive now, with those damages that give a new verdict.
+    """Return what the checkers derive now, with one damage for each different verdict.
+
+    Of several the one is kept that takes the least time.
 
     Args:
         every: Recordings.
         tries: Number of places of each recording at which each damage is tried.
     """
-    found = Derived({f"drawn {seed}": drawn(seed) for seed in range(DRAWN + DRAWN_BUS)}, [])
-    seen: set[tuple[str, str]] = set()
+    found = Derived({f"drawn {seed}": drawn(seed) for seed in range(DRAWN)}, [])
+    kept: dict[tuple[str, str], tuple[int, tuple[str, str, int, int, str, int]]] = {}
     for recording in every:
         found.summaries.update(summaries(recording))
-        rng = Random(len(recording.events))
+        count = len(recording.events)
+        rng = Random(count)
         for name in NAMES:
             for _ in range(tries):
-                at, seed = rng.randrange(1, len(recording.events)), rng.getrandbits(16)
+                at, seed = rng.randrange(1, count), rng.getrandbits(16)
                 said = verdict(recording, name, at, seed)
-                if said is not None and (name, said) not in seen:
-                    seen.add((name, said))
-                    found.verdicts.append((recording.name, name, at, seed, said))
+                if said is None:
+                    continue
+                events, old = count if said[0] == "none" else at, kept.get((name, said[0]))
+                if old is None or events < old[0]:
+                    kept[name, said[0]] = events, (recording.name, name, at, seed, *said)
+    found.verdicts.extend(one for _, one in kept.values())
     return found
 
 

@@ -160,7 +160,6 @@ class Initialiser:
         if committing:
             self._early.add(region)
         areas = self._areas.get(region, [])
-        areas = self._areas.get(region, [])
         if any(index in area.evicted for area in areas) and not committing:
             return f"the initialiser overwrites evicted record {index} of region {region}"
         if not ahead and self._written(region, index, evicted=False):

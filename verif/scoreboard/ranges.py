@@ -65,8 +65,7 @@ class Recent:
         """Count `count` events in the present cycle."""
         self.total += count
         self._new.append((self.clock(), count))
-        if len(self._new) > 4 * SETTLE_CLOCKS:
-            self._settle()
+        self._settle()
 
     def _settle(self) -> None:
         before = self.clock() - SETTLE_CLOCKS

@@ -181,10 +181,11 @@ class RegionStatusRanges:
         lines = max((one.config.lines for one in pending), default=0)
         lines = max((lines, *(one.lines for one in within)))
         most = max(lines, now["complete_lines"].high, before.values["complete_lines"].high)
+        was, present = ({n: low for n, (low, *_) in one.items()} for one in (before.values, now))
         return {
-            "committed": Span(before.values["committed"].low, 1),
-            "code": either(before.values["code"].low, now["code"].low, *codes),
-            "epoch": either(before.values["epoch"].low, now["epoch"].low, *epochs),
+            "committed": Span(was["committed"], 1),
+            "code": either(was["code"], present["code"], *codes),
+            "epoch": either(was["epoch"], present["epoch"], *epochs),
             "done": Span(0, 1),
             "complete_lines": Span(0, most),
             "saturated": Span(0, 1),
@@ -197,17 +198,13 @@ class RegionStatusRanges:
         config = self.configs[region]
         judge = self.judge
         doubt = judge.doubt(region)
-        fewer, more = list(doubt.fewer), list(doubt.more)
-        adding = set()
-        for op in judge.ops(region):
-            if op.access.kind is Kind.CONTRIBUTION:
-                adding.add(op.key)
-                more[1] += 1
-                more[2] += config is not None and config.mode in GATED
-        more[0] += len(adding)
+        fewer, more = doubt.fewer, doubt.more
+        adding = {op.key for op in judge.ops(region) if op.access.kind is Kind.CONTRIBUTION}
+        gated = config is not None and config.mode in GATED
         lines = config.lines if config is not None else 0
         complete = Span(
-            status.complete_lines - fewer[0], min(lines, status.complete_lines + more[0])
+            status.complete_lines - fewer[0],
+            min(lines, status.complete_lines + more[0] + len(adding)),
         )
         counts = config is not None and config.mode is not Mode.IDENTITY
         saturated, illegal = self.model.flagged_lines(region)
@@ -221,8 +218,12 @@ class RegionStatusRanges:
                 int(counts and (status.closed or complete.high == lines)),
             ),
             "closed": exactly(int(status.closed)),
-            "saturated": Span(int(saturated > fewer[1]), int(saturated + more[1] > 0)),
-            "illegal_seen": Span(int(illegal > fewer[2]), int(illegal + more[2] > 0)),
+            "saturated": Span(
+                int(saturated > fewer[1]), int(saturated + more[1] > 0 or bool(adding))
+            ),
+            "illegal_seen": Span(
+                int(illegal > fewer[2]), int(illegal + more[2] > 0 or (bool(adding) and gated))
+            ),
         }
 
 
@@ -300,7 +301,7 @@ class RegionViews:
         region = op.access.region
         self._open[op] = Seen(
             self.status.begin(region),
-            self._now(region),
+            self.now(region),
             self.fallback[region].begin(),
             self._commits[region],
         )
@@ -356,7 +357,7 @@ class RegionViews:
         raced = before.commits != self._commits[region] or self._committing(region)
         counts = [
             ANY if raced else Span(min(old.low, now.low), max(old.high, now.high))
-            for old, now in zip(before.counts, self._now(region), strict=True)
+            for old, now in zip(before.counts, self.now(region), strict=True)
         ]
         if selector == STATUS_SELECTOR:
             want = self._figures(region, before, counts)
@@ -381,7 +382,7 @@ class RegionViews:
         order = StatusView.__dataclass_fields__
         return {name: (ranges | {"fallback": raised} | named)[name] for name in order}
 
-    def _now(self, region: int) -> list[Span]:
+    def now(self, region: int) -> list[Span]:
         """Return the ranges of the counts of a region that STATUS shows, as they are now.
 
         Returns:

@@ -311,7 +311,7 @@ class Rules:
         return None
 
     # -- the device ---------------------------------------------------------------------------
-    def _committing_now(self, tight: bool = True) -> bool:
+    def committing_now(self, tight: bool = True) -> bool:
         """Return whether a write of EPOCH is in progress, between its acceptance and its response.
 
         Args:
@@ -336,10 +336,10 @@ class Rules:
         scoreboard, link = self.scoreboard, self.predictor.link
         began, committing, initialising = (
             scoreboard.clock(),
-            self._committing_now(),
+            self.committing_now(),
             self._init_busy(),
         )
-        commits = -1 if self._committing_now(tight=False) else scoreboard.status.commits
+        commits = -1 if self.committing_now(tight=False) else scoreboard.status.commits
         data = yield
         value, now = register.unpack(data), self._init_busy()
         none = commits == scoreboard.status.commits  # nor one that ended within this read
@@ -347,8 +347,8 @@ class Rules:
         busy = Span(low, high if none else 1)
         if value["INIT_BUSY"] not in busy:
             return f"STATUS.INIT_BUSY is {value['INIT_BUSY']}, expected {busy}"
-        committed = self._committing_now()
-        free = none and not self._committing_now(tight=False)
+        committed = self.committing_now()
+        free = none and not self.committing_now(tight=False)
         if value["COMMIT_BUSY"] and free:
             return "STATUS.COMMIT_BUSY is 1 without a commit"
         if committing and committed:

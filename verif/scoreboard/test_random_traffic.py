@@ -6,7 +6,7 @@ its end, so that requests race on few lines of few regions.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -29,6 +29,7 @@ from verif.coverage.device_coverage import NfCoverage
 from verif.scoreboard.memory_port import COUNTED
 from verif.scoreboard.predictor_bench import PredictorBench
 from verif.scoreboard.ranges import SETTLE_CLOCKS
+from verif.scoreboard.scoreboard import Scoreboard
 from verif.scoreboard.test_scoreboard import Bench
 
 MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY, Mode.G_INT4, Mode.G_INT8)
@@ -43,9 +44,20 @@ class Traffic:
         seed: Seed of everything that is drawn.
         change: Change of one response with data, or None for a right device.
         flights: Requests and commits that may be in flight at once.
+        modes: Mode of each region.
+        board: Class of the scoreboard.
+        options: Parameters of the device.
     """
 
-    def __init__(self, seed: int, change: Change | None = None, flights: int = 5) -> None:
+    def __init__(
+        self,
+        seed: int,
+        change: Change | None = None,
+        flights: int = 5,
+        modes: Sequence[Mode] = MODES,
+        board: type[Scoreboard] = Scoreboard,
+        **options: int,
+    ) -> None:
         self.flights = flights
         rng = self.rng = Random(seed)
         self.configs = [
@@ -62,13 +74,17 @@ class Traffic:
                 signed=rng.random() < 0.5,
                 keep_sum=mode is Mode.FP32,
             )
-            for n, mode in enumerate(MODES)
+            for n, mode in enumerate(modes)
         ]
-        self.bench = Bench(*self.configs, coverage=NfCoverage(), budget=20000)
+        self.bench = Bench(
+            *self.configs, coverage=NfCoverage(), budget=20000, board=board, **options
+        )
         self.bus = PredictorBench(self.bench.scoreboard, self.bench.device.params)
         self.change, self.victim = change, rng.randrange(1, 12)
         self.flying: list[list[Any]] = []
-        self.pending: dict[int, list[Any]] = {}
+        """Requests in flight, each with its response once it is executed."""
+        self.pending: dict[int, list[Callable[[], object]]] = {}
+        """Commits and closes in flight, by region: what is still to be done, the next one last."""
 
     def run(self, steps: int) -> Bench:
         """Run drawn steps, then answer everything and compare counters and status values."""
@@ -83,7 +99,7 @@ class Traffic:
     def step(self) -> None:
         rng, bench = self.rng, self.bench
         choice = rng.randrange(20)
-        region = rng.randrange(len(MODES))
+        region = rng.randrange(len(self.configs))
         room = len(self.flying) + len(self.pending) < self.flights
         if choice < 8 and room:
             self.flying.append([bench.begin(self.message(region)), None])
@@ -92,15 +108,23 @@ class Traffic:
         elif choice < 18 and self.flying:
             self.answer(rng.choice(self.flying))
         elif choice == 18 and room and region not in self.pending:
-            if rng.randrange(3):
-                config = dataclasses.replace(self.configs[region], strict=rng.random() < 0.5)
-                epoch = rng.randrange(1 << 32)
-                bench.scoreboard.commit_begin(region, config, epoch)
-                self.pending[region] = [lambda: bench.device.commit(region, config, epoch)]
-            elif bench.scoreboard.close_begin(region) is not None:
-                self.pending[region] = [lambda: bench.device.close(region)]
+            self.commit(region)
         elif self.pending:
             self.settle(rng.choice(list(self.pending)))
+
+    def commit(self, region: int) -> None:
+        """Begin a drawn commit of a region, or a close."""
+        rng, board, device = self.rng, self.bench.scoreboard, self.bench.device
+        if rng.randrange(3):
+            config = dataclasses.replace(self.configs[region], strict=rng.random() < 0.5)
+            epoch = rng.randrange(1 << 32)
+            board.commit_begin(region, config, epoch)
+            act: Callable[[], object] = lambda: device.commit(region, config, epoch)  # noqa: E731
+        elif board.close_begin(region) is not None:
+            act = lambda: device.close(region)  # noqa: E731
+        else:
+            return
+        self.pending[region] = [lambda: board.commit_end(region), act]
 
     def message(self, region: int) -> M2SMessage:
         """Draw a request: mostly to few lines of a region, some to memory or refused."""
@@ -140,11 +164,9 @@ class Traffic:
 
     def settle(self, region: int) -> None:
         """Execute the commit or close of a region, or record its response."""
-        if self.pending[region]:
-            self.pending[region].pop()()
-        else:
+        self.pending[region].pop()()
+        if not self.pending[region]:
             del self.pending[region]
-            self.bench.scoreboard.commit_end(region)
 
     def quiet(self) -> None:
         """Answer everything, and compare counters and status: one value each, if nothing raced."""
@@ -160,7 +182,7 @@ class Traffic:
             assert {name: board.counter_range(name) for name in values} == {
                 name: (value, value) for name, value in values.items()
             }
-        for region in range(len(MODES)):
+        for region in range(len(self.configs)):
             status = dataclasses.asdict(bench.device.region_status(region))
             board.compare_region(region, status)
             want = board.status.end(region, board.status.begin(region))
@@ -173,7 +195,7 @@ class Traffic:
         """Check that each read of a register has one right value, with nothing in flight."""
         board, device = self.bench.scoreboard, self.bench.device
         board.now += SETTLE_CLOCKS
-        flags = [device.region_status(region) for region in range(len(MODES))]
+        flags = [device.region_status(region) for region in range(len(self.configs))]
         reads = values | {"DONE": sum(one.done << region for region, one in enumerate(flags))}
         for region, one in enumerate(flags):
             known = {

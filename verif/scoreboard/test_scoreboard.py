@@ -43,6 +43,7 @@ class Bench:
         configs: Descriptors that are committed as regions 0, 1, ... with epoch 1.
         budget: See `Scoreboard`.
         coverage: Coverage to sample, or None.
+        board: Class of the scoreboard.
         options: Parameters of the device.
     """
 
@@ -51,12 +52,13 @@ class Bench:
         *configs: RegionConfig,
         budget: int = 4000,
         coverage: NfCoverage | None = None,
+        board: type[Scoreboard] = Scoreboard,
         **options: int,
     ) -> None:
         params = DeviceParams(mem_lines_log2=MEM, **options)
         self.device = DeviceModel(params)
         model = DeviceModel(params)
-        self.scoreboard = Scoreboard(model, params.regions, budget, observer=coverage)
+        self.scoreboard = board(model, params.regions, budget, observer=coverage)
         if coverage is not None:
             coverage.watch(self.scoreboard)
         self.tag = 0
