@@ -227,6 +227,9 @@ class DrawnTraffic(Traffic):
             msg = M2SReq(ReqOp.MEM_RD, 0, control.base + line * 64, rng.randrange(5))
         else:
             msg = self.window_write(region)
+        if rng.random() < 0.05:  # what a round has left in memory
+            config = rng.choice(self.configs)
+            msg = M2SReq(ReqOp.MEM_RD, 0, config.state_base + 64 * rng.randrange(8))
         access = self.device.decode(msg)
         if access.kind is Kind.REFUSED:
             self.refused.append(Op(msg, 0, access))

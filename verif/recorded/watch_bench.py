@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple, fields, is_dataclass
 from typing import Any
 
 from models.aggregated_line import AggregatedLine
+from models.control_window import ControlWindow
+from models.expected_response import AccessError
+from models.memory import MemoryLine
+from models.regions import RegionConfig
 from verif.coverage.device_coverage import NfCoverage
 from verif.scoreboard.operations import Op
 from verif.scoreboard.ranges import Before, Span
@@ -22,9 +27,35 @@ Summary = dict[str, Any]
 """Value by name, of which "/" separates the parts."""
 
 
+_CLOSED = ("Scoreboard", "LineJudge", "LenientJudge", "MemoryPort", "RegisterPredictor", "Rules")
+"""Classes of verif.scoreboard whose knowledge lies in other objects."""
+
+
 def checksum(value: object, before: int = 0) -> int:
     """Return the checksum of the text of a value; `before`: that of earlier values."""
     return zlib.crc32(repr(value).encode(), before)
+
+
+def plain(value: object) -> object:
+    """Return a value as numbers, texts and lists, also the knowledge in an object of a checker."""
+    if value is None or isinstance(value, int | str):
+        return value
+    if isinstance(value, Op):
+        return value.start, value.end
+    if isinstance(value, Mapping):
+        return sorted(([plain(key), plain(one)] for key, one in value.items()), key=repr)
+    if isinstance(value, set | frozenset):
+        return sorted(map(plain, value), key=repr)
+    if isinstance(value, list | tuple | deque):
+        return [plain(one) for one in value]
+    if isinstance(value, RegionConfig | AccessError | ControlWindow):
+        return plain(astuple(value))
+    kind = type(value)
+    if not kind.__module__.startswith("verif.scoreboard.") or kind.__name__ in _CLOSED:
+        return kind.__name__
+    if is_dataclass(value):
+        return [plain(getattr(value, one.name)) for one in fields(value)]
+    return plain(vars(value))
 
 
 class Watch:
@@ -118,8 +149,12 @@ class Watch:
         oldest = board.oldest()
         yield "waiting", (board.waiting, oldest and oldest.start, board.busy, board.now)
         yield "regions at work", sorted(board.busy_regions())
-        yield "thresholds", (rule.thresholds, rule.calm_since, rule.fallback_since)
-        yield "capacity", (capacity.on, capacity.limits, [one.times() for one in capacity.regions])
+        yield "capacity times", (capacity.on, [one.times() for one in capacity.regions])
+        parts = (rule, capacity, board.capture, board.control, board.status, board.ram)
+        for one in (*parts, board.memory.initialiser, predictor.interrupts, judge.record_trust):
+            yield type(one).__name__, plain(one)
+        yield "counts", (judge.below, judge.above)
+        yield "memory", [self._memory(config) for config in board.configs if config is not None]
         yield "unknown lines", sorted(map(str, judge.unknown))
         yield "trust", [region in judge.record_trust for region in regions]
         yield "doubts", [judge.doubt(region) for region in regions]
@@ -143,6 +178,11 @@ class Watch:
                 yield "capture", sorted(capture.certain)
                 yield "capture", capture.check("ERR_INFO", {"VALID": 0, "TAG": -1}, before)
                 yield "capture", sorted(capture.certain)
+
+    def _memory(self, config: RegionConfig) -> list[MemoryLine]:
+        """Return the first lines of the state area of a region."""
+        memory = self.scoreboard.model.memory
+        return [memory.load(config.state_line + at) for at in range(8)]
 
     def summary(self, found: Iterable[str]) -> Summary:
         """Return all that the checkers derived, by name; `found`: the findings."""

@@ -79,8 +79,9 @@ class ErrorCapture:
     def refused(self, op: Op) -> None:
         """Record a request that must be refused, when it arrives; it may be captured."""
         self._candidates.append(_Candidate(op, error_of(op), self._arming is None))
-        if len(self._candidates) > 64:
-            self._candidates = self._first()
+        # One in flight may be the first after the next arming, even if it is none now.
+        first = self._first()
+        self._candidates = [one for one in self._candidates if one in first or one.op.end < 0]
 
     def doubtful(self) -> None:
         """Record a request that may have been refused: no read is checked until the capture is

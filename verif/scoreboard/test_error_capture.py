@@ -127,3 +127,16 @@ def test_a_refusal_around_an_arming_write(answered: str, valid: int) -> None:
             (bench.bus.predictor.end if moment == "within" else bench.bus.predictor.begin)(arming)
     assert bench.reads("ERR_INFO", bench.info(msg, valid)) is not (valid and answered == "before")
     assert not bench.reads("ERR_INFO", bench.info(msg, valid, LDID=9))
+
+
+def test_what_came_after_the_first_may_be_captured_after_arming() -> None:
+    """Check that a request in flight is not forgotten while many others are refused."""
+    bench = CaptureBench()
+    bench.do(read(FAR | 64))
+    held = bench.begin(dataclasses.replace(read(FAR | 128), ldid=7))
+    for _ in range(70):
+        bench.do(read(FAR | 64))
+    bench.bus.write("ERR_INFO", 1)
+    bench.answer(held)
+    assert bench.reads("ERR_INFO", bench.info(held))
+    assert not bench.reads("ERR_INFO", 0)

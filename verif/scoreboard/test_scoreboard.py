@@ -509,3 +509,15 @@ def test_a_commit_that_moves_the_line_of_a_request_leaves_it_in_doubt() -> None:
     assert bench.errors == []
     assert bench.scoreboard.judge.unjudged == 1
     assert bench.scoreboard.events("ENGINE") == Span(0, 2)
+
+
+@pytest.mark.parametrize("names", [("SLOT_HIT",), ("SLOT_MISS",), ("SLOT_HIT", "SLOT_MISS")])
+def test_lookups_are_compared_in_pairs(names: tuple[str, ...]) -> None:
+    """Check that one of the two counters alone says nothing about the number of operations."""
+    bench = Bench(BINARY)
+    bench.do(read(BINARY.address(0, 0)))
+    for value, right in ((0, False), (1, True)):
+        got = {name: value if name == names[0] else 0 for name in names}
+        bench.errors.clear()
+        bench.scoreboard.compare_counters(got)
+        assert (bench.errors == []) is (right or len(names) == 1)
