@@ -21,17 +21,20 @@ module nf_counter #(
     initial $fatal(1, "nf_counter: INC_W must not exceed WIDTH");
   end
 
-  logic [WIDTH-1:0] count_q, sum;
+  logic [WIDTH-1:0] count_q;
+
+  assign count = count_q;
+
+  logic [WIDTH-1:0] sum;
   logic             full;  // the sum has no room
 
-  assign count       = count_q;
   assign {full, sum} = {1'b0, count_q} + (WIDTH+1)'(inc);
 
   // Nothing toggles without an event.
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n)         count_q <= '0;
     else if (clear)     count_q <= WIDTH'(inc);
-    else if (inc != '0) count_q <= sum | {WIDTH{full}};
+    else if (inc != '0) count_q <= full ? '1 : sum;
   end
 
 `ifdef NF_CHECKED

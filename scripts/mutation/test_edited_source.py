@@ -34,7 +34,7 @@ SHARED = {
     "wider": (CLEAR, "(clear + inc)     count", f"if ({CHOICE} 3 ||"),
     "statement": (STATEMENT, "else if (clear) count_q[0] <= 0;", "count_q[0] <= 0; end else"),
     "no statement": (STATEMENT, "", f"else if ({CHOICE} 5 ||"),
-    "value": ("count_q + WIDTH'", "count_q - WIDTH'", "nf_note(6, nf_0 != nf_1)"),
+    "value": ("? '1 : sum", "? '1 : ~sum", "nf_note(6, nf_0 != nf_1)"),
     "more": (
         ASSIGN,
         "logic late_q;\n always_ff @(posedge clk) late_q <= clear;\n"
