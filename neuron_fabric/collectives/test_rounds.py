@@ -238,7 +238,7 @@ def test_wrong_calls_change_nothing(path: Path) -> None:
 FIRST: dict[str, tuple[Any, str]] = {
     "ended": (lambda pool: None, "rank 1 .*: process [0-9]+ has ended or closed the pool"),
     "aborted": (lambda pool: pool.abort("enough"), "rank 1 has aborted: enough"),
-    "another call": (lambda pool: pool.barrier(), "rank 0 calls .*_lines with close_after, rank 1"),
+    "another call": (lambda pool: pool.barrier(), "rank 1 (calls )?barrier"),
 }
 
 
