@@ -73,7 +73,7 @@ def test_the_score(
     monkeypatch.setattr(package_run, "pytest", judge)
     assert checker_mutants.run(mutants, texts, jobs=1, floor=50) == 0
     assert checker_mutants.run(mutants, texts, jobs=1, floor=51) == 1
-    assert set(seen) == {"verif/scoreboard", "verif/coverage"}, "without a mutant, then with each"
+    assert set(seen) == {"verif/recorded", "verif/coverage"}, "without a mutant, then with each"
     out = capsys.readouterr().out
     assert "+    return (low <= it < high)" in out
     assert "1 of 2 mutants of the checkers killed, 50.0 %" in out
