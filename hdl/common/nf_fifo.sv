@@ -6,9 +6,10 @@
 // is no combinational path through the FIFO. `out_data` is stable while `out_valid && !out_ready`.
 // `count` is the number of words held. Any DEPTH >= 1 works, not only powers of two.
 //
-// With BLOCK = 1 the words are in block RAM, of which a word is read a clock ahead: when the word
-// before it leaves. One that comes when no other is to leave before it stands in a register, too.
-// What enters and leaves, and when, is the same with both; deep and wide FIFOs are smaller with it.
+// With BLOCK = 1 the words are in block RAM, and each is read in the clock in which the word before
+// it leaves. A word that arrives in an empty FIFO, or while the only other word leaves, is offered
+// in the next clock: it cannot be read from the RAM so soon, and is also stored in a register. Both
+// forms behave alike at the ports; block RAM makes deep and wide FIFOs smaller.
 
 `default_nettype none
 `include "nf_assert.svh"

@@ -72,7 +72,7 @@ module nf_fill
   output logic [6:0]                    out_seen,  // workers in it
   output logic                          out_kept,  // plane 0 is the line's sum
   output logic [CNT_W*LINE_W-1:0]       out_planes,  // count planes
-  output logic [CNT_W-1:0]              out_has,     // the planes that the record has; others are 0
+  output logic [CNT_W-1:0]              out_has,     // planes of the record; others count as 0
   output logic                          fetched  // pulse: a record was read
 );
   localparam int REQ_W   = SLOT_W + $bits(line_id_t) + 5;

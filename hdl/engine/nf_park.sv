@@ -6,14 +6,15 @@
 // push into a full pool. A list whose slot is not ready does not block another. `push_flags` are
 // three facts about an operation; `flag0` to `flag2` show those of each slot's head while it waits.
 //
-// The operations are in block RAM, of which one is read in a clock and valid in the next. That is
-// the head of the list of `next_slot`, if something waits there, which is `head_slot` in the next
-// clock: then it may be popped, as `head_data`, if `head_known`.
+// The operations are in block RAM. In each clock one is read, and it is valid in the next clock.
+// Normally this is the head of the list of `next_slot`. In the next clock that slot is `head_slot`,
+// its head is `head_data`, and `pop` may remove it.
 //
-// `ask` reads the head of `ask_slot` ahead instead, which must stay the head: that costs the head a
-// clock. It is read again if a bit was flipped since. From the next clock on it is `known`, as
-// `ahead_*`, until `forget`. It is not read again after it was popped, which the input `popped`
-// says until then.
+// `ask` reads the head of `ask_slot` ahead instead. In the clock after that read `head_known` is 0,
+// and the head of `head_slot` cannot be popped. The operation that was read ahead must stay the
+// head of its list. It is `known`, as `ahead_*`, from the next clock until `forget`. It is read
+// again if a bit was flipped since, but not after it was popped; the input `popped` is set from
+// then on until `forget`.
 
 `default_nettype none
 `include "nf_assert.svh"

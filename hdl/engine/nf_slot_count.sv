@@ -17,10 +17,12 @@ module nf_slot_count #(
   input  wire logic [$clog2(SLOTS)-1:0] down_slot,  // that slot
   output logic [SLOTS-1:0]              busy        // slots whose count is not 0
 );
-  // Two numbers that only rise, each with one write port, and so in RAM: a count that two ports
-  // change would stand in flip-flops. A slot is idle as soon as they are equal, modulo 2^WIDTH.
-  logic [WIDTH-1:0] ups [SLOTS];    // ups since the slot was idle
-  logic [WIDTH-1:0] downs [SLOTS];  // downs since then, if there was one
+  // A count that goes up and down in one clock needs two write ports, and so flip-flops. Two
+  // numbers that only rise need one port each, and are in RAM. A slot is free again when both are
+  // equal, modulo 2^WIDTH. Next-state logic for every slot would take a third of the time of a
+  // simulation.
+  logic [WIDTH-1:0] ups [SLOTS];    // ups since the slot was last free
+  logic [WIDTH-1:0] downs [SLOTS];  // downs since then, where `downed_q` is set
   logic [SLOTS-1:0] busy_q, downed_q;
   logic [WIDTH-1:0] ups_next, downs_next;
   logic             same, last;
