@@ -18,7 +18,6 @@ TRAININGS = ROOT / "captures" / "trainings"
 ALONE = {
     "flipped_of_8": Reason.AGREEMENT,
     "scale_x16": Reason.NORM,
-    "loss_spike": Reason.LOSS_SPIKE,
     "nonfinite": Reason.NONFINITE,
     "lost": Reason.REDUCER,
     "fast_link": Reason.CAPACITY,
@@ -78,12 +77,18 @@ def test_the_bench() -> None:
     """Check that every injected fault is found in time, with hardly any false alarm.
 
     At most one false alarm is allowed in 10,000 steps of 20 healthy runs. A fault that one signal
-    alone finds must not be found without it.
+    alone finds must not be found without it, and a loss that jumps is found later without its.
     """
     lines, good = bench.bench_lines(1, 20)
     assert good, "\n".join(lines)
     for fault, signal in ALONE.items():
         assert bench.found(bench.trained(1, fault, [signal])) is None, (fault, signal)
+    soon, late = (
+        bench.found(bench.trained(1, "loss_spike", off)) for off in ([], [Reason.LOSS_SPIKE])
+    )
+    assert soon is not None
+    assert late is not None
+    assert soon.after < late.after
 
 
 def test_the_page_in_a_browser(tmp_path: Path, chromium: Page, nf: Nf) -> None:
