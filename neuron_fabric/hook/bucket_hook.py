@@ -28,6 +28,7 @@ Paths of FP32 parameters:
 
 # No postponed annotations here: register_comm_hook looks at those of the hook.
 
+import math
 import queue
 import threading
 import time
@@ -275,6 +276,8 @@ class BucketRouter(HookState):
         self.agreements = Agreements(self.workers)
         self.gradient_bytes, self.packed_bytes = 4 * sum(sizes.values()), 0
         """Bytes of FP32 that this rank has packed so far, of shadows too."""
+        self._given = math.inf
+        """When backward has handed over the last bucket of this step."""
         self._planned: Any = None
         self._plans: dict[int, _Plan] = {}
         self.release()
@@ -296,6 +299,9 @@ class BucketRouter(HookState):
         """
         if bucket.index() == 0:
             self.step += 1
+            self._given = math.inf
+        if bucket.is_last():
+            self._given = time.perf_counter()
         where = self.step, bucket
         try:
             if bucket.index() == 0:
@@ -673,9 +679,10 @@ class BucketRouter(HookState):
         def wait(_: torch.Tensor = sent) -> torch.Tensor:  # kept until it has gone
             start, seconds = time.perf_counter(), self.reducer.counters.seconds
             work.wait()
-            waited = time.perf_counter() - start
-            seconds["agree"] += waited
-            seconds["pack"] -= waited
+            end = time.perf_counter()
+            seconds["agree"] += end - start
+            seconds["agree_exposed"] += exposed(start, end, self._given)
+            seconds["pack"] -= end - start
             return every.amax(0)
 
         return wait
@@ -782,6 +789,17 @@ class BucketRouter(HookState):
         """Count the bytes of a ring all-reduce, sent and received: 2 (W - 1) / W times the size."""
         moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
         self.reducer.counters.moved(Route.FP32, moved, moved)
+
+
+def exposed(start: float, end: float, given: float) -> float:
+    """Return how much of a wait from ``start`` to ``end`` is not hidden by backward.
+
+    Args:
+        start: When the wait began, in seconds.
+        end: When it ended.
+        given: When backward handed over its last bucket; infinite if it has not yet.
+    """
+    return max(0.0, end - max(start, given))
 
 
 def _spread(flat: torch.Tensor, views: Sequence[torch.Tensor]) -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from neuron_fabric.codec import LINE, Route, count, maxima, pack, pack_codes, units, unpack
 from neuron_fabric.codec.reduction import ordered_sum
 from neuron_fabric.hook import monitor_samples, payload
-from neuron_fabric.hook.bucket_hook import InOrder
+from neuron_fabric.hook.bucket_hook import InOrder, exposed
 from neuron_fabric.hook.error_feedback import Memory
 from neuron_fabric.hook.hook_state import then_once
 from neuron_fabric.hook.steady_signs import RUN, Signs
@@ -375,6 +375,11 @@ def test_an_action_is_dropped_before_its_future_is_complete(once: bool) -> None:
     first.set_result(torch.ones(1))
     assert after.wait() == 1
     assert at == ([False] if once else [True])
+
+
+def test_a_wait_is_exposed_after_the_last_bucket() -> None:
+    """Check waits from 2 to 5 with backward that ends before, within, after them, or not yet."""
+    assert [exposed(2.0, 5.0, given) for given in (1.0, 4.0, 6.0, math.inf)] == [3.0, 1.0, 0.0, 0.0]
 
 
 def test_lines_are_joined_in_their_order() -> None:
