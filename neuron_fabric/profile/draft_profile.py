@@ -37,6 +37,9 @@ AUTO, ADAPTIVE = "auto", "adaptive"
 """Names of the profiles that `attach` and NF_PROFILE take instead of a file."""
 ASSIGN = Assign()
 """Error budget of "adaptive": a quarter of what G_INT4 everywhere loses."""
+ASSIGN_CONV = Assign(budget=1.01)
+"""Budget where convolutions hold most elements: all of it, as they bear G_INT4. The last hundredth
+is for `lgreco`, which rounds errors up."""
 ROUTES = {Kind.CONV: Route.G_INT4}
 """Candidates by kind."""
 OTHER = Route.G_INT8
@@ -100,7 +103,10 @@ def auto_profile(model: Any, adaptive: bool = False) -> Profile:
     Regions without a tensor of `LEAST_ELEMENTS` elements stay in FP32.
     """
     parameters = sketch(model)
-    large = {one.region for one in parameters if one.trainable and one.elements >= LEAST_ELEMENTS}
+    low = [one for one in parameters if one.trainable and one.elements >= LEAST_ELEMENTS]
+    large = {one.region for one in low}
+    conv = sum(one.elements for one in low if one.kind == Kind.CONV)
+    assign = ASSIGN_CONV if 2 * conv > sum(one.elements for one in low) else ASSIGN
 
     def candidate(region: Region) -> PhaseRoute | None:
         how = PhaseRoute(ROUTES.get(region.kind, OTHER), why="candidate of auto")
@@ -112,7 +118,7 @@ def auto_profile(model: Any, adaptive: bool = False) -> Profile:
         rule=Rule(
             drop=DROP,
             routes=(Route.G_INT4, Route.G_INT8),
-            assign=ASSIGN if adaptive else None,
+            assign=assign if adaptive else None,
         ),
         monitor={"capacity_every": CAPACITY_EVERY},
     )

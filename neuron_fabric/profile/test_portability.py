@@ -32,7 +32,7 @@ from neuron_fabric.profile.portability import (  # noqa: E402
     fit,
     sketch_for,
 )
-from neuron_fabric.profile.profile_types import FULL, ModelId, ValidFor  # noqa: E402
+from neuron_fabric.profile.profile_types import FULL, Assign, ModelId, ValidFor  # noqa: E402
 
 
 class Block(nn.Module):
@@ -355,3 +355,16 @@ def test_auto_has_codes_where_a_tensor_is_large() -> None:
     assert routes == {**low, "norm": "FP32", "bias": "FP32"}
     text = {one.name: str(one.phases["steady"].route) for one in auto_profile(Text()).regions}
     assert text["embedding"] == "G_INT8"
+
+
+def test_adaptive_may_lose_more_where_most_elements_are_convolutions() -> None:
+    """Check that a network of convolutions has the error of G_INT4 as its budget, others a quarter.
+
+    Net has more elements in convolutions than in its other large tensors; with a wide head it has
+    not. "auto" has no budget.
+    """
+    wide = Net()
+    wide.head = nn.Linear(4096, 64)
+    assert auto_profile(Net()).rule.assign is None
+    found = [auto_profile(net, adaptive=True).rule.assign for net in (Net(), wide, Text())]
+    assert found == [Assign(budget=1.01), Assign(budget=0.25), Assign(budget=0.25)]
