@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that wait for their slot: a list for each slot, all lists in one pool.
+// Operations that wait for their slot: a list for each slot, all lists in one pool. A push takes
+// the place that became free last, or a new one if none is free again.
 //
 // `push` appends an operation to the list of `push_slot`; `pop` removes the head of the list of
 // `head_slot`, `pop_ahead` the one that was read ahead; at most one of the two in a clock, never a
@@ -71,31 +72,29 @@ module nf_park
   (* no_rw_check *) logic [CHECK_W+WIDTH-1:0] data [DEPTH];  // see ClashUsed_A
   logic [CHECK_W+WIDTH-1:0] word_q;
   logic [CHECK_W-1:0] check;
-  logic [PLACE_W-1:0] next [DEPTH];  // the next of the same list, if `more_q`
+  logic [PLACE_W-1:0] next [DEPTH];  // the next of the same list; not for its last
+  logic [PLACE_W-1:0] spare [DEPTH];  // free again: places from `count_q` to below `opened_q`
   logic [2:0]         flags [DEPTH];
   logic [PLACE_W-1:0] head [SLOTS];
   logic [PLACE_W-1:0] tail [SLOTS];
-  logic [DEPTH-1:0]   used_q, more_q, free;
   logic [SLOTS-1:0]   waited_q, flag0_q, flag1_q, flag2_q;
-  logic [COUNT_W-1:0] count_q;
+  logic [COUNT_W-1:0] count_q, opened_q;  // operations, and places that were ever used
   logic [PLACE_W-1:0] place, reads, place_q, leaving, follower, ahead_place, ahead_place_q;
   logic [SLOT_W-1:0]  pop_slot, ahead_slot_q;
   logic [WIDTH-1:0]   ahead_q;
   logic               ahead_bad_q, known_q, asks, fresh_q;  // read ahead in the clock before
+  logic               opens;  // no place is free again
+  logic               more;   // another operation follows the one that leaves
   ram_fault_t         fault, ahead_fault, ahead_fault_q;
   logic [2:0]         follows;
 
-  // The lowest place that is free.
-  assign free = ~used_q & (used_q + 1'b1);
-  for (genvar b = 0; b < PLACE_W; b++) begin : g_place
-    // Places whose number has bit b: 2^b without, 2^b with, and so on.
-    localparam logic [DEPTH-1:0] WITH = {(DEPTH >> (b + 1)){{(1 << b){1'b1}}, {(1 << b){1'b0}}}};
-    assign place[b] = |(free & WITH);
-  end
+  assign opens = count_q == opened_q;
+  assign place = opens ? opened_q[PLACE_W-1:0] : spare[count_q[PLACE_W-1:0]];
 
   assign asks     = ask && !known_q;
   assign pop_slot = pop_ahead ? ahead_slot_q : head_slot;
   assign leaving  = pop_ahead ? ahead_place : place_q;
+  assign more     = leaving != tail[pop_slot];
   assign follower = next[leaving];
   assign follows  = flags[follower];
   assign reads    = asks ? head[ask_slot]
@@ -159,10 +158,8 @@ module nf_park
       data[place]     <= {check, push_data};
       flags[place]    <= push_flags;
       tail[push_slot] <= place;
-      more_q[place]   <= 1'b0;
       if (waited_q[push_slot]) begin
-        next[tail[push_slot]]   <= place;
-        more_q[tail[push_slot]] <= 1'b1;
+        next[tail[push_slot]] <= place;
       end else begin
         head[push_slot]    <= place;
         flag0_q[push_slot] <= push_flags[0];
@@ -171,6 +168,7 @@ module nf_park
       end
     end
     if (pop) begin  // after the last one nothing waits, so no value is read
+      spare[PLACE_W'(count_q - 1'b1)] <= leaving;
       head[pop_slot]    <= follower;
       flag0_q[pop_slot] <= follows[0];
       flag1_q[pop_slot] <= follows[1];
@@ -180,17 +178,16 @@ module nf_park
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
-      used_q   <= '0;
+      opened_q <= '0;
       waited_q <= '0;
       count_q  <= '0;
     end else if (push) begin
-      used_q[place]       <= 1'b1;
+      if (opens) opened_q <= opened_q + 1'b1;
       waited_q[push_slot] <= 1'b1;
       count_q             <= count_q + 1'b1;
     end else if (pop) begin
-      used_q[leaving] <= 1'b0;
-      count_q         <= count_q - 1'b1;
-      if (!more_q[leaving]) waited_q[pop_slot] <= 1'b0;
+      count_q <= count_q - 1'b1;
+      if (!more) waited_q[pop_slot] <= 1'b0;
     end
   end
 

@@ -331,7 +331,7 @@ bind nf_engine nf_miss_cover #(.SLOTS(SLOTS), .FLIGHT(MISS_DEPTH)) u_miss_cover 
   .park_pop         (u_lookup.u_park.pop),
   .push_slot        (8'(u_lookup.u_park.push_slot)),
   .pop_slot         (8'(u_lookup.u_park.pop_slot)),
-  .pop_more         (u_lookup.u_park.more_q[u_lookup.u_park.leaving]),
+  .pop_more         (u_lookup.u_park.more),
   .deferred_count   (9'(u_lookup.deferred_count)),
   .take_deferred    (u_lookup.take_deferred),
   .deferred_line    (make_line_id(u_lookup.deferred_op.meta.region, u_lookup.deferred_op.index)),
