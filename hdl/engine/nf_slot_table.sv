@@ -85,7 +85,8 @@ module nf_slot_table
   logic [SLOTS-1:0]  hit, same, same_q, moved_q, drop, taken, done, touched, keeps, unkeeps;
   logic [SLOTS-1:0]  at, damaged;
   logic [SLOTS-1:0]  pinned, free, evictable, preferred, choice_from, next, victim_q;
-  logic [LINE_KEY_W-1:0]  key_q [SLOTS];
+  logic [LINE_KEY_W-1:0]  key_q [SLOTS];       // compared in every clock
+  logic [LINE_KEY_W-1:0]  key_again [SLOTS];   // the same in a RAM, read by number
   logic [LINE_KEY_W-1:0]  victim_key, lk_key, look_key;
   logic [SLOT_W-1:0] victim_slot_q, next_slot;
   logic              again_q, choose;
@@ -164,7 +165,10 @@ module nf_slot_table
   assign look_key = {look_line.region, look_line.index[KEY_W-1:0]};
 
   always_ff @(posedge clk) begin
-    if (alloc) key_q[victim_slot] <= lk_key;
+    if (alloc) begin
+      key_q[victim_slot]     <= lk_key;
+      key_again[victim_slot] <= lk_key;
+    end
   end
 
   for (genvar s = 0; s < SLOTS; s++) begin : g_same
@@ -226,7 +230,7 @@ module nf_slot_table
   assign victim_slot   = victim_slot_q;
   assign victim_dirty  = |(victim_q & dirty_q);
   assign victim_kept   = |(victim_q & kept_q);
-  assign victim_key    = key_q[victim_slot];
+  assign victim_key    = key_again[victim_slot];
   assign victim_line   = make_line_id(victim_key[KEY_W +: 4], INDEX_W'(victim_key[KEY_W-1:0]));
   assign ready         = ready_q;
   assign kept          = kept_q;
