@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that wait for their slot: a list for each slot, all lists in one pool. A push takes
-// the place that became free last, or a new one if none is free again.
+// the place that became free last, or a new one if none is free again. An empty pool begins at
+// place 0.
 //
 // `push` appends an operation to the list of `push_slot`; `pop` removes the head of the list of
 // `head_slot`, `pop_ahead` the one that was read ahead; at most one of the two in a clock, never a
@@ -78,7 +79,7 @@ module nf_park
   logic [PLACE_W-1:0] head [SLOTS];
   logic [PLACE_W-1:0] tail [SLOTS];
   logic [SLOTS-1:0]   waited_q, flag0_q, flag1_q, flag2_q;
-  logic [COUNT_W-1:0] count_q, opened_q;  // operations, and places that were ever used
+  logic [COUNT_W-1:0] count_q, opened_q;  // operations, and places used since the pool was empty
   logic [PLACE_W-1:0] place, reads, place_q, leaving, follower, ahead_place, ahead_place_q;
   logic [SLOT_W-1:0]  pop_slot, ahead_slot_q;
   logic [WIDTH-1:0]   ahead_q;
@@ -187,6 +188,7 @@ module nf_park
       count_q             <= count_q + 1'b1;
     end else if (pop) begin
       count_q <= count_q - 1'b1;
+      if (count_q == COUNT_W'(1)) opened_q <= '0;
       if (!more) waited_q[pop_slot] <= 1'b0;
     end
   end
