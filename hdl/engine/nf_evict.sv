@@ -314,13 +314,12 @@ module nf_evict
   assign match_mates = (MATE_W'(1) << match_log2) - 1'b1;  // one shifter, not one for each entry
 
   for (genvar e = 0; e < FLIGHT; e++) begin : g_match
-    line_id_t           line;
     logic [KEY_W-1:0]   apart;
-    assign line         = line_of(key_q[e]);
-    assign apart        = (line.index[KEY_W-1:0] ^ match_line.index[KEY_W-1:0])
+    assign apart        = (key_q[e][KEY_W-1:0] ^ match_line.index[KEY_W-1:0])
                           & ~KEY_W'({MATE_W{opens_q[e]}} & match_mates);
-    assign same[e]      = live_q[e] && line.region == match_line.region && apart == '0;
-    assign unsettled[e] = live_q[e] && (line.region == settle);
+    assign same[e]      = live_q[e] && 4'(key_q[e][KEY_W +: REGION_W]) == match_line.region
+                          && apart == '0;
+    assign unsettled[e] = live_q[e] && (4'(key_q[e][KEY_W +: REGION_W]) == settle);
   end
 
   assign match         = |same;

@@ -277,7 +277,7 @@ class BucketRouter(HookState):
         self.gradient_bytes, self.packed_bytes = 4 * sum(sizes.values()), 0
         """Bytes of FP32 that this rank has packed so far, of shadows too."""
         self._given = math.inf
-        """When backward has handed over the last bucket of this step."""
+        """Time at which backward has handed over the last bucket of this step."""
         self._planned: Any = None
         self._plans: dict[int, _Plan] = {}
         self.release()
