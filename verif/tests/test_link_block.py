@@ -6,6 +6,7 @@ spec: link spec §1-§9 (retry: test_link_retry_block). REQ_CREDITS of the build
 
 import random
 from collections.abc import Sized
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,7 +14,7 @@ import cocotb
 
 from cocotbext.cxl.wire import control, flits
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
-from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from cocotbext.cxl.wire.packer import Credits, M2SPacker, PackOptions
 from cocotbext.cxl.wire.unpack import M2SUnpacker
 from verif.tests import link_testbench
@@ -267,7 +268,8 @@ async def broken_flits(bench: link_testbench.LinkTestbench) -> None:
     """Check that a flit that breaks a rule is counted once, and its other slots are still used."""
     rng = bench.rng
     raw = [M2SReq(ReqOp.MEM_RD, i, i << 6).pack() for i in range(4)]
-    wr = [random_rwd(rng, 0.0) for _ in range(4)]
+    # A write of a reserved opcode may have byte enables.
+    wr = [replace(random_rwd(rng, 0.0), opcode=RwdOp.MEM_WR) for _ in range(4)]
     chunks = [flits.chunks_of_line(m.data) for m in wr]
     bench.muted = True  # a control flit in the midst of data would be data
 
