@@ -112,7 +112,7 @@ module nf_fp32_add (
     if (special || over) man[26:4] = {in.nan, 22'd0};
 
     // The leading one is added to the exponent, which is one too small; a subnormal number has
-    // none. What carries out of the fraction goes there, too: from 1.11..1 up to 2, or to infinity.
+    // none. A carry out of the fraction is added there, too: from 1.11..1 up to 2, or to infinity.
     size = {exp, man[26:4]} + {7'd0, man[27] && !special, 22'd0, up};
     return {none ? in.zero_sign : in.sign, size};
   endfunction

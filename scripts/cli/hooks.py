@@ -183,7 +183,7 @@ def table(found: Found) -> list[str]:
     """Return the results as the lines of a Markdown table, one row for each hook.
 
     Bytes and losses are means over seeds, times are medians; "above" of the loss is seed by seed.
-    Of processor times the least counts: other load on the machine only adds to them.
+    The table shows the least processor time, because other load on the machine only adds to it.
     """
     networks = _networks(found)
     head = ["hook", "bytes, % of DDP", "CPU, ms/step/rank", "above DDP", "loss", "above DDP"]
