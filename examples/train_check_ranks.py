@@ -29,6 +29,7 @@ from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rul
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
 from neuron_fabric.calibration.shadow_run import weights_of
 from neuron_fabric.calibration.verification import SEEDS, Bar, Verification, verify
+from neuron_fabric.codec import Route
 from neuron_fabric.data import read_object
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
 from neuron_fabric.profile.profile_types import Rule
@@ -88,8 +89,8 @@ class Check:
         """
         folder = self.folder / "calibration"
         folder.mkdir(exist_ok=True)
-        # Integer codes take as long to pack as all else of a sample, and no check chooses them.
-        routes = tuple(map(str, Rule().routes))
+        # Verification may give up votes for codes of 8 bits; no check chooses those of 4 bits.
+        routes = (*map(str, Rule().routes), str(Route.G_INT8))
         write_job(folder, Job(every=int(self.plan["every"]), routes=routes))
         dist.barrier()
         start = time.monotonic()

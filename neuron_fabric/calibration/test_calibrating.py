@@ -260,12 +260,14 @@ def test_too_few_seeds_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert text in capsys.readouterr().out
 
 
-def test_four_regions_are_given_up_at_most(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("codes", [0.9, 0.7])
+def test_six_routes_are_given_up_at_most(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], codes: float
 ) -> None:
-    """Check that a verification that never passes moves four regions to FP32 and then ends.
+    """Check that a verification that never passes gives up the votes of six regions, then ends.
 
-    That is five rounds of three trainings after the three in FP32.
+    That is seven rounds of three trainings after the three in FP32. The six regions use codes of 8
+    bits if these pass their floor of 0.8, else FP32.
     """
     kinds = [one for one in Kind if one not in (Kind.ATTENTION, Kind.REST)]
     script = Script(lambda seed, low: good(seed, low) - 0.3 * bool(low))
@@ -273,13 +275,18 @@ def test_four_regions_are_given_up_at_most(
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "parameters", lambda: many)
         patch.setitem(globals(), "COSINES", {one: 0.5 + n / 50 for n, one in enumerate(kinds)})
+        patch.setitem(CODES, "G_INT8", codes)
         code, profile = calibrated(tmp_path, script, protect=())
     assert (code, profile.verified) == (1, False)
     assert "not verified: accuracy is not within 0.00902 of FP32" in capsys.readouterr().out
     assert len(script.ran) == 3 + 3 * (ROUNDS + 1)
-    assert [len(low or ()) for _, low in script.ran[3::3]] == [7, 6, 5, 4, 3]
-    given_up = [one.name for one in profile.regions if not one.low_bit]
-    assert given_up == ["head", "embedding", "norm", "bias"]
+    routes = {one.name: one.phases["steady"].route for one in profile.regions}
+    given_up = [name for name, route in routes.items() if not route.votes]
+    assert given_up == ["head", "embedding", "norm", "bias", "conv.0", "linear.0"]
+    passed = codes > 0.8
+    assert {routes[one] for one in given_up} == {Route.G_INT8 if passed else Route.FP32}
+    low = [7] * (ROUNDS + 1) if passed else [7, 6, 5, 4, 3, 2, 1]
+    assert [len(low or ()) for _, low in script.ran[3::3]] == low
 
 
 @pytest.mark.parametrize("interrupt", [False, True])
@@ -415,7 +422,7 @@ def test_a_loss_that_is_not_finite_counts() -> None:
         mean()
 
 
-# Verification: the order of the regions that are given up, and its end.
+# Verification: the order of the routes that are given up, and its end.
 
 
 def region(name: str, route: Route, cosine: float) -> Region:
@@ -436,6 +443,30 @@ def test_floors_differ() -> None:
     first = weakest(PROFILE)
     assert first is not None
     assert first.name == "two"
+
+
+def test_votes_then_codes_then_fp32() -> None:
+    """Check the order in which routes are given up: all votes, then codes, whatever their margin."""
+    coded = {Route.G_INT8.value: {"vote": {"cosine": (0.81, 0.9)}}}
+    both = replace(
+        PROFILE,
+        regions=tuple(
+            replace(one, measured={"steady": {**one.measured["steady"], **coded}})
+            for one in PROFILE.regions
+        ),
+    )
+    routes: list[list[str]] = []
+
+    def again(profile: Profile) -> list[float]:
+        routes.append([str(one.phases["steady"].route) for one in profile.regions])
+        return [one + 1 for one in full]
+
+    full = [2.9, 3.0, 3.1]
+    verify(both, "bits", full, again, Bar(0.05), lambda profile: None, lambda text: None)
+    assert routes == [
+        *(["G_BINARY", "G_TERNARY"], ["G_BINARY", "G_INT8"], ["G_INT8", "G_INT8"]),
+        *(["FP32", "G_INT8"],),
+    ]
 
 
 def test_rounds_until_it_is_near() -> None:

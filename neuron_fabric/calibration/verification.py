@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verification of a profile by whole trainings, and the regions that are given up on the way.
+"""Verification of a profile by whole trainings, and the routes that are given up on the way.
 
 The rule judges gradients step by step; their effect on a training, above all by its optimizer,
 shows only in the metric. A training with the profile and one in FP32 with the same seed draw the
@@ -7,6 +7,9 @@ same batches and start from the same weights, so that their difference is judged
 means: the 95 % interval of the mean difference (Student's t) must lie within the tolerance
 (non-inferiority test). A profile is thus verified by evidence that it is near FP32, not by a lack
 of evidence that it is not.
+
+A region whose votes are given up uses integer codes of 8 bits, if they were measured and pass their
+floor: they have no bias, and less than half the bytes of FP32. It uses FP32 if they fail, too.
 """
 
 from __future__ import annotations
@@ -18,17 +21,19 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from neuron_fabric.calibration.calibration_job import CalibrationError
+from neuron_fabric.codec.routes import Route
 from neuron_fabric.profile.profile_types import (
     FULL,
     Phase,
+    PhaseRoute,
     Profile,
     Reference,
     Region,
     Spread,
 )
 
-ROUNDS = 4
-"""Greatest number of regions that are given up, one a round."""
+ROUNDS = 6
+"""Greatest number of routes that are given up, one a round."""
 SEEDS = 3
 T975 = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Student's t at 97.5 % for 2 to 9 degrees of freedom: `SEEDS` to `MOST_SEEDS` seeds."""
@@ -138,11 +143,11 @@ def verify(
     keep: Callable[[Profile], None],
     tell: Callable[[str], None],
 ) -> Verification:
-    """Compare trainings by the profile with those in FP32; move regions to FP32 until it passes.
+    """Compare trainings by the profile with those in FP32; give up routes until it passes.
 
-    After a round in which the mean difference exceeds the tolerance, the weakest low-bit region is
-    set to FP32, at most `ROUNDS` times. If only the interval exceeds it, one low-bit region less
-    would not make it narrower: the seeds are too few, and the verification ends.
+    After a round in which the mean difference exceeds the tolerance, the weakest low-bit region
+    gets a route of more bits (`safer`), at most `ROUNDS` times. If only the interval exceeds it,
+    another route would not make it narrower: the seeds are too few, and the verification ends.
 
     Args:
         profile: Profile made by the rule.
@@ -151,7 +156,7 @@ def verify(
         again: Function that trains with a profile and the same seeds, and returns the metrics.
         bar: Accepted distance.
         keep: Receives every profile on the way.
-        tell: Receives a line for each region that is set to FP32.
+        tell: Receives a line for each route that is given up.
 
     Raises:
         CalibrationError: The metric of FP32 is not finite.
@@ -174,9 +179,11 @@ def verify(
         worst = weakest(profile)
         if number == ROUNDS or worst is None or bar.near(fp32, paired.mean):
             break
-        tell(f"{metric} {found.mean:.4f} against {fp32.mean:.4f} in FP32: {worst.name} in FP32")
         why = f"verification missed, cosine {cosine_of(worst):.3f} least above its floor"
-        regions = tuple(in_fp32(one, why) if one is worst else one for one in profile.regions)
+        other = safer(profile, worst, why)
+        route = other.phases[Phase.STEADY].route
+        tell(f"{metric} {found.mean:.4f} against {fp32.mean:.4f} in FP32: {worst.name} in {route}")
+        regions = tuple(other if one is worst else one for one in profile.regions)
         profile = replace(profile, regions=regions, verified=False)
         keep(profile)
         if weakest(profile) is None:
@@ -200,13 +207,28 @@ def cosine_of(region: Region) -> float:
 def weakest(profile: Profile) -> Region | None:
     """Return the low-bit region with the least margin of its cosine above the floor of its route.
 
-    None if no region is low-bit. Floors differ, so cosines of different routes cannot be compared.
+    Regions with votes come first. None if no region is low-bit. Floors differ, so cosines of
+    different routes cannot be compared.
     """
 
-    def above(region: Region) -> float:
-        return cosine_of(region) - profile.rule.floor.of(region.phases[Phase.STEADY].route)
+    def above(region: Region) -> tuple[bool, float]:
+        route = region.phases[Phase.STEADY].route
+        return route.codes, cosine_of(region) - profile.rule.floor.of(route)
 
     return min((one for one in profile.regions if one.low_bit), key=above, default=None)
+
+
+def safer(profile: Profile, region: Region, why: str) -> Region:
+    """Return a low-bit region with the next route of more bits: G_INT8 after votes, else FP32.
+
+    ``why`` is the reason to show.
+    """
+    codes = region.measured[Phase.STEADY].get(Route.G_INT8.value, {}).get("vote")
+    votes = region.phases[Phase.STEADY].route.votes
+    if votes and codes and codes["cosine"][0] >= profile.rule.floor.of(Route.G_INT8):
+        coded = PhaseRoute(Route.G_INT8, why=why)
+        return replace(region, phases={Phase.WARMUP: FULL, Phase.STEADY: coded})
+    return in_fp32(region, why)
 
 
 def in_fp32(region: Region, why: str = "") -> Region:

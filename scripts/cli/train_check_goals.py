@@ -73,7 +73,7 @@ CHECKS: Mapping[str, CheckInfo] = {
             (FP32, BINARY, GUIDED, AUTO, ADAPTIVE),
         ),
         "charlm": (
-            *(8, 4, 250, "bits a character", "the help texts of Python", 0.10),
+            *(8, 4, 250, "bits a character", "the help texts of Python", 0.03),
             (FP32, BINARY, TERNARY, GUIDED, AUTO, ADAPTIVE),
         ),
         "topics": (
