@@ -117,6 +117,7 @@ TARGETS, PARTS, DESIGNS, GOALS = _FILE.targets, _FILE.parts, _FILE.designs, _FIL
 FP32 = "16-lane FP32 adder datapath"
 """Reference design of the datapaths."""
 WHOLE, PLAIN = "whole controller", "controller without aggregation"
+FLAT = "whole controller, one module"
 DATAPATH = "low-bit datapath in the engine"
 AGGREGATION = ("nf_engine", "nf_fp32_store", "nf_fp32_gather", "nf_record_init", "nf_capacity")
 """Modules that a controller of plain memory alone would not have."""
@@ -213,7 +214,7 @@ def tables_of(
     if clocks:
         out.append(_routes(target, clocks))
     if WHOLE in found:
-        parts = _parts(target, found[WHOLE], found.get(PLAIN))
+        parts = _parts(target, found[WHOLE], found.get(PLAIN), found.get(FLAT))
         out += [parts, _modules(target, found[WHOLE])]
     return out
 
@@ -288,7 +289,15 @@ def part(mapped: Mapped, sources: tuple[str, ...]) -> Counter[str]:
     return out
 
 
-def _parts(target: str, mapped: Mapped, plain: Mapped | None) -> Table:
+def _parts(target: str, mapped: Mapped, plain: Mapped | None, flat: Mapped | None) -> Table:
+    """Return the table of the parts of the whole controller.
+
+    Args:
+        target: Key of `TARGETS`.
+        mapped: The whole controller, mapped module by module.
+        plain: The controller without aggregation, one module.
+        flat: The whole controller, one module.
+    """
     whole, added = mapped.cells(), part(mapped, AGGREGATION)
     rest = whole - added
     rows = [(name, *_area(target, part(mapped, sources))) for name, sources in PARTS.items()]
@@ -303,8 +312,11 @@ def _parts(target: str, mapped: Mapped, plain: Mapped | None) -> Table:
         low_bit = luts(part(mapped, PARTS[DATAPATH]))
         told.append(
             f"against the {PLAIN} ({base:,} LUTs): the whole has {luts(whole) / base:.2f} times "
-            f"its LUTs, the low-bit datapath adds {100 * low_bit / base:.0f} %"
+            f"its LUTs, {luts(whole) - base:,} more; the low-bit datapath adds "
+            f"{100 * low_bit / base:.0f} %"
         )
+        if flat is not None:
+            told.append(f"{luts(flat.cells()) - base:,} more where both are mapped as one module")
     title = f"Parts of the whole controller, {TARGETS[target]}"
     return Table.of(title, ("part", *_heads(target)), rows, told)
 

@@ -95,8 +95,12 @@ def test_tables_of_a_whole_by_hand() -> None:
     assert row(parts, synth_figure.DATAPATH)[2] == 40 + 2 * 5
     plain = mapped("nf_controller", {"nf_controller": {"LUT4": 100}}, {})
     _, parts, _ = synth_figure.tables_of("ecp5", {**found, synth_figure.PLAIN: plain}, {})
-    assert "LUTs): the whole has 2.26 times its LUTs, the low-bit" in parts.notes[1]
+    assert "LUTs): the whole has 2.26 times its LUTs, 126 more; the low-bit" in parts.notes[1]
     assert parts.notes[1].endswith("adds 50 %")
+    flat = mapped("nf_controller", {"nf_controller": {"LUT4": 180}}, {})
+    both = {**found, synth_figure.PLAIN: plain, synth_figure.FLAT: flat}
+    noted = synth_figure.tables_of("ecp5", both, {})[1].notes
+    assert noted[2] == "80 more where both are mapped as one module"
     assert row(parts, "aggregation") == ("aggregation", *row(parts, "engine")[1:])
     assert row(parts, "all but aggregation")[2] == 10 + 30 + 4 * 3
     assert row(modules, "nf_fifo") == ("nf_fifo", 3, 21, 36, 12, 9 * 64, 0, None)
