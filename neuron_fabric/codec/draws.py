@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_OF_A_BLOCK = 8
-"""Draws of 32 bits that one value of the counter of Philox gives."""
+_OF_A_BLOCK = 16
+"""Draws of 16 bits that one value of the counter of Philox gives."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,11 @@ numbers in [0, 1), the same whenever asked.
 
 
 def draws(key: Key, count: int, first: int = 0) -> NDArray[np.float64]:
-    """Return ``count`` draws of a stream from number ``first`` on, float64 in [0, 1).
+    """Return ``count`` draws of a stream from number ``first`` on, float64 in (0, 1).
 
-    They are multiples of 2^-32.
+    They are odd multiples of 2^-17, so that their mean is exactly 1/2. A code that they round has an
+    error of at most 2^-17 in its mean, far below that of a gradient; draws of 32 bits would take
+    twice the time, which is most of that of packing.
     """
     block, skip = divmod(first, _OF_A_BLOCK)
     blocks = -(-(skip + count) // _OF_A_BLOCK)
@@ -60,6 +62,6 @@ def draws(key: Key, count: int, first: int = 0) -> NDArray[np.float64]:
         key=np.array(key.words(), np.uint64),
         counter=np.array([start >> 64 * n & (1 << 64) - 1 for n in range(4)], np.uint64),
     )
-    raw = philox.random_raw(4 * blocks).astype("<u8", copy=False).view("<u4")
-    out: NDArray[np.float64] = raw[skip : skip + count] * 2.0**-32
+    raw = philox.random_raw(4 * blocks).astype("<u8", copy=False).view("<u2")
+    out: NDArray[np.float64] = (raw[skip : skip + count] + 0.5) * 2.0**-16
     return out

@@ -521,11 +521,11 @@ int nf_unpack_net(const uint8_t *planes, size_t planes_size, size_t size, int co
 
 /* ---- integer codes: BUCKET elements share a unit ---- */
 
-enum { BUCKET = 1024, DRAWS = 8, MOST_CODE_WORKERS = 255 };
+enum { BUCKET = 1024, DRAWS = 16, MOST_CODE_WORKERS = 255 };
 
-/* Eight draws of 32 bits, numbers 8 * block on: Philox 4x64 of ten rounds (Salmon et al., 2011), as
- * numpy's. */
-ALWAYS void philox(uint64_t block, const uint64_t key[2], uint32_t *out)
+/* Sixteen draws of 16 bits, numbers 16 * block on: Philox 4x64 of ten rounds (Salmon et al., 2011),
+ * as numpy's. */
+ALWAYS void philox(uint64_t block, const uint64_t key[2], uint16_t *out)
 {
     uint64_t c[4] = {block, 0, 0, 0}, k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; round++) {
@@ -581,7 +581,7 @@ ALWAYS int codes_of(const float *x, size_t n, double unit, double top, const dou
         return 0;
     int32_t wide[BUCKET];
     for (size_t j = 0; j < n; j++) {
-        double sum = x[j] / unit + draws[j]; /* with `top` exact: a draw is at most 1 - 2^-32 */
+        double sum = x[j] / unit + draws[j]; /* with `top` exact: a draw is at most 1 - 2^-17 */
         wide[j] = (int32_t)floor(sum); /* vectorized with -fno-trapping-math */
     }
     for (size_t j = 0; j < n; j++)
@@ -593,7 +593,7 @@ ALWAYS int codes_of(const float *x, size_t n, double unit, double top, const dou
 ALWAYS void pack_codes(const float *x, size_t n, const float *u, int bits, const uint64_t *key,
                        uint8_t *lines, seen_t *seen)
 {
-    uint32_t words[BUCKET] = {0};
+    uint16_t words[BUCKET] = {0};
     double draws[BUCKET];
     for (int j = 0; j < BUCKET; j++)
         draws[j] = 0.5;
@@ -603,8 +603,8 @@ ALWAYS void pack_codes(const float *x, size_t n, const float *u, int bits, const
         int8_t codes[BUCKET] = {0};
         for (size_t j = 0; key && j < here; j += DRAWS)
             philox((at + j) / DRAWS, key, words + j);
-        for (size_t j = 0; key && j < BUCKET; j++) /* AVX2 converts signed words alone */
-            draws[j] = ((int32_t)(words[j] ^ 0x80000000) + 0x1p31) * 0x1p-32;
+        for (size_t j = 0; key && j < BUCKET; j++)
+            draws[j] = (words[j] + 0.5) * 0x1p-16;
         const double unit = u[at / BUCKET], top = (1 << (bits - 1)) - 1;
         seen->finite &= here == BUCKET ? codes_of(x + at, BUCKET, unit, top, draws, codes)
                                        : codes_of(x + at, here, unit, top, draws, codes);

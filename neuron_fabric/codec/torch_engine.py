@@ -239,9 +239,9 @@ def unpack_sums(sums: Tensor, u: Tensor, present: Tensor, elements: int) -> Tens
 def draws_of(key: Key, number: int, device: torch.device | str) -> Tensor:
     """Return the first ``number`` draws of a stream, float64, equal to `draws.draws`.
 
-    Philox 4x64 with ten rounds: the counter's low word is the number of a block of eight draws.
+    Philox 4x64 with ten rounds: the counter's low word is the number of a block of 16 draws.
     """
-    blocks = torch.arange(-(-number // 8), dtype=torch.int64, device=device)
+    blocks = torch.arange(-(-number // 16), dtype=torch.int64, device=device)
     words = [blocks, *(torch.zeros_like(blocks) for _ in range(3))]
     keys = list(key.words())
     for _ in range(_ROUNDS):
@@ -250,8 +250,8 @@ def draws_of(key: Key, number: int, device: torch.device | str) -> Tensor:
         k0, k1 = map(_signed, keys)
         words = [high1 ^ words[1] ^ k0, low1, high0 ^ words[3] ^ k1, low0]
         keys = [one + weyl for one, weyl in zip(keys, _WEYL, strict=True)]
-    halves = [half for one in words for half in (one & _LOW, one >> 32 & _LOW)]
-    return torch.stack(halves, -1).view(-1)[:number].double() * 2.0**-32
+    parts = [one >> shift & 0xFFFF for one in words for shift in range(0, 64, 16)]
+    return (torch.stack(parts, -1).view(-1)[:number].double() + 0.5) * 2.0**-16
 
 
 def _product(x: Tensor, factor: int) -> tuple[Tensor, Tensor]:
