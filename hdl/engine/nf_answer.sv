@@ -40,7 +40,6 @@ module nf_answer
   output logic                          drs_valid,  // answer with data valid; leaves from S4
   output answer_t                       drs         // answer with data
 );
-  localparam int PLANES_W = CNT_W * LINE_W;
 
   typedef enum logic [1:0] {
     VIEW_COUNTS,  // a vote, a plane, or a sum that is kept as plane 0
@@ -136,11 +135,11 @@ module nf_answer
     .line (info)
   );
 
-  // What counts 64 workers; planes above are 0, and no step is made for them.
-  nf_sum #(.CNT_W(CNT_W)) u_sum (
+  // Planes above those that count 64 workers are 0: no gate is made for them.
+  nf_sum #(.CNT_W(counting_planes(CNT_W))) u_sum (
     .clk, .en (drs3_q && view3_q == VIEW_SUM), .wide (wide_q), .codes_signed (signed_q),
     .bytes (eight_q), .part (part_q),
-    .planes (PLANES_W'(planes[counting_planes(CNT_W)*LINE_W-1:0])), .line (sums)
+    .planes (planes[counting_planes(CNT_W)*LINE_W-1:0]), .line (sums)
   );
 
   assign ndr_valid = sends_ndr;
