@@ -273,17 +273,14 @@ module nf_core
     .event_worker, .illegal_codes
   );
 
-  for (genvar r = 0; r < REGIONS; r++) begin : g_capacity
-    nf_capacity u_capacity (
-      .clk, .rst_n,
-      .clear        (apply[r]),
-      .window       (cap_window),
-      .threshold    (cap_threshold),
-      .contribution ((slot_hit || slot_miss) && lookup_contribution && (lookup_region == 4'(r))),
-      .miss         (slot_miss),
-      .exceeded     (fallback_set[r])
-    );
-  end
+  nf_capacity #(.REGIONS(REGIONS)) u_capacity (
+    .clk, .rst_n,
+    .clear (apply), .window (cap_window),
+    .threshold (cap_threshold),
+    .contribution ((slot_hit || slot_miss) && lookup_contribution),
+    .miss (slot_miss), .region (lookup_region),
+    .exceeded (fallback_set)
+  );
 
   // ---- status as hosts read it ------------------------------------------------------------------
   logic    view_drs_valid, view_drs_ready;
