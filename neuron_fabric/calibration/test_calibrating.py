@@ -446,7 +446,7 @@ def test_floors_differ() -> None:
 
 
 def test_votes_then_codes_then_fp32() -> None:
-    """Check the order in which routes are given up: all votes, then codes, whatever their margin."""
+    """Check that all votes are given up before the first codes, whatever the margins are."""
     coded = {Route.G_INT8.value: {"vote": {"cosine": (0.81, 0.9)}}}
     both = replace(
         PROFILE,

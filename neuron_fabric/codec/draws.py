@@ -50,9 +50,9 @@ numbers in [0, 1), the same whenever asked.
 def draws(key: Key, count: int, first: int = 0) -> NDArray[np.float64]:
     """Return ``count`` draws of a stream from number ``first`` on, float64 in (0, 1).
 
-    They are odd multiples of 2^-17, so that their mean is exactly 1/2. A code that they round has an
-    error of at most 2^-17 in its mean, far below that of a gradient; draws of 32 bits would take
-    twice the time, which is most of that of packing.
+    They are odd multiples of 2^-17, so that their mean is exactly 1/2. The mean of a code that they
+    round is wrong by at most 2^-17 units. Draws of 32 bits take twice as long, and draws take most
+    of the time of packing.
     """
     block, skip = divmod(first, _OF_A_BLOCK)
     blocks = -(-(skip + count) // _OF_A_BLOCK)
