@@ -18,7 +18,7 @@ module nf_sum
   parameter int CNT_W = 8
 ) (
   input  wire logic                    clk,           // clock, rising edge
-  input  wire logic                    en,            // without it the line is zero
+  input  wire logic                    en,            // without it `line` means nothing
   input  wire logic                    wide,          // codes of 8 bits, else of 4
   input  wire logic                    codes_signed,  // the highest bit of a code weighs negative
   input  wire logic                    bytes,         // SUM8 line, else SUM16
@@ -103,7 +103,7 @@ module nf_sum
     sums      = '0;
     sums8     = '0;
     sums_wide = '0;
-    if (en_q) begin
+    if (`NF_ISOLATE(en_q)) begin
       for (int g = 0; g < GROUPS; g++) begin
         group            = added_q[HALVES_W*g +: HALVES_W];
         group_sum        = {3'd0, group.low} + {group.high, 1'b0};

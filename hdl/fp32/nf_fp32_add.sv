@@ -2,19 +2,20 @@
 // binary32 addition, round to nearest even, subnormals kept, every NaN result 7FC00000h.
 //
 // Two stages with one register between them: `sum` is valid in the clock after `a` and `b` were
-// presented with `en`, and zero in every other. Nothing toggles while nothing is added.
+// presented with `en`, and means nothing in every other.
 //
 // Each stage is a function that a simulator calls: it would otherwise copy it into every lane, and
 // compute it in every clock.
 
 `default_nettype none
+`include "nf_operand_isolation.svh"
 
 module nf_fp32_add (
   input  wire logic        clk,  // clock, rising edge
   input  wire logic        en,   // operands valid
   input  wire logic [31:0] a,    // first operand
   input  wire logic [31:0] b,    // second operand
-  output logic [31:0]      sum   // their sum, one cycle later; else 0
+  output logic [31:0]      sum   // their sum, one cycle later
 );
   // Between the stages: 24 bits of the sum with carry, guard, round and sticky, not yet normalised.
   typedef struct packed {
@@ -119,7 +120,7 @@ module nf_fp32_add (
 
   always_comb begin
     sum = '0;
-    if (valid_q) sum = rounded(aligned_q);
+    if (`NF_ISOLATE(valid_q)) sum = rounded(aligned_q);
   end
 endmodule
 

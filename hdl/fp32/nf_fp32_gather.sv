@@ -15,6 +15,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_operand_isolation.svh"
 
 module nf_fp32_gather
   import nf_pkg::*;
@@ -149,7 +150,7 @@ module nf_fp32_gather
   assign poison     = t_poison || (!t_first && poison_q[t_side]) || (!t_none && r_beat.poison);
 
   // The adders see only lines of this unit, not every beat of the shared read channel.
-  assign line_in = r_valid ? r_beat.data : '0;
+  assign line_in = `NF_ISOLATE(r_valid) ? r_beat.data : '0;
   assign acc     = acc_q[t_side];
 
   always_comb begin
