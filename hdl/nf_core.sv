@@ -223,9 +223,11 @@ module nf_core
   read_beat_t          r_beat;
   logic                read_error, read_poison;
 
+  // The engine holds no plane that is always 0: those above what counts 64 workers, unless an
+  // element counts twice. Records have the same planes.
   nf_engine #(
     .REGIONS(REGIONS), .SLOTS(SLOTS),
-    .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
+    .CNT_W((TERN5 != 0) ? CNT_W : counting_planes(CNT_W)), .MEM_LINES_LOG2(MEM_LINES_LOG2),
     .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2),
     .ECC(ECC), .TERN5(TERN5),
     .ECP5(ECP5), .INJECT_DATA(INJECT_DATA),
@@ -320,7 +322,8 @@ module nf_core
   logic       init_failed;
 
   nf_record_init #(
-    .REGIONS(REGIONS), .CNT_W(CNT_W), .MARKS_LOG2(WRITTEN_LOG2)
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .MARKS_LOG2(WRITTEN_LOG2),
+    .MEM_LINES_LOG2(MEM_LINES_LOG2)
   ) u_init (
     .clk, .rst_n,
     .hold (init_hold), .others (|wr_valid[2:0]),
@@ -363,7 +366,7 @@ module nf_core
     .stored
   );
 
-  nf_fp32_gather u_gather (
+  nf_fp32_gather #(.MEM_LINES_LOG2(MEM_LINES_LOG2)) u_gather (
     .clk, .rst_n,
     .desc,
     .op_valid (gather_valid), .op_ready (gather_ready),

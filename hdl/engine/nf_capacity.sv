@@ -42,7 +42,7 @@ module nf_capacity #(
   logic                counts, counts_q, miss_q, full_q, oldest_q;
 
   assign restart = clear | {REGIONS{window != window_q}};
-  assign at      = region[REGION_W-1:0];
+  assign at      = REGION_W'(32'(region) % REGIONS);
   assign place   = place_q[at];
   assign counts  = contribution && !restart[at] && (window != 9'd0);
 

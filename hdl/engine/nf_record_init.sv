@@ -26,6 +26,7 @@ module nf_record_init
   parameter int REGIONS    = 8,
   parameter int CNT_W      = 8,
   parameter int MARKS_LOG2 = 12,
+  parameter int MEM_LINES_LOG2 = 20,
   parameter int GROUPS     = 64,  // groups that are decided and not answered
   parameter int PATIENCE   = 7
 ) (
@@ -66,6 +67,8 @@ module nf_record_init
 );
   localparam int PTR_W      = $clog2(GROUPS);
   localparam int PATIENCE_W = $clog2(PATIENCE + 1);
+  // Memory has more lines than a region whose records it holds: the low bits of an index do.
+  localparam int KEY_W      = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
 
   if (GROUPS < 2 || (1 << PTR_W) != GROUPS) begin : g_bad_groups
     initial $fatal(1, "nf_record_init: GROUPS must be a power of two, at least 2");
@@ -75,19 +78,20 @@ module nf_record_init
   logic               active_q, restart;
   logic [3:0]         region_q, lowest_region;
   region_desc_t       d;
-  logic [INDEX_W:0]   lines, group;
+  logic [KEY_W:0]     lines, group;
   // Lines below `passed` are overwritten, below `next` sent, below `judged` decided, below `ahead`
   // asked about.
-  logic [INDEX_W:0]   passed_q, next_q, judged_q, ahead_q;
-  logic [INDEX_W:0]   flight_q, answers_q;  // writes not answered; answered ones not yet passed
+  logic [KEY_W:0]     passed_q, next_q, judged_q, ahead_q;
+  logic [KEY_W:0]     flight_q, answers_q;  // writes not answered; answered ones not yet passed
   logic               probed_q;             // the mark of the last group comes
   logic [GROUPS-1:0]  marked_q;             // of the groups that are decided and not passed
   logic [PTR_W:0]     push_q, pop_q;
   logic               front_marked, pass, decided, last_write, takes;
+  logic [MADDR_W-1:0] target;  // of the write: in memory
 
   assign d          = desc_of(desc, region_q);
-  assign lines      = (INDEX_W+1)'(1) << d.lines_log2;
-  assign group      = (INDEX_W+1)'(1) << group_log2(d, 6'(MARKS_LOG2));
+  assign lines      = (KEY_W+1)'(1) << d.lines_log2;
+  assign group      = (KEY_W+1)'(1) << group_log2(d, 6'(MARKS_LOG2));
   assign restart    = active_q && (start[32'(region_q) % REGIONS]
                                    || cancel[32'(region_q) % REGIONS]);
 
@@ -99,12 +103,13 @@ module nf_record_init
   assign last_write = takes && (next_q + 1'b1 == ahead_q);
   assign probe      = active_q && !hold && decided && ahead_q != lines
                       && (push_q - pop_q != (PTR_W+1)'(GROUPS));
-  assign probe_line = make_line_id(region_q, ahead_q[INDEX_W-1:0]);
+  assign probe_line = make_line_id(region_q, INDEX_W'(ahead_q[KEY_W-1:0]));
 
   assign wants    = active_q && !probed_q && next_q != ahead_q && !hold;
   assign waits    = others && (waited_q != PATIENCE_W'(PATIENCE));
   assign wr_valid = wants && !waits;
-  assign wr_addr  = LADDR_W'(record_addr(d, next_q[INDEX_W-1:0], 4'(CNT_W)));
+  assign target   = record_addr(d, INDEX_W'(next_q[KEY_W-1:0]), 4'(CNT_W));
+  assign wr_addr  = LADDR_W'(target[KEY_W-1:0]);
   assign takes    = wr_valid && wr_ready;
 
   // ---- those that memory has answered, in their order -------------------------------------------
@@ -168,8 +173,8 @@ module nf_record_init
         passed_q <= passed_q + group;
         pop_q    <= pop_q + 1'b1;
       end
-      flight_q  <= flight_q + (INDEX_W+1)'(takes) - (INDEX_W+1)'(b_valid);
-      answers_q <= answers_q + (INDEX_W+1)'(b_valid) - ((pass && !front_marked) ? group : '0);
+      flight_q  <= flight_q + (KEY_W+1)'(takes) - (KEY_W+1)'(b_valid);
+      answers_q <= answers_q + (KEY_W+1)'(b_valid) - ((pass && !front_marked) ? group : '0);
     end
   end
 
@@ -185,15 +190,19 @@ module nf_record_init
 
   // Nobody waits for the group whose mark comes in this clock: who asks has set it before.
   logic [PTR_W-1:0] a_group, b_group;
+  logic [KEY_W:0]   a_at, b_at, c_at;
 
+  assign a_at    = {1'b0, a.index[KEY_W-1:0]};
+  assign b_at    = {1'b0, b.index[KEY_W-1:0]};
+  assign c_at    = {1'b0, c.index[KEY_W-1:0]};
   assign a_group = PTR_W'(a.index >> group_log2(d, 6'(MARKS_LOG2)));
   assign b_group = PTR_W'(b.index >> group_log2(d, 6'(MARKS_LOG2)));
   assign a_waits = active_q && a.region == region_q && !marked_q[a_group]
-                   && {1'b0, a.index} >= passed_q && {1'b0, a.index} < judged_q;
+                   && a_at >= passed_q && a_at < judged_q;
   assign b_waits = active_q && b.region == region_q && !marked_q[b_group]
-                   && {1'b0, b.index} >= passed_q && {1'b0, b.index} < judged_q;
+                   && b_at >= passed_q && b_at < judged_q;
   assign c_ahead = pending_q[32'(c.region) % REGIONS]
-                   || (active_q && c.region == region_q && {1'b0, c.index} >= ahead_q);
+                   || (active_q && c.region == region_q && c_at >= ahead_q);
 
 `ifdef NF_CHECKED
   logic [7:0] gave_q;  // clocks in which it gave way for this write
@@ -207,6 +216,8 @@ module nf_record_init
   `NF_ASSERT_NEVER(GivesWay_A, wr_valid && others && 32'(gave_q) < PATIENCE)
   `NF_ASSERT_NEVER(OwnTurn_A, wants && !wr_valid && 32'(gave_q) >= PATIENCE)
   `NF_ASSERT_NEVER(BWithoutWrite_A, b_valid && !busy_writes)
+  `NF_ASSERT_NEVER(OutOfMemory_A, wr_valid && (target >> KEY_W) != '0)
+  `NF_ASSERT_NEVER(TooManyLines_A, active_q && 32'(d.lines_log2) > KEY_W)
   `NF_ASSERT_NEVER(Order_A, active_q && (passed_q > next_q || next_q > ahead_q || judged_q > ahead_q
                                         || ahead_q > lines))
   `NF_ASSERT_NEVER(WaitsForever_A, (a_waits || b_waits) && !busy)

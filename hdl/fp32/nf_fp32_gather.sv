@@ -22,6 +22,7 @@ module nf_fp32_gather
   import nf_core_pkg::*;
   import nf_fp32_pkg::*;
 #(
+  parameter int MEM_LINES_LOG2 = LADDR_W,
   parameter int TRACK = 512  // lines under way: as many as cover the latency of memory
 ) (
   input  wire logic               clk,    // clock, rising edge
@@ -57,7 +58,7 @@ module nf_fp32_gather
   gather_op_t         now, left;  // what is left of a sum when its lowest line was asked for
   logic [63:0]        todo, lowest;
   logic [5:0]         worker;
-  logic [LADDR_W-1:0] index;
+  logic [LADDR_W-1:0] index, target;
   logic               turn, none, last_ask, track_ready, ask;
   region_desc_t       d;
 
@@ -83,7 +84,8 @@ module nf_fp32_gather
   end
 
   assign ar_valid = turn && !none && track_ready;
-  assign ar_addr  = d.state_base + (LADDR_W'(worker) << d.lines_log2) + index;
+  assign target   = d.state_base + (LADDR_W'(worker) << d.lines_log2) + index;
+  assign ar_addr  = LADDR_W'(target[MEM_LINES_LOG2-1:0]);  // memory has no more lines
   assign index    = {8'd0, now.index};
   assign ask      = turn && track_ready && (none || ar_ready);
 
@@ -236,6 +238,7 @@ module nf_fp32_gather
     end
   end
 
+  `NF_ASSERT_NEVER(OutOfMemory_A, ar_valid && ar_addr != target)
   `NF_ASSERT_NEVER(LoadBusy_A, load && busy_q[load_side])
   `NF_ASSERT_NEVER(SumIdle_A, !adding_q && sum != '0)
   `NF_ASSERT_NEVER(AddersAwake_A, !r_valid && line_in != '0)

@@ -15,6 +15,7 @@ import pyslang
 
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK
 from models.parameters import DeviceParams
+from models.regions import MAX_WORKERS
 from verif.parameters import build_parameters
 
 FOLDER = Path(__file__).resolve().parents[2] / "hdl/pkg"
@@ -118,7 +119,8 @@ class Ram(NamedTuple):
 def rams(hw: DeviceParams) -> dict[str, Ram]:
     """Return the size of each protected RAM of the build, by name in RAS_INJECT.RAM."""
     line = constant("LINE_W")
-    planes, book = hw.cnt_w * line, structure("book_t").bitWidth
+    counted = hw.cnt_w if hw.tern5 else min(hw.cnt_w, MAX_WORKERS.bit_length())
+    planes, book = counted * line, structure("book_t").bitWidth
     waiting = constant("NDR_OWED") + constant("DRS_OWED")
     marks = 1 << parameter("WRITTEN_LOG2")
     row = min(marks, MARKS_OF_A_ROW)

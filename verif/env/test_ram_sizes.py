@@ -18,6 +18,7 @@ SETS: list[dict[str, int]] = [
     {},
     {"REGIONS": 3, "SLOTS": 4, "CNT_W": 4, "RETRY_DEPTH": 24, "RWD_CREDITS": 8, "WRITTEN_LOG2": 3},
     {"REGIONS": 16, "SLOTS": 256, "CNT_W": 1, "WRITTEN_LOG2": 20},
+    {"SLOTS": 4, "TERN5": 1},
 ]
 
 
