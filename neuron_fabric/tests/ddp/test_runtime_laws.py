@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import warnings
 from collections.abc import Collection
@@ -23,6 +24,7 @@ import torch
 import torch._dynamo  # imported before the fork: DDP imports it in every rank
 from torch import distributed as dist
 
+from neuron_fabric.lock import Lock
 from neuron_fabric.tests.ddp import attach_cases, capture_cases, law_cases, shadow_cases
 from neuron_fabric.tests.ddp.law_testbench import CASES, TWIN, WORLD, LawError, Ranks
 from neuron_fabric.tests.python_process import run_python
@@ -63,14 +65,21 @@ def found(
 ) -> dict[str, str]:
     """Run the collected cases in one start of four ranks; return the differences by case.
 
-    "" where no rank has any.
+    "" where no rank has any. Processes of pytest-xdist share the start: the first one makes it.
     """
-    out = tmp_path_factory.mktemp("laws")
+    base = tmp_path_factory.getbasetemp()
+    out = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "laws"
     asked = [one for one in request.session.items if isinstance(one, pytest.Function)]
     names = [str(one.callspec.params["name"]) for one in asked if one.module is request.module]
-    done = run_python("-m", __name__, out, *names)
-    assert done.returncode == 0, done.stderr[-3000:]
-    print(done.stderr[-3000:])  # shown with a case that fails
+    with Lock(out).acquire(wait=lambda: None):
+        if not (out / "ended").exists():
+            out.mkdir()
+            done = run_python("-m", __name__, out, *names)
+            ended = f"exit code {done.returncode}\n{done.stderr[-3000:]}"
+            (out / "ended").write_text(ended, encoding="utf-8")
+    said = (out / "ended").read_text(encoding="utf-8")
+    assert said.startswith("exit code 0\n"), said
+    print(said)  # shown with a case that fails
     ranks = [json.loads(file.read_text("utf-8")) for file in sorted(out.glob("rank-*.json"))]
     assert len(ranks) == WORLD
     return {
