@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank of the tests of the backend "pool": `python -m ... CASE[,CASE] STORE RANK WORLD`."""
+"""Ranks of the tests of the backend "pool": `python -m ... CASE[,CASE] STORE WORLD`.
+
+One process imports torch and forks the ranks; it prints their exit codes.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,13 +26,16 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.codec import Route
 from neuron_fabric.collectives import PoolError
 from neuron_fabric.collectives.torch import NAME
+from neuron_fabric.errors import say
 from neuron_fabric.hook.attachment import attach
 from neuron_fabric.profile import PhaseRoute, sketch
 from neuron_fabric.profile.draft_profile import draft, with_routes
 from neuron_fabric.profile.profile_types import LEAST_WARMUP, Phases, Warmup
 from neuron_fabric.rank_agreement import silent_rank
 
-CASES, STORE, RANK, WORLD = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+CASES, STORE, WORLD = sys.argv[1], sys.argv[2], int(sys.argv[3])
+RANK = 0
+"""Number of this rank, set after the fork."""
 SUM = WORLD * (WORLD + 1) // 2
 Case = Callable[[], object]
 
@@ -191,7 +199,8 @@ def lost() -> None:
     os._exit(7)
 
 
-if __name__ == "__main__":
+def run_cases() -> None:
+    """Run the cases as one rank."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -204,4 +213,30 @@ if __name__ == "__main__":
     for case in CASES.split(","):
         globals()[case]()
     dist.destroy_process_group()
+
+
+def fork(rank: int) -> int:
+    """Fork a rank that runs the cases and exits with 0, or with 1 after an exception.
+
+    Returns:
+        The number of its process.
+    """
+    global RANK
+    if child := os.fork():
+        return child
+    RANK = rank
+    try:
+        run_cases()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
     os._exit(0)  # a thread of gloo may outlive what it works for
+
+
+if __name__ == "__main__":
+    import torch._dynamo  # here and not in every rank: DDP imports it
+
+    gc.freeze()  # a collection in a rank need not look at all of torch
+    ranks = [fork(rank) for rank in range(WORLD)]
+    say(str([os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in ranks]))

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,18 +37,17 @@ def in_shared_memory() -> set[Path]:
 def test_case(case: str, code: int, tmp_path: Path) -> None:
     before = in_shared_memory()
     words = [sys.executable, "-m", "neuron_fabric.tests.ddp.pool_cases", case, f"{tmp_path}/store"]
-    ranks = [
-        subprocess.Popen([*words, str(rank), str(WORLD)], stderr=subprocess.PIPE, encoding="utf-8")
-        for rank in range(WORLD)
-    ]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    ranks = subprocess.Popen(
+        [*words, str(WORLD)], encoding="utf-8", start_new_session=True, **pipes
+    )
     try:
-        for rank in ranks:
-            _, said = rank.communicate(timeout=120)
-            assert rank.returncode == code, said
+        codes, said = ranks.communicate(timeout=120)
+        assert codes == f"{[code] * WORLD}\n", said
     finally:
-        for rank in ranks:
-            rank.kill()
-            rank.communicate()
+        with suppress(ProcessLookupError):
+            os.killpg(ranks.pid, signal.SIGKILL)
+        ranks.communicate()
     assert in_shared_memory() == before
 
 
