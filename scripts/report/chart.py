@@ -3,7 +3,8 @@
 
 Equal data gives equal text: the ids have a fixed salt, and the file has no date. Text stays text,
 so a browser can search it. Styles become presentation attributes, because the policy of a page may
-forbid styles in attributes; text and axes have the colour of the text of the page.
+forbid styles in attributes; text and axes have the colour of the text of the page. Functions import
+matplotlib, since it takes half a second that most commands can spare.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator, StrMethodFormatter
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Points = Sequence[tuple[float, float]]
 _INK = "#777777"
@@ -49,6 +50,9 @@ def render(paint: Callable[[Figure], object], size: tuple[float, float] = _WIDE)
         paint: draws on the empty figure.
         size: width and height in inches.
     """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(_LOOK):  # type: ignore[arg-type]
         figure = Figure(figsize=size, layout="constrained")
         paint(figure)
@@ -83,6 +87,8 @@ def line_chart(
     if not any(points for _, points, _ in lines):
         raise ValueError(f"the chart of {y!r} has no point")
 
+    from matplotlib.ticker import NullLocator, StrMethodFormatter
+
     def paint(figure: Figure) -> None:
         axes = figure.add_subplot(xlabel=x, ylabel=y)
         for name, points, dashed in lines:
@@ -114,6 +120,8 @@ def bar_chart(
         rows: by the name of the row, the length of each part, and the text after the bar.
         parts: colours of the parts by their names, in the order of the lengths.
     """
+
+    from matplotlib.ticker import StrMethodFormatter
 
     def paint(figure: Figure) -> None:
         axes = figure.add_subplot(xlabel=x)
