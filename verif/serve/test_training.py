@@ -444,7 +444,13 @@ def ending(process: subprocess.Popen[str]) -> str:
     return ThreadPoolExecutor(1).submit(next, lines, "no line").result(HANG_S)
 
 
-POOL = pytest.mark.parametrize("pool", [False, True], ids=["unix", "pool"])
+BY_POOL = pytest.mark.nightly(
+    "12 s: a training; in every change test_rounds stops and kills ranks of a pool, "
+    "test_pool_backend ends a training with a lost one, and a server closes rounds of a training"
+)
+POOL = pytest.mark.parametrize(
+    "pool", [False, pytest.param(True, marks=BY_POOL)], ids=["unix", "pool"]
+)
 CLOSING = ("--fp32", "ordered", "--close-after", "0.05", "--min-workers", "2")
 
 
@@ -487,7 +493,7 @@ def test_ranks_are_stopped_and_slowed_fifty_times(tmp_path: Path, pool: bool) ->
             (), False, marks=pytest.mark.nightly("two trainings; those below close rounds too")
         ),
         (CLOSING, False),
-        (CLOSING, True),
+        pytest.param(CLOSING, True, marks=BY_POOL),
     ],
     ids=["all", "closing", "closing-pool"],
 )
