@@ -37,16 +37,30 @@ module CCU2C #(
   output logic      COUT  // carry out
 );
 `ifdef NF_CCU2C_MODEL
-  logic lut0, lut1, carry;
+  logic lut0, lut1, none0, none1, carry;
+
+  // Input by input: what is not chosen may be unknown.
+  function automatic logic lut4(
+    input logic [15:0] init, input logic in_d, input logic in_c, input logic in_b,
+    input logic in_a
+  );
+    logic [7:0] of_d;
+    logic [3:0] of_c;
+    of_d = in_d ? init[15:8] : init[7:0];
+    of_c = in_c ? of_d[7:4] : of_d[3:0];
+    return in_a ? (in_b ? of_c[3] : of_c[1]) : (in_b ? of_c[2] : of_c[0]);
+  endfunction
 
   if (INJECT1_0 != "NO" || INJECT1_1 != "NO") begin : g_bad_inject
     initial $fatal(1, "CCU2C: this model has no INJECT");
   end
 
-  assign lut0  = INIT0[{D0, C0, B0, A0}];
-  assign lut1  = INIT1[{D1, C1, B1, A1}];
-  assign carry = lut0 ? CIN : INIT0[{2'b00, B0, A0}];
-  assign COUT  = lut1 ? carry : INIT1[{2'b00, B1, A1}];
+  assign lut0  = lut4(INIT0, D0, C0, B0, A0);
+  assign lut1  = lut4(INIT1, D1, C1, B1, A1);
+  assign none0 = lut4(INIT0, 1'b0, 1'b0, B0, A0);
+  assign none1 = lut4(INIT1, 1'b0, 1'b0, B1, A1);
+  assign carry = lut0 ? CIN : none0;
+  assign COUT  = lut1 ? carry : none1;
   assign S0    = lut0 ^ CIN;
   assign S1    = lut1 ^ carry;
 `endif

@@ -239,8 +239,9 @@ module nf_engine
   book_t               book2, held_book2, own_book2, book2_d, fill_book;
   logic [6:0]          seen2, held_seen2, own_seen2, s3_seen_q, fill_seen;  // workers in them
   logic                mine2, own_mine2;  // the operation's worker is
-  logic [PLANES_W-1:0] planes2, own_planes2, planes2_applied, planes2_d;
-  logic                zero2;
+  logic [PLANES_W-1:0] planes2, read_planes2, planes2_applied, planes2_d;
+  logic [CNT_W-1:0]    has2;
+  logic                zero2, forward_planes2, forward2;
   engine_op_t          op2;
   logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;
   fp_store_t           store2;
@@ -261,11 +262,10 @@ module nf_engine
   // lost. A sum that is kept takes the place of all planes.
   assign own_book2      = is_empty2 ? '0 : is_fill2_q ? fill_book : held_book2;
   assign zero2          = is_empty2 || is_keep2 || lost2;
-  for (genvar p = 0; p < CNT_W; p++) begin : g_own_planes2  // one LUT for each bit
-    assign own_planes2[p*LINE_W +: LINE_W] =
-        (is_fill2_q && fill_has[p] && !zero2) ? fill_planes[p*LINE_W +: LINE_W]
-        : (!is_fill2_q && !zero2) ? planes2[p*LINE_W +: LINE_W] : '0;
-  end
+  // What was fetched is newer than what S3 holds: a slot that is filled had no state.
+  assign read_planes2   = is_fill2_q ? fill_planes : planes2;  // one LUT for each bit
+  assign forward2       = forward_planes2 && !is_fill2_q;
+  assign has2           = zero2 ? '0 : is_fill2_q ? fill_has : '1;
   assign held_book2     = lost2 ? make_book(1'b1, 1'b1, 64'd0) : book2;
   assign own_seen2      = is_empty2 ? '0 : is_fill2_q ? fill_seen : held_seen2;
   assign held_seen2     = lost2 ? '0 : seen2;
@@ -281,7 +281,8 @@ module nf_engine
     .read_book (s0_valid), .read_planes (needs_planes0),
     .slot0 (s0.slot[SLOT_W-1:0]), .s1_valid (s1_valid_q), .slot1 (s1_q.slot[SLOT_W-1:0]),
     .s2_valid (s2_valid_q), .slot2, .worker2 (op2.worker), .book (book2), .seen (seen2),
-    .mine (mine2), .planes (planes2), .use_book (use_book2), .lost (lost2),
+    .mine (mine2), .planes (planes2), .forward_planes (forward_planes2),
+    .use_book (use_book2), .lost (lost2),
     .write_planes (write_planes2), .book_we, .planes_we, .book_d (book2_d), .planes_d (planes2_d),
     .s3_valid (s3_valid_q), .s3_wrote_planes (s3_wrote_planes_q),
     .s3_slot (s3_slot_q), .s3_book (s3_book_q), .s3_seen (s3_seen_q), .s3_planes (s3_planes_q)
@@ -294,7 +295,8 @@ module nf_engine
     .is_early (miss2_q && s2_q.early), .kept (s2_q.kept), .op (op2), .trits (trits2),
     .illegal_ternary (illegal_ternary2), .illegal_tern5 (illegal_tern5_2),
     .slot (s2_q.slot), .d (d2), .closed (closed[32'(event_region) % REGIONS]), .book (own_book2),
-    .seen (own_mine2), .planes (own_planes2), .book_d (book2_d), .planes_d (planes2_applied),
+    .seen (own_mine2), .planes_read (read_planes2), .planes_newer (s3_planes_q),
+    .forward (forward2), .has (has2), .book_d (book2_d), .planes_d (planes2_applied),
     .changed (changed2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
     .store_push (store_push2), .store (store2), .gather_push (gather_push2), .gather (gather2),
     .events
@@ -426,6 +428,11 @@ module nf_engine
   `NF_ASSERT_NEVER(FillTurn_A, fill_due_q && !is_fill2_q && !(s1_valid_q && s1_q.act == ACT_FILL))
   // Room was asked for what comes, and for nothing else.
   `NF_ASSERT_NEXT(EvictAhead_A, evicts1, evict_push2)
+`ifdef NF_CHECKED
+  logic s3_changed_q;  // S3 holds planes that it has changed, not only corrected
+  always_ff @(posedge clk) if (s2_valid_q) s3_changed_q <= planes_we;
+`endif
+  `NF_ASSERT_NEVER(VictimForwarded_A, evict_push2 && forward_planes2 && s3_changed_q)
   // A commit finds nothing of the old epoch under way.
   `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (evicts0 || evicts1 || evict_push2 || !evict_idle
                                            || !marks_idle))

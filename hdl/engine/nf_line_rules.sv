@@ -5,7 +5,8 @@
 // memory now (or, with `stored_err`, was refused by it): only then is its worker marked seen.
 // Outputs are valid only with one of the two; `changed`: the state must be written back. `kept`:
 // the sum of the line is count plane 0. `is_early`: `op` is a whole FP32 line that is stored while
-// its state is fetched, whatever that state will be.
+// its state is fetched, whatever that state will be. The count planes before are chosen here, since
+// carry cells (`ECP5`) do that in the step that counts.
 
 `default_nettype none
 
@@ -35,7 +36,10 @@ module nf_line_rules
 
   input  wire book_t                   book,      // bookkeeping before
   input  wire logic                    seen,    // the worker of `op` is in it
-  input  wire logic [CNT_W*LINE_W-1:0] planes,    // count planes before
+  input  wire logic [CNT_W*LINE_W-1:0] planes_read,   // as they were read or fetched
+  input  wire logic [CNT_W*LINE_W-1:0] planes_newer,  // as they were written since
+  input  wire logic                    forward,       // the newer ones count
+  input  wire logic [CNT_W-1:0]        has,  // planes that mean something; others are 0
   output book_t                        book_d,    // bookkeeping after
   output logic [CNT_W*LINE_W-1:0]      planes_d,  // count planes after
   output logic                         changed,   // the state must be written
@@ -54,7 +58,7 @@ module nf_line_rules
   logic        contributes, stores, reads_kept, reads_fp, reads, raw, info;
   logic        news, late, adds, takes, taints, early, lost_vote, illegal;
   logic [63:0] me, everyone;
-  logic [CNT_W*LINE_W-1:0] planes_others, planes_counted;
+  logic [CNT_W*LINE_W-1:0] planes_others;
 
   assign contributes = is_op && (op.kind == OP_CONTRIBUTE);
   assign stores      = is_op && (op.kind == OP_FP_STORE);
@@ -78,17 +82,14 @@ module nf_line_rules
   assign takes  = adds || (is_stored && !stored_err);
   assign taints = op.poison && !closed && news;
 
-  // Planes above those that count 64 workers are 0 here and stay as they are: no step is made for
-  // them, and with seven below nothing saturates.
   localparam int PLANES_W  = CNT_W * LINE_W;
   localparam int COUNTED_W = counting_planes(CNT_W) * LINE_W;
 
-  if (COUNTED_W < PLANES_W) begin : g_above
-    logic unused_above;
-    assign unused_above  = ^planes_counted[PLANES_W-1:COUNTED_W];
-    assign planes_others = {planes[PLANES_W-1:COUNTED_W], planes_counted[COUNTED_W-1:0]};
-  end else begin : g_none_above
-    assign planes_others = planes_counted;
+  // Count planes before. Carry cells choose for themselves, for nothing.
+  logic [PLANES_W-1:0] planes;
+  for (genvar p = 0; p < CNT_W; p++) begin : g_planes
+    assign planes[p*LINE_W +: LINE_W] = !has[p] ? '0
+        : forward ? planes_newer[p*LINE_W +: LINE_W] : planes_read[p*LINE_W +: LINE_W];
   end
 
   logic counts, ternary, ones;
@@ -96,18 +97,29 @@ module nf_line_rules
   assign ternary = (d.mode == MODE_G_TERNARY);
   assign ones    = is_int(d.mode);
 
+  // Planes above those that count 64 workers are 0 here and stay as they are: no step is made for
+  // them, and with seven below nothing saturates.
   if (ECP5 != 0 && CNT_W > 1) begin : g_ecp5  // nf_engine refuses one plane with ECP5
+    logic unused_planes;
+    assign unused_planes = ^planes;
     nf_ecp5_accumulate #(.CNT_W(CNT_W)) u_accumulate (
-      .en (counts), .ternary, .ones, .data (op.data),
-      .planes_in (PLANES_W'(planes[COUNTED_W-1:0])), .planes_out (planes_counted),
-      .saturated (lost_vote)
+      .en (counts), .ternary, .ones, .data (op.data), .planes_read, .planes_newer, .forward, .has,
+      .planes_out (planes_others), .saturated (lost_vote)
     );
   end else begin : g_portable
+    logic [PLANES_W-1:0] counted;
     nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
       .en (counts), .ternary, .ones, .data (op.data),
-      .planes_in (PLANES_W'(planes[COUNTED_W-1:0])), .planes_out (planes_counted),
+      .planes_in (PLANES_W'(planes[COUNTED_W-1:0])), .planes_out (counted),
       .saturated (lost_vote)
     );
+    if (COUNTED_W < PLANES_W) begin : g_above
+      logic unused_above;
+      assign unused_above  = ^counted[PLANES_W-1:COUNTED_W];
+      assign planes_others = {planes[PLANES_W-1:COUNTED_W], counted[COUNTED_W-1:0]};
+    end else begin : g_none_above
+      assign planes_others = counted;
+    end
   end
 
   if (TERN5 != 0) begin : g_tern5

@@ -14,8 +14,9 @@
 // that finds no victim, or no room for its fill or eviction, is deferred, and so are later
 // operations on its line: a new operation is never refused for longer than the actions before it
 // take. SL looks at a deferred operation only where S0 is sure to find a victim, and room for
-// its fill and eviction. FP32 operations that hit give way to a deferred one that has waited for
-// 2^PATIENCE_LOG2 clocks.
+// its fill and eviction. A miss whose victim was modified in the clock before waits a clock: so the
+// state of a victim is never forwarded from S3 to S2. FP32 operations that hit give way to a
+// deferred one that has waited for 2^PATIENCE_LOG2 clocks.
 //
 // A whole FP32 line whose record is fetched is stored at once ("early"). It is parked like any
 // other and leaves with the fill: as a store that memory has answered, or, if memory has not yet,
@@ -111,7 +112,7 @@ module nf_lookup
 
   logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept, lk_victim;
   logic [SLOT_W-1:0] lk_slot, victim_slot, parked_slot, park_slot;
-  logic              victim_ok, victim_dirty, victim_kept;
+  logic              victim_ok, victim_fresh, victim_dirty, victim_kept;
   line_id_t          victim_line;
   action_e           act;
   engine_op_t        issue_op, lk_op, parked_op, filled_op, deferred_op, stored_op, keep_op;
@@ -170,7 +171,8 @@ module nf_lookup
   // An FP32 operation that was deferred, and is to be executed on the empty state of its line,
   // waits here for room at its exit, if that was taken since SL looked.
   assign turn         = !stored_valid && !do_fill && !do_keep && !do_head;
-  assign go           = lk_valid_q && turn && !(lk_again_q && !lk_hit && empty && !op_room);
+  assign go           = lk_valid_q && turn
+                        && !(!lk_hit && (victim_fresh || (lk_again_q && empty && !op_room)));
   assign lk_op        = lk_op_q;
   assign lk_line      = make_line_id(lk_op.meta.region, lk_op.index);
   assign lk_lot       = lot_of(lk_op.index[LOT_W-1:0], lk_op.meta.region);
@@ -360,7 +362,7 @@ module nf_lookup
   nf_slot_table #(.SLOTS(SLOTS), .REGIONS(REGIONS), .KEY_W(KEY_W)) u_table (
     .clk, .rst_n,
     .look, .look_line, .lk_line, .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading, .lk_kept,
-    .lk_victim, .victim_ok, .victim_slot, .victim_dirty, .victim_kept, .victim_line,
+    .lk_victim, .victim_ok, .victim_fresh, .victim_slot, .victim_dirty, .victim_kept, .victim_line,
     .waited, .ready, .writing, .reading, .kept,
     .alloc          (do_miss),
     .alloc_ready    (empty),

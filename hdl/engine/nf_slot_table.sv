@@ -9,7 +9,8 @@
 // Tags are compared with `look_line` in the clock of `look`. From the next clock on, until the next
 // `look`, `lk_*` describe that line, also if its slot was taken meanwhile or if it has got one:
 // `lk_line` is the same line then. The victim is chosen one clock before it is used: `victim_*` are
-// that choice, and there is none (`victim_ok` is 0) if the slot was pinned since.
+// that choice, and there is none (`victim_ok` is 0) if the slot was pinned since. `victim_fresh`:
+// the victim was hit, and modified, in the clock before.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -39,6 +40,7 @@ module nf_slot_table
 
   // The slot that a miss would take.
   output logic                          victim_ok,  // there is one
+  output logic                          victim_fresh,  // modified in the clock before
   output logic [$clog2(SLOTS)-1:0]      victim_slot,   // slot that a miss would take
   output logic                          victim_dirty,  // its line must be written back
   output logic                          victim_kept,   // with a kept sum
@@ -127,7 +129,7 @@ module nf_slot_table
   // ---- FP32 writes and gathers under way: counted a clock later, told at once -------------------
   logic [SLOTS-1:0]  writes, gathers, write_starts_q, read_starts_q;
   logic [SLOT_W-1:0] start_slot_q, write_end_slot_q, read_end_slot_q;
-  logic              write_start_q, write_end_q, read_start_q, read_end_q;
+  logic              write_start_q, write_end_q, read_start_q, read_end_q, touch_hit_q;
 
   assign writing = writes | write_starts_q;
   assign reading = gathers | read_starts_q;
@@ -135,11 +137,13 @@ module nf_slot_table
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       {write_start_q, write_end_q, read_start_q, read_end_q} <= '0;
+      touch_hit_q    <= 1'b0;
       write_starts_q <= '0;
       read_starts_q  <= '0;
     end else begin
       {write_start_q, write_end_q} <= {write_start, write_end};
       {read_start_q, read_end_q}   <= {read_start, read_end};
+      touch_hit_q    <= touch && at_hit;
       write_starts_q <= write_start ? at : '0;
       read_starts_q  <= read_start ? at : '0;
     end
@@ -201,6 +205,8 @@ module nf_slot_table
   assign next        = choice_from & (~choice_from + 1'b1);
   assign choose      = alloc || !victim_ok;
   assign victim_ok   = |(victim_q & ~pinned);
+  // Slots of all other actions were pinned when the victim was chosen.
+  assign victim_fresh = victim_ok && touch_hit_q && (start_slot_q == victim_slot_q);
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -242,6 +248,7 @@ module nf_slot_table
   `NF_ASSERT_NEVER(AllocBlind_A, alloc && (!victim_ok || lk_hit))
   `NF_ASSERT_NEVER(VictimBusy_A, alloc && |(victim_q & used_q & ~ready_q))
   `NF_ASSERT_NEVER(VictimPinned_A, alloc && |(victim_q & (waited | writing | reading)))
+  `NF_ASSERT_NEVER(VictimFresh_A, alloc && victim_fresh)
   `NF_ASSERT_NEVER(FreeFirst_A, alloc && |(victim_q & used_q) && !(&used_q))
   `NF_ASSERT(OneChoice_A, !alloc || $onehot(victim_q))
   `NF_ASSERT_NEVER(LifeCycle_A, |(~used_q & (ready_q | dirty_q | waited | writing | reading)))

@@ -4,7 +4,9 @@
 // S0 reads (`read_book`, `read_planes`, `slot0`); S1 (`slot1`) checks the words, with SECDED
 // corrects them, and counts the workers in the bookkeeping (`seen`); S2 (`slot2`) uses them and may
 // write the slot. A row that was read may be older than what S2 has written since: S1 takes the
-// state in S3 instead, and so does S2, which knows this when it is entered.
+// state in S3 instead, and so does S2, which knows this when it is entered. Planes are chosen by
+// S2 itself: `forward_planes` says that those in S3 are newer than `planes`. A victim's never are
+// (nf_lookup): they go from here to the eviction buffer without that choice.
 //
 // S2 says with `use_book` whether it uses the bookkeeping; planes are read only for operations that
 // use them. If a word that was read, and not forwarded, cannot be trusted the state is `lost`, the
@@ -41,7 +43,8 @@ module nf_state_ram
   output book_t                         book,       // bookkeeping in S2
   output logic [6:0]                    seen,  // workers in it
   output logic                          mine,  // worker2 is one of them
-  output logic [CNT_W*LINE_W-1:0]       planes,     // count planes in S2
+  output logic [CNT_W*LINE_W-1:0]       planes,     // count planes in S2, as S1 had them
+  output logic                          forward_planes,  // S3 has newer ones
   input  wire logic                     use_book,   // S2 uses the bookkeeping
   output logic                          lost,       // what was read cannot be trusted
   output logic                          write_planes,  // S2 writes planes, also corrected ones
@@ -89,7 +92,7 @@ module nf_state_ram
   logic                book_bad_q, planes_bad_q, book_fixed_q, planes_fixed_q;
   logic                book_lost, planes_lost;
   logic                planes_here_q, asked_planes_q, uses_book, uses_planes;
-  logic                forward_q, forward_planes;
+  logic                forward_q;
   logic [63:0]         me;
 
   // A guard tells of a word what S2 uses a clock later, or not at all: no fault is told here.
@@ -147,7 +150,7 @@ module nf_state_ram
   assign forward_planes = forward_q && s3_wrote_planes;
   assign book           = forward_q ? s3_book : book_q;
   assign seen           = forward_q ? s3_seen : seen_q;
-  assign planes         = forward_planes ? s3_planes : planes_q;
+  assign planes         = planes_q;
 
   // In parallel with the choice, not after it: the addition in S2 waits for it.
   assign me   = 64'd1 << worker2;

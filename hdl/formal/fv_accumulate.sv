@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_accumulate against one saturating count for each element: what a contribution adds, in each
-// mode, lane by lane (controller §4). With ECP5 it is nf_ecp5_accumulate, which leaves planes alone
-// that no worker reaches, and is not asked to add to a count at the maximum of those below.
+// mode, lane by lane (controller §4). With ECP5 it is nf_ecp5_accumulate, which chooses the planes
+// itself, leaves those alone that no worker reaches, and is not asked to add to a count at the
+// maximum of those below. The choice that it makes is that of nf_line_rules (fv_line_state).
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -18,8 +19,12 @@ module fv_accumulate
   input wire logic                    ternary,
   input wire logic                    ones,
   input wire logic [LINE_W-1:0]       data,
-  input wire logic [CNT_W*LINE_W-1:0] planes_in
+  input wire logic [CNT_W*LINE_W-1:0] planes_read,
+  input wire logic [CNT_W*LINE_W-1:0] planes_newer,
+  input wire logic                    forward,
+  input wire logic [CNT_W-1:0]        has
 );
+  logic [CNT_W*LINE_W-1:0] planes_in;
   logic [CNT_W*LINE_W-1:0] planes_out;
   logic                    saturated;
 
@@ -27,6 +32,11 @@ module fv_accumulate
 
   localparam int COUNTED = counting_planes(CNT_W);
   localparam bit PASSES  = (ECP5 != 0) && (COUNTED < CNT_W);
+
+  for (genvar p = 0; p < CNT_W; p++) begin : g_in
+    assign planes_in[p*LINE_W +: LINE_W] = !has[p] ? '0
+        : forward ? planes_newer[p*LINE_W +: LINE_W] : planes_read[p*LINE_W +: LINE_W];
+  end
 
   if (ECP5 != 0) begin : g_ecp5
     nf_ecp5_accumulate #(.CNT_W(CNT_W)) dut (.*);

@@ -25,7 +25,10 @@ module fv_line_answer
   input wire region_desc_t            d,
   input wire logic                    closed,
   input wire book_t                   book,
-  input wire logic [CNT_W*LINE_W-1:0] planes
+  input wire logic [CNT_W*LINE_W-1:0] planes_read,
+  input wire logic [CNT_W*LINE_W-1:0] planes_newer,
+  input wire logic                    forward,
+  input wire logic [CNT_W-1:0]        has
 );
   book_t                   book_d;
   logic [CNT_W*LINE_W-1:0] planes_d;

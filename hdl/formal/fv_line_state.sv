@@ -14,7 +14,8 @@ module fv_line_state
   import nf_fp32_pkg::*;
 #(
   parameter int WORKERS = 3,
-  parameter int CNT_W   = 2   // 2^CNT_W - 1 >= WORKERS: what saturates is fv_accumulate's concern
+  parameter int CNT_W   = 2,  // 2^CNT_W - 1 >= WORKERS: what saturates is fv_accumulate's concern
+  parameter int ECP5    = 0
 ) (
   input wire logic              clk,
   input wire logic              is_op,
@@ -26,7 +27,10 @@ module fv_line_state
   input wire logic              close,
   input wire logic [1:0]        style,    // of the region: 0 binary, 1 ternary, 2 integer codes
   input wire logic              strict,
-  input wire logic              tie_minus
+  input wire logic              tie_minus,
+  input wire logic              forward,  // the state is forwarded
+  input wire logic [CNT_W-1:0]  has,      // planes that are not 0
+  input wire logic [CNT_W*LINE_W-1:0] junk  // planes that are not asked for
 );
   localparam int COUNT_W = 3;
 
@@ -59,12 +63,21 @@ module fv_line_state
     if (style == 2'd2) d.mode = MODE_G_INT4;
   end
 
-  nf_line_rules #(.CNT_W(CNT_W)) dut (
+  // The state is one of two, and planes without `has` are 0, whatever comes.
+  logic [CNT_W*LINE_W-1:0] shown;
+  for (genvar p = 0; p < CNT_W; p++) begin : g_shown
+    assign shown[p*LINE_W +: LINE_W] = has[p] ? planes_q[p*LINE_W +: LINE_W]
+                                              : junk[p*LINE_W +: LINE_W];
+    `NF_ASSUME(Has_M, has[p] || planes_q[p*LINE_W +: LINE_W] == '0)
+  end
+
+  nf_line_rules #(.CNT_W(CNT_W), .ECP5(ECP5)) dut (
     .is_op, .is_stored(1'b0), .stored_err(1'b0), .is_early(1'b0), .kept(1'b0), .op, .trits('0),
     .illegal_ternary(1'b0), .illegal_tern5(1'b0), .slot(8'd0), .d, .closed(closed_q),
-    .book(book_q), .seen(|(book_q.bitmap & (64'd1 << worker))), .planes(planes_q), .book_d,
-    .planes_d, .changed, .sends_ndr, .sends_drs, .poison, .store_push, .store, .gather_push,
-    .gather, .events
+    .book(book_q), .seen(|(book_q.bitmap & (64'd1 << worker))),
+    .planes_read(forward ? junk : shown), .planes_newer(forward ? shown : junk), .forward, .has,
+    .book_d, .planes_d, .changed, .sends_ndr, .sends_drs, .poison, .store_push, .store,
+    .gather_push, .gather, .events
   );
   logic votes;
   assign votes = is_op && kind == OP_VOTE;

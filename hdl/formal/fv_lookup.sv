@@ -256,6 +256,18 @@ module fv_lookup
   end
   `NF_ASSERT_NEVER(StandsStill_A, still_q == 3'(SOON))
 
+  // What the victim's state was in the clock before is what the eviction buffer gets.
+  logic       changes_q;
+  logic [7:0] changed_q;
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) changes_q <= 1'b0;
+    else changes_q <= acts && issue.op.kind == OP_CONTRIBUTE || issue_valid && (
+                      issue.act == ACT_FILL || issue.act == ACT_KEEP || issue.act == ACT_STORED);
+  end
+  always_ff @(posedge clk) changed_q <= issue.slot;
+  `NF_ASSERT_NEVER(VictimChanges_A, issue_valid && issue.act == ACT_MISS && issue.dirty
+                                    && changes_q && changed_q == issue.slot)
+
   `NF_COVER(Parked_C, answers && is_mark && marked_q && ahead_q == '0 && issue.act == ACT_FILL)
   `NF_COVER(BehindOne_C, marked_q && !executed_q && ahead_q == COUNT_W'(1) &&
                          dut.parked_count == COUNT_W'(2))

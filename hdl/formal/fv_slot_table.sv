@@ -44,7 +44,7 @@ module fv_slot_table
   localparam int SLOT_W = $clog2(SLOTS);
 
   logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept, lk_victim;
-  logic              victim_ok, victim_dirty, victim_kept;
+  logic              victim_ok, victim_fresh, victim_dirty, victim_kept;
   logic [SLOT_W-1:0] lk_slot, victim_slot, touch_slot;
   line_id_t          look_line, lk_line, victim_line;
   logic              asked_q;  // lk_line was looked at, and has got no slot since
@@ -69,9 +69,9 @@ module fv_slot_table
 
   nf_slot_table #(.SLOTS(SLOTS), .REGIONS(REGIONS), .KEY_W(KEY_W)) dut (
     .clk, .rst_n, .look, .look_line, .lk_line, .lk_hit, .lk_slot, .lk_open, .lk_writing,
-    .lk_reading, .lk_kept, .lk_victim, .victim_ok, .victim_slot, .victim_dirty, .victim_kept,
-    .victim_line, .waited, .ready, .writing, .reading, .kept, .alloc, .alloc_ready, .filled,
-    .fill_slot, .keep(1'b0), .unkeep(1'b0), .touch, .at_hit, .other_slot, .write_start, .write_end,
+    .lk_reading, .lk_kept, .lk_victim, .victim_ok, .victim_fresh, .victim_slot, .victim_dirty,
+    .victim_kept, .victim_line, .waited, .ready, .writing, .reading, .kept, .alloc, .alloc_ready,
+    .filled, .fill_slot, .keep(1'b0), .unkeep(1'b0), .touch, .at_hit, .other_slot, .write_start, .write_end,
     .write_end_slot, .read_start(1'b0), .read_end(1'b0), .read_end_slot(SLOT_W'(0)), .damage,
     .damage_slot, .invalidate
   );
@@ -91,7 +91,7 @@ module fv_slot_table
 
   `NF_ASSUME(RegionsThatThereAre_M, 32'(look_region) < REGIONS && 32'(my_region) < REGIONS)
   `NF_ASSUME_KEEPS(OneLine_M, 1'b1, {my_region, my_index})
-  `NF_ASSUME(AllocatesForMisses_M, !alloc || (asked_q && victim_ok && !lk_hit))
+  `NF_ASSUME(AllocatesForMisses_M, !alloc || (asked_q && victim_ok && !victim_fresh && !lk_hit))
   `NF_ASSUME(HitsWhatIsThere_M, !at_hit || (asked_q && lk_hit))
   `NF_ASSUME(FillsWhatIsFilling_M, !filled || (used[fill_slot] && !ready[fill_slot]))
   `NF_ASSUME(TouchesWhatIsThere_M, !(touch || write_start) ||

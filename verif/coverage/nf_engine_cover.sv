@@ -243,7 +243,7 @@ bind nf_engine nf_engine_cover #(.SLOTS(SLOTS), .CNT_W(CNT_W)) u_cover (
   .seen2            (u_rules.seen),
   .early2           (u_rules.early),
   .adds2            (u_rules.adds),
-  .planes2          (own_planes2)
+  .planes2          (u_rules.planes)
 );
 
 /* verilator lint_on UNUSEDSIGNAL */

@@ -23,8 +23,8 @@ module nf_counting
 
   if (ECP5 != 0) begin : g_ecp5
     nf_ecp5_accumulate #(.CNT_W(CNT_W)) u_accumulate (
-      .en, .ternary, .ones, .data, .planes_in ((CNT_W*LINE_W)'(planes)), .planes_out,
-      .saturated (unused)
+      .en, .ternary, .ones, .data, .planes_read ((CNT_W*LINE_W)'(planes)), .planes_newer ('0),
+      .forward (1'b0), .has ({CNT_W{1'b1}}), .planes_out, .saturated (unused)
     );
   end else begin : g_portable
     nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (

@@ -59,7 +59,8 @@ module nf_low_bit_path
   if (ECP5 != 0) begin : g_ecp5_accumulate
     nf_ecp5_accumulate #(.CNT_W(CNT_W)) u_accumulate (
       .en (adds2), .ternary (ternary2), .ones (ones2), .data (data_q),
-      .planes_in (PLANES_W'(planes2_q[COUNTED_W-1:0])), .planes_out (counted_d), .saturated
+      .planes_read (PLANES_W'(planes2_q[COUNTED_W-1:0])), .planes_newer ('0), .forward (1'b0),
+      .has ({CNT_W{1'b1}}), .planes_out (counted_d), .saturated
     );
   end else begin : g_accumulate
     nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
