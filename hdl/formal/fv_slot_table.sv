@@ -71,9 +71,9 @@ module fv_slot_table
     .clk, .rst_n, .look, .look_line, .lk_line, .lk_hit, .lk_slot, .lk_open, .lk_writing,
     .lk_reading, .lk_kept, .lk_victim, .victim_ok, .victim_fresh, .victim_slot, .victim_dirty,
     .victim_kept, .victim_line, .waited, .ready, .writing, .reading, .kept, .alloc, .alloc_ready,
-    .filled, .fill_slot, .keep(1'b0), .unkeep(1'b0), .touch, .at_hit, .other_slot, .write_start, .write_end,
-    .write_end_slot, .read_start(1'b0), .read_end(1'b0), .read_end_slot(SLOT_W'(0)), .damage,
-    .damage_slot, .invalidate
+    .filled, .fill_slot, .keep(1'b0), .unkeep(1'b0), .touch, .at_hit, .other_slot, .write_start,
+    .write_end, .write_end_slot, .read_start(1'b0), .read_end(1'b0), .read_end_slot(SLOT_W'(0)),
+    .damage, .damage_slot, .invalidate
   );
 
   // ---- what the engine keeps to ----------------------------------------------------------------
