@@ -5,8 +5,9 @@
 // A chain of each column takes its vote in the first step, and a plane in each further one. The
 // LUT4 of a plane chooses: it is the plane as it was read, or the newer one with `forward`, or 0
 // where the plane means nothing (`has`). So neither choice takes a gate. Its XOR with the carry is
-// the plane after. A full counter is not added to. Planes that no worker reaches are chosen alone,
-// and nothing saturates then: a count at the maximum of the planes below must not be added to.
+// the plane after. A full counter is not added to. Seven planes or more count all workers: nothing
+// saturates then, a count at the maximum of seven planes must not be added to, and planes above are
+// chosen alone.
 
 `default_nettype none
 
@@ -27,7 +28,7 @@ module nf_ecp5_accumulate
   output logic                         saturated      // at least one increment was lost
 );
   localparam int COUNTED   = counting_planes(CNT_W);
-  localparam bit SATURATES = (COUNTED == CNT_W);
+  localparam bit SATURATES = ((1 << COUNTED) <= MAX_WORKERS);
   localparam int STEPS     = 1 + COUNTED;          // the vote, and a step for each plane
   localparam int BITS      = STEPS + (STEPS % 2);  // of the chain: even
 

@@ -31,7 +31,7 @@ module fv_accumulate
   `NF_FORMAL_NO_RESET
 
   localparam int COUNTED = counting_planes(CNT_W);
-  localparam bit PASSES  = (ECP5 != 0) && (COUNTED < CNT_W);
+  localparam bit PASSES  = (ECP5 != 0) && ((1 << COUNTED) > MAX_WORKERS);
 
   for (genvar p = 0; p < CNT_W; p++) begin : g_in
     assign planes_in[p*LINE_W +: LINE_W] = !has[p] ? '0
@@ -53,7 +53,8 @@ module fv_accumulate
       end
       assign full[i] = &count;
     end
-    `NF_ASSUME(SixtyFour_M, full == '0 && (planes_in >> (COUNTED * LINE_W)) == '0)
+    `NF_ASSUME(SixtyFour_M,
+               full == '0 && ((CNT_W*LINE_W+1)'(planes_in) >> (COUNTED * LINE_W)) == '0)
   end
 
   `NF_ASSUME(OneMode_M, !(ternary && ones))
