@@ -27,7 +27,7 @@ needs_torch = pytest.mark.skipif(
 )
 
 TRAIN = """
-import os, sys, signal
+import os, sys, signal, time
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric import attach
@@ -44,6 +44,12 @@ def train():
             whole = TensorFileWriter.write
             def die(self, name, data):
                 whole(self, name, data)
+                # The launcher ends the other rank, too, which may still write its step 2.
+                other = os.environ["NF_CAPTURE_DIR"] + "/step-000002/worker-000.safetensors"
+                for _ in range(3000):
+                    if os.path.exists(other):
+                        break
+                    time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGKILL)
             TensorFileWriter.write = die
         model.zero_grad()
