@@ -223,8 +223,8 @@ module nf_core
   read_beat_t          r_beat;
   logic                read_error, read_poison;
 
-  // The engine holds no plane that is always 0: those above what counts 64 workers, unless an
-  // element counts twice. Records have the same planes.
+  // Planes above the seven that count 64 workers are always 0 unless an element counts twice
+  // (G_TERN5): the engine leaves them out. Records have the same planes.
   nf_engine #(
     .REGIONS(REGIONS), .SLOTS(SLOTS),
     .CNT_W((TERN5 != 0) ? CNT_W : counting_planes(CNT_W)), .MEM_LINES_LOG2(MEM_LINES_LOG2),

@@ -39,7 +39,7 @@ module CCU2C #(
 `ifdef NF_CCU2C_MODEL
   logic lut0, lut1, none0, none1, carry;
 
-  // Input by input: what is not chosen may be unknown.
+  // One input after the other, so that an X in a bit that is not chosen does not spread.
   function automatic logic lut4(
     input logic [15:0] init, input logic in_d, input logic in_c, input logic in_b,
     input logic in_a

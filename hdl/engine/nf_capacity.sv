@@ -5,9 +5,9 @@
 // and again for each further one while they stay above; the sticky flag is in the registers.
 // The history of a region restarts at its commit, all do when the window register changes.
 //
-// A contribution writes whether it missed into a ring of its region, and reads what is `window`
-// places back: that leaves the window. The ring is twice as long as the longest window, so that
-// both are never one place. What was written before a restart is not counted.
+// A contribution writes a bit, 1 for a miss, to the ring of its region, and reads the bit `window`
+// places before, which leaves the window. The ring is twice as long as the longest window, so that
+// both places are never the same. Bits from before a restart are not counted.
 
 `default_nettype none
 

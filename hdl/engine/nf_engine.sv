@@ -262,7 +262,7 @@ module nf_engine
   // lost. A sum that is kept takes the place of all planes.
   assign own_book2      = is_empty2 ? '0 : is_fill2_q ? fill_book : held_book2;
   assign zero2          = is_empty2 || is_keep2 || lost2;
-  // What was fetched is newer than what S3 holds: a slot that is filled had no state.
+  // A fetched state is newer than that in S3: a slot that is filled had no state.
   assign read_planes2   = is_fill2_q ? fill_planes : planes2;  // one LUT for each bit
   assign forward2       = forward_planes2 && !is_fill2_q;
   assign has2           = zero2 ? '0 : is_fill2_q ? fill_has : '1;
@@ -429,7 +429,7 @@ module nf_engine
   // Room was asked for what comes, and for nothing else.
   `NF_ASSERT_NEXT(EvictAhead_A, evicts1, evict_push2)
 `ifdef NF_CHECKED
-  logic s3_changed_q;  // S3 holds planes that it has changed, not only corrected
+  logic s3_changed_q;  // S3 holds planes that it has changed, not only corrected or lost
   always_ff @(posedge clk) if (s2_valid_q) s3_changed_q <= planes_we;
 `endif
   `NF_ASSERT_NEVER(VictimForwarded_A, evict_push2 && forward_planes2 && s3_changed_q)

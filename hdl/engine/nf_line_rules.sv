@@ -85,7 +85,7 @@ module nf_line_rules
   localparam int PLANES_W  = CNT_W * LINE_W;
   localparam int COUNTED_W = counting_planes(CNT_W) * LINE_W;
 
-  // Count planes before. Carry cells choose for themselves, for nothing.
+  // Count planes before. Carry cells make this choice in the LUT that counts.
   logic [PLANES_W-1:0] planes;
   for (genvar p = 0; p < CNT_W; p++) begin : g_planes
     assign planes[p*LINE_W +: LINE_W] = !has[p] ? '0

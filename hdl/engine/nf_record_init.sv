@@ -67,7 +67,8 @@ module nf_record_init
 );
   localparam int PTR_W      = $clog2(GROUPS);
   localparam int PATIENCE_W = $clog2(PATIENCE + 1);
-  // Memory has more lines than a region whose records it holds: the low bits of an index do.
+  // Memory has more lines than a region whose records it holds: the low bits of an index
+  // tell its lines apart.
   localparam int KEY_W      = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
 
   if (GROUPS < 2 || (1 << PTR_W) != GROUPS) begin : g_bad_groups

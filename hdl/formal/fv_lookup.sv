@@ -256,7 +256,7 @@ module fv_lookup
   end
   `NF_ASSERT_NEVER(StandsStill_A, still_q == 3'(SOON))
 
-  // What the victim's state was in the clock before is what the eviction buffer gets.
+  // The eviction buffer gets the state that the victim had in the clock before.
   logic       changes_q;
   logic [7:0] changed_q;
   always_ff @(posedge clk or negedge rst_n) begin
