@@ -372,7 +372,8 @@ module nf_engine
 
   nf_fill #(
     .REGIONS(REGIONS), .CNT_W(CNT_W), .SLOT_W(SLOT_W), .DEPTH(FILL_DEPTH),
-    .FLIGHT(MISS_DEPTH), .ECC(ECC)) u_fill (
+    .FLIGHT(MISS_DEPTH), .ECC(ECC), .MEM_LINES_LOG2(MEM_LINES_LOG2)
+  ) u_fill (
     .clk, .rst_n, .desc, .gen, .untrusted, .req_valid (fetch), .req_ready (fill_req_ready),
     .req_slot (fetch_slot), .req_line (lk_line), .req_sum (looked_up.kind != OP_FP_STORE),
     .req_planes (record_planes),

@@ -15,9 +15,9 @@
 // (`ask_waits`), is not read before that is done: its request is queued after the others. A kept
 // FP32 sum, which is stored after the bookkeeping, is read with it if `req_sum` is set. It is
 // dropped if it cannot be read or is poisoned: the lines that it was made of are still there.
-// `out_*` is held until `out_ready`; the next record is received meanwhile. `due` and `out_slot`
-// name the slot whose turn it is, even before its record has arrived; they may be a clock later
-// than `out_valid`.
+// `out_*` is held until `out_ready`. Meanwhile the bookkeeping of the next record is received, but
+// not its planes: there is one place for planes. `due` and `out_slot` name the slot whose turn it
+// is, even before its record has arrived; they may be a clock later than `out_valid`.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -32,7 +32,8 @@ module nf_fill
   parameter int SLOT_W  = 6,
   parameter int DEPTH   = 16,
   parameter int FLIGHT  = 64,
-  parameter int ECC     = 1
+  parameter int ECC     = 1,
+  parameter int MEM_LINES_LOG2 = 20
 ) (
   input  wire logic                     clk,        // clock, rising edge
   input  wire logic                     rst_n,      // asynchronous reset, active low
@@ -77,6 +78,8 @@ module nf_fill
 );
   localparam int REQ_W   = SLOT_W + $bits(line_id_t) + 5;
   localparam int TRACK_W = SLOT_W + 4 + $bits(fill_kind_e) + 1;
+  // Memory has more lines than a region, whose records it holds.
+  localparam int KEY_W   = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
 
   // ---- request side ---------------------------------------------------------------------------
   localparam int FLIGHT_W = $clog2(FLIGHT + 1);
@@ -89,6 +92,7 @@ module nf_fill
   line_id_t            first;
   fill_kind_e          head_kind;
   region_desc_t        d;
+  logic [MADDR_W-1:0]  target;  // of the read: in memory
   logic                track_ready, head_back, may_ask, busy;
 
   // Requests are of different lines, so that their order is free.
@@ -116,7 +120,8 @@ module nf_fill
   assign d         = desc_of(desc, ask.region);
   assign head_kind = untrusted[32'(ask.region) % REGIONS] ? FILL_LOST : FILL_FETCH;
   assign ar_valid  = head_valid && !busy && may_ask && (head_kind == FILL_FETCH);
-  assign ar_addr   = LADDR_W'(record_addr(d, ask.index, 4'(CNT_W)));
+  assign target    = record_addr(d, ask.index, 4'(CNT_W));
+  assign ar_addr   = LADDR_W'(target[KEY_W-1:0]);
   assign ar_len    = is_low_bit(d.mode) ? 8'(head_planes) : 8'(head_sum && d.keep_sum);
   assign head_take = head_valid && !busy && may_ask
                      && (head_kind != FILL_FETCH || ar_ready);
@@ -129,13 +134,14 @@ module nf_fill
   logic [3:0]              track_region;
   fill_kind_e              track_kind;
   logic [3:0]              beat_q;
-  logic                    bad_q, ours_q, needed, unusable, bad, ours, last_beat, room;
+  logic                    bad_q, ours_q, needed, unusable, bad, ours, last_beat, room, free;
   record_t                 record;
   book_t                   record_book;
   region_desc_t            came;  // of the record that comes
 
-  // Two places: one is filled while the other waits to be taken. Which planes of a place mean
-  // something is known by number; the others are zero.
+  // Two places: one is filled while the other waits to be taken. The planes of both are in the same
+  // flip-flops, so those of the next record wait until a state is taken: in the clock after it has
+  // come, or a little later. Planes from number `count` on mean nothing.
   logic [1:0]              full_q;
   logic                    in_q, out_q;  // place that is filled, place that goes out
   logic [SLOT_W-1:0]       slot_q [2];
@@ -146,7 +152,7 @@ module nf_fill
   logic [3:0]              need_q, planes;  // of the record that comes: what it needs
   logic [1:0]              sum_q, lost_q;   // a place's plane is a kept sum; its record was lost
   logic                    brings_sum, brings_lost;
-  logic [CNT_W*LINE_W-1:0] planes_q [2];
+  logic [CNT_W*LINE_W-1:0] planes_q;
 
   nf_fifo #(.WIDTH(TRACK_W), .DEPTH(FLIGHT)) u_track (
     .clk, .rst_n,
@@ -209,7 +215,8 @@ module nf_fill
   assign record_book = record.book;
   assign seen        = 7'($countones(record_book.bitmap));
   assign room      = !full_q[in_q];
-  assign r_ready   = track_valid && (track_kind == FILL_FETCH) && room;
+  assign free      = (beat_q == '0) || full_q == '0 || out_ready;  // the planes, if it is one
+  assign r_ready   = track_valid && (track_kind == FILL_FETCH) && room && free;
   assign last_beat = r_valid && r_ready && r_beat.last;
   assign needed    = (beat_q == '0) || (beat_q <= need_q);
   assign unusable  = (r_beat.err || r_beat.poison) && needed;
@@ -263,7 +270,7 @@ module nf_fill
     end
     for (int p = 0; p < CNT_W; p++) begin
       if (r_valid && r_ready && beat_q == 4'(p + 1))
-        planes_q[in_q][p*LINE_W +: LINE_W] <= r_beat.data;
+        planes_q[p*LINE_W +: LINE_W] <= r_beat.data;
     end
     if (track_pop) begin
       count_q[in_q] <= planes;
@@ -304,7 +311,7 @@ module nf_fill
   logic [3:0] out_count;
 
   assign out_count  = count_q[out_q];
-  assign out_planes = planes_q[out_q];
+  assign out_planes = planes_q;
   for (genvar p = 0; p < CNT_W; p++) begin : g_has
     assign out_has[p] = 32'(out_count) > p;
   end
@@ -335,7 +342,9 @@ module nf_fill
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
   `NF_ASSERT_NEVER(TrackRoom_A, head_take && !track_ready)
   `NF_ASSERT_NEVER(Meanwhile_A, r_valid && track_valid && (track_kind == FILL_FETCH) && !r_ready
-                                && full_q != '1)
+                                && full_q != '1 && (beat_q == '0 || full_q == '0 || out_ready))
+  `NF_ASSERT_NEVER(PlanesWait_A, r_valid && r_ready && beat_q != '0 && now_full && !out_ready)
+  `NF_ASSERT_NEVER(OutOfMemory_A, ar_valid && (target >> KEY_W) != '0)
   `NF_ASSERT_NEVER(FreeRing_A, !now_full && in_q != out_q)
   // Where nothing checks the marks, a flipped one may say more planes than there are.
   `NF_ASSERT_NEVER(BeatRange_A, ECC != 0 && 32'(beat_q) > CNT_W)
