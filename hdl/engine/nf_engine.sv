@@ -240,6 +240,7 @@ module nf_engine
   logic [6:0]          seen2, held_seen2, own_seen2, s3_seen_q, fill_seen;  // workers in them
   logic                mine2, own_mine2;  // the operation's worker is
   logic [PLANES_W-1:0] planes2, read_planes2, planes2_applied, planes2_d;
+  logic [CNT_W*ram_check_w(LINE_W, ECC)-1:0] check2;  // of planes2
   logic [CNT_W-1:0]    has2;
   logic                zero2, forward_planes2, forward2;
   engine_op_t          op2;
@@ -281,7 +282,7 @@ module nf_engine
     .read_book (s0_valid), .read_planes (needs_planes0),
     .slot0 (s0.slot[SLOT_W-1:0]), .s1_valid (s1_valid_q), .slot1 (s1_q.slot[SLOT_W-1:0]),
     .s2_valid (s2_valid_q), .slot2, .worker2 (op2.worker), .book (book2), .seen (seen2),
-    .mine (mine2), .planes (planes2), .forward_planes (forward_planes2),
+    .mine (mine2), .planes (planes2), .check (check2), .forward_planes (forward_planes2),
     .use_book (use_book2), .lost (lost2),
     .write_planes (write_planes2), .book_we, .planes_we, .book_d (book2_d), .planes_d (planes2_d),
     .s3_valid (s3_valid_q), .s3_wrote_planes (s3_wrote_planes_q),
@@ -350,7 +351,8 @@ module nf_engine
   ) u_evict (
     .clk, .rst_n, .ram_flip, .ram_fault (evict_fault), .desc, .gen, .push (evict_push2),
     .push_line (s2_q.victim), .push_book (held_book2),
-    .push_kept (s2_q.victim_kept && !lost2), .push_planes (planes2), .counted (counted3),
+    .push_kept (s2_q.victim_kept && !lost2), .push_planes (planes2), .push_check (check2),
+    .counted (counted3),
     .counted_planes (planes3), .fresh, .first (marked_first && marked_ahead),
     .count (evict_count),
     .flight (evict_flight), .settle, .idle (evict_idle), .match_line (fill_line), .match (evicting),

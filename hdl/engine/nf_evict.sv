@@ -50,6 +50,7 @@ module nf_evict
   input  wire book_t                    push_book,       // its bookkeeping
   input  wire logic                     push_kept,       // an FP32 sum is kept with it
   input  wire logic [CNT_W*LINE_W-1:0]  push_planes,     // its count planes
+  input  wire logic [CNT_W*ram_check_w(LINE_W, ECC)-1:0] push_check,  // with parity: of each plane
   input  wire logic                     counted,      // in the next clock
   input  wire logic [3:0]               counted_planes,  // planes that must be written
   input  wire logic [REGIONS-1:0]       fresh,           // regions still being initialised
@@ -87,6 +88,8 @@ module nf_evict
   localparam int WORD_B   = $clog2(WORDS);
   localparam int WORD_CW  = ram_check_w(LINE_W, ECC);
   localparam int CHECK_W  = WORDS * WORD_CW;
+  // Planes from the state RAM keep their parity bits. With SECDED these may be wrong.
+  localparam int GIVEN    = (ECC == ECC_PARITY) ? CNT_W : 0;
   localparam int RECORD_W = BOOK_W + REC_GEN_W + 1;  // bits of a record that are not reserved
   // Memory has more lines than a region, whose records it holds: the low bits of an index tell its
   // lines apart, and those of a group by still fewer.
@@ -128,7 +131,7 @@ module nf_evict
   region_desc_t            d;
   record_t                 record;
   book_t                   book;
-  logic [CHECK_W-1:0]      check, held_check;
+  logic [CHECK_W-1:0]      check, made_check, held_check;
   logic [STATE_W-1:0]      held;
   logic [LINE_W-1:0]       word, data;  // of the head, for this beat: as stored, and checked
   logic [WORD_CW-1:0]      word_check;
@@ -253,6 +256,7 @@ module nf_evict
   end
 
   // ---- the buffer is a protected RAM ------------------------------------------------------------
+  assign check     = made_check | (CHECK_W'(push_check) & {CHECK_W{GIVEN != 0}});
   // A word is checked in the beat that takes it. The kind of a record is decided when it is first
   // offered: with bookkeeping that cannot be trusted the line leaves as a lost one, and its planes
   // are not valid. If a bit of it flips after that, the record is poisoned. A plane, or a kept sum,
@@ -267,11 +271,12 @@ module nf_evict
 
   /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(
-    .RAM(RAM_EVICT), .ROWS(DEPTH), .WIDTH(STATE_W), .LANE(LINE_W), .ECC(ECC),
+    .RAM(RAM_EVICT), .ROWS(DEPTH), .WIDTH(STATE_W), .LANE(LINE_W), .GIVEN(GIVEN), .ECC(ECC),
     .INJECT_DATA(INJECT_DATA)
   ) u_guard (
     .clk, .rst_n, .flip (ram_flip),
-    .wr_en (push), .wr_row (push_ptr_q), .wr_data ({push_book, push_planes}), .wr_check (check),
+    .wr_en (push), .wr_row (push_ptr_q), .wr_data ({push_book, push_planes}),
+    .wr_check (made_check),
     .rd_en (wr_ready && !zeroing && (beat_q == '0 || !lost)), .rd_row ({send_ptr_q, word_at}),
     .rd_word (word), .rd_check (word_check), .data, .bad, .corrected (), .fault (ram_fault)
   );

@@ -11,7 +11,8 @@
 // S2 says with `use_book` whether it uses the bookkeeping; planes are read only for operations that
 // use them. If a word that was read, and not forwarded, cannot be trusted the state is `lost`, the
 // state that S2 makes of that (`*_d`) is written, and a fault is reported. A corrected word is
-// written back.
+// written back. Each plane has its own check bits: `check` are those of `planes` with parity, where
+// they stay valid as long as the planes are not corrected.
 
 `default_nettype none
 
@@ -44,6 +45,7 @@ module nf_state_ram
   output logic [6:0]                    seen,  // workers in it
   output logic                          mine,  // worker2 is one of them
   output logic [CNT_W*LINE_W-1:0]       planes,     // count planes in S2, as S1 had them
+  output logic [CNT_W*ram_check_w(LINE_W, ECC)-1:0] check,  // their check bits
   output logic                          forward_planes,  // S3 has newer ones
   input  wire logic                     use_book,   // S2 uses the bookkeeping
   output logic                          lost,       // what was read cannot be trusted
@@ -64,7 +66,7 @@ module nf_state_ram
   localparam int BOOK_W    = $bits(book_t);
   localparam int PLANES_W  = CNT_W * LINE_W;
   localparam int BOOK_CW   = ram_check_w(BOOK_W, ECC);
-  localparam int PLANES_CW = ram_check_w(PLANES_W, ECC);
+  localparam int PLANES_CW = CNT_W * ram_check_w(LINE_W, ECC);
 
   // Two RAMs: FP32 needs no plane but 0, for a sum that is kept.
   // A row that is read in the clock of its write is not used (BookNewer_A, PlanesNewer_A): S1 takes
@@ -88,6 +90,7 @@ module nf_state_ram
   book_t               book_right, book_q;
   logic [6:0]          seen_q;
   logic [PLANES_W-1:0] planes_right, planes_q;
+  logic [PLANES_CW-1:0] s3_check_q, check_q;
   logic                book_wrong, planes_wrong, book_one, planes_one, newer, newer_planes;
   logic                book_bad_q, planes_bad_q, book_fixed_q, planes_fixed_q;
   logic                book_lost, planes_lost;
@@ -107,7 +110,7 @@ module nf_state_ram
     .corrected (book_one), .fault ()
   );
   nf_ram_guard #(
-    .RAM(RAM_PLANES), .ROWS(SLOTS), .WIDTH(PLANES_W), .ECC(ECC), .SYNC(1),
+    .RAM(RAM_PLANES), .ROWS(SLOTS), .WIDTH(PLANES_W), .BLOCK(LINE_W), .ECC(ECC), .SYNC(1),
     .INJECT_DATA(INJECT_DATA)
   ) u_planes (
     .clk, .rst_n, .flip,
@@ -129,12 +132,14 @@ module nf_state_ram
 
   always_ff @(posedge clk) begin
     asked_planes_q <= planes_here_q;
+    if (write_planes) s3_check_q <= planes_check;
     if (s1_valid) begin
       book_q         <= newer ? s3_book : book_right;
       seen_q         <= newer ? s3_seen : 7'($countones(book_right.bitmap));
       book_bad_q     <= !newer && book_wrong;
       book_fixed_q   <= !newer && book_one;
       planes_q       <= newer_planes ? s3_planes : planes_right;
+      check_q        <= newer_planes ? s3_check_q : planes_ram_q[PLANES_W +: PLANES_CW];
       planes_bad_q   <= !newer_planes && planes_wrong;
       planes_fixed_q <= !newer_planes && planes_one;
     end
@@ -151,6 +156,7 @@ module nf_state_ram
   assign book           = forward_q ? s3_book : book_q;
   assign seen           = forward_q ? s3_seen : seen_q;
   assign planes         = planes_q;
+  assign check          = check_q;
 
   // In parallel with the choice, not after it: the addition in S2 waits for it.
   assign me   = 64'd1 << worker2;

@@ -72,7 +72,8 @@ module fv_evict
     .REGIONS(1), .CNT_W(PLANES), .DEPTH(2), .FLIGHT(3), .ECC(0), .MARKS_LOG2(1), .MEM_LINES_LOG2(4)
   ) dut (
     .clk, .rst_n, .ram_flip(no_flip), .ram_fault, .desc, .gen, .push, .push_line(line),
-    .push_book(book), .push_kept(1'b0), .push_planes(data), .counted(counted_q),
+    .push_book(book), .push_kept(1'b0), .push_planes(data), .push_check(PLANES'(0)),
+    .counted(counted_q),
     .counted_planes(4'(needs)), .fresh, .first, .count, .flight, .settle(4'd0), .idle,
     .match_line(make_line_id(4'd0, INDEX_W'(asked))), .match, .head, .head_waits, .wr_valid,
     .wr_ready, .wr_addr, .wr_len, .wr_data, .wr_poison, .wr_last, .b_valid, .b_err(1'b0), .failed,

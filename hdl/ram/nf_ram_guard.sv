@@ -10,7 +10,9 @@
 // A row of more than LANE bits is written at once and read in parts, its lanes, each with its own
 // check bits: the check of a wide row costs that of a lane. The bits of `rd_row` below the row are
 // the number of the lane, from the lowest bits of the row up; the last lane ends in zeros. The
-// check bits of lane 0 are the lowest of `wr_check`.
+// check bits of lane 0 are the lowest of `wr_check`. Lanes that come from another RAM, with their
+// check bits, need no new ones: for the first GIVEN lanes `wr_check` is 0. A lane can be made of
+// blocks of BLOCK bits, each with its own check bits, as lanes of another RAM have them.
 //
 // `flip` is a bit of a row that is wrong from the next clock on, until the row is written: where it
 // is stored, the word is as the RAM would return it. Two bits may be wrong at a time; a third one
@@ -34,11 +36,14 @@ module nf_ram_guard
   parameter int ROWS    = 64,
   parameter int WIDTH   = 512,
   parameter int LANE    = WIDTH,  // data bits read at a time: all, or a power of two
+  parameter int BLOCK   = LANE,   // data bits with their own check bits: all, or a power of two
+  parameter int GIVEN   = 0,      // lanes whose check bits the writer has
   parameter int ECC     = 1,
   parameter int SYNC    = 0,
   parameter int INJECT_DATA = 0,  // 1: the bit itself flips with parity, too
-  parameter int LANES   = (WIDTH + LANE - 1) / LANE,      // not to be set
-  parameter int CHECK_W = LANES * ram_check_w(LANE, ECC)  // not to be set
+  parameter int LANES   = (WIDTH + LANE - 1) / LANE,  // not to be set, nor those that follow
+  parameter int LANE_CHECK_W = LANE / BLOCK * ram_check_w(BLOCK, ECC),
+  parameter int CHECK_W = LANES * LANE_CHECK_W
 ) (
   input  wire logic                    clk,    // clock, rising edge
   input  wire logic                    rst_n,  // asynchronous reset, active low
@@ -54,7 +59,7 @@ module nf_ram_guard
   input  wire logic [$clog2(ROWS)+$clog2(LANES)-1:0] rd_row,
   input  wire logic [LANE-1:0]         rd_word,    // data as the RAM returns it
   // Check bits as the RAM returns them.
-  input  wire logic [ram_check_w(LANE, ECC)-1:0] rd_check,
+  input  wire logic [LANE_CHECK_W-1:0] rd_check,
   output logic [LANE-1:0]              data,       // data, with SECDED corrected
   output logic                         bad,        // `data` cannot be trusted
   output logic                         corrected,  // one wrong bit was put right
@@ -64,7 +69,8 @@ module nf_ram_guard
   localparam int ROW_W  = $clog2(ROWS);
   localparam int LANE_B = $clog2(LANES);
   localparam int AT_W   = ROW_W + LANE_B;
-  localparam int LANE_CHECK_W = ram_check_w(LANE, ECC);
+  localparam int BLOCKS  = LANE / BLOCK;  // of a lane
+  localparam int BLOCK_CW = LANE_CHECK_W / BLOCKS;
   localparam int LANE_TOTAL   = LANE + LANE_CHECK_W;
   // The bits of a lane that flips can invert: all, or the parity bits, which are the highest.
   localparam int FLIPS_W = (ECC == ECC_PARITY && INJECT_DATA == 0) ? LANE_CHECK_W : LANE_TOTAL;
@@ -74,6 +80,10 @@ module nf_ram_guard
   end
   if (LANES > 1 && ((1 << $clog2(LANE)) != LANE || LANE < 64)) begin : g_bad_lane
     initial $fatal(1, "nf_ram_guard: LANE must be WIDTH or a power of two, at least 64");
+  end
+  if (BLOCKS * BLOCK != LANE || (BLOCKS > 1 && ((1 << $clog2(BLOCK)) != BLOCK || BLOCK < 64
+                                                || LANES > 1))) begin : g_bad_block
+    initial $fatal(1, "nf_ram_guard: BLOCK must be LANE, or a power of two if LANE is WIDTH");
   end
 
   // ---- bits that were flipped -------------------------------------------------------------------
@@ -96,8 +106,11 @@ module nf_ram_guard
     assign is_data = 32'(flip.place) < WIDTH;
     assign offset  = is_data ? flip.place : flip.place - RAM_BIT_W'(WIDTH);
     if (FLIPS_W != LANE_TOTAL) begin : g_group
-      // Of a bit of data its number modulo the groups of a lane, a power of two.
-      assign place = RAM_BIT_W'(LANE_CHECK_W - 1) & offset;
+      // Of a bit of data its number modulo the groups of its block, a power of two.
+      logic [RAM_BIT_W-1:0] block;
+      assign block = (is_data && BLOCKS > 1) ? offset >> $clog2(BLOCK) : '0;
+      assign place = (block << $clog2(BLOCK_CW))
+                     | (offset & (is_data || BLOCKS == 1 ? RAM_BIT_W'(BLOCK_CW - 1) : '1));
     end else begin : g_data
       assign place = is_data ? RAM_BIT_W'(LANE - 1) & offset
                              : RAM_BIT_W'(LANE) + (RAM_BIT_W'(LANE_CHECK_W - 1) & offset);
@@ -183,27 +196,41 @@ module nf_ram_guard
   end
 
   // ---- check ------------------------------------------------------------------------------------
-  logic [LANE_CHECK_W-1:0] unused_encoded;
-  logic [LANES*LANE-1:0]   padded;
+  logic [LANES*LANE-1:0] padded;
+  logic [BLOCKS-1:0]     wrong, one;
 
   assign padded = (LANES*LANE)'(wr_data);
 
-  for (genvar l = 0; l < LANES; l++) begin : g_write
-    logic                    unused_corrected, unused_bad;
-    logic [LANE-1:0]         unused_data;
+  for (genvar b = 0; b < LANES * BLOCKS; b++) begin : g_write
+    if (b / BLOCKS < GIVEN) begin : g_given
+      logic unused_word;
 
-    nf_ram_code #(.WIDTH(LANE), .ECC(ECC)) u_code (
-      .word (padded[l*LANE +: LANE]), .check (LANE_CHECK_W'(0)),
-      .encoded (wr_check[l*LANE_CHECK_W +: LANE_CHECK_W]), .data (unused_data),
-      .corrected (unused_corrected), .bad (unused_bad)
+      assign unused_word                      = ^padded[b*BLOCK +: BLOCK];
+      assign wr_check[b*BLOCK_CW +: BLOCK_CW] = '0;
+    end else begin : g_made
+      logic             unused_corrected, unused_bad;
+      logic [BLOCK-1:0] unused_data;
+
+      nf_ram_code #(.WIDTH(BLOCK), .ECC(ECC)) u_code (
+        .word (padded[b*BLOCK +: BLOCK]), .check (BLOCK_CW'(0)),
+        .encoded (wr_check[b*BLOCK_CW +: BLOCK_CW]), .data (unused_data),
+        .corrected (unused_corrected), .bad (unused_bad)
+      );
+    end
+  end
+
+  for (genvar b = 0; b < BLOCKS; b++) begin : g_read
+    logic [BLOCK_CW-1:0] unused_encoded;
+
+    nf_ram_code #(.WIDTH(BLOCK), .ECC(ECC)) u_code (
+      .word (stored[b*BLOCK +: BLOCK]), .check (stored[LANE+b*BLOCK_CW +: BLOCK_CW]),
+      .encoded (unused_encoded), .data (data[b*BLOCK +: BLOCK]),
+      .corrected (one[b]), .bad (wrong[b])
     );
   end
 
-  nf_ram_code #(.WIDTH(LANE), .ECC(ECC)) u_read (
-    .word (stored[LANE-1:0]), .check (stored[LANE_TOTAL-1:LANE]),
-    .encoded (unused_encoded), .data,
-    .corrected, .bad
-  );
+  assign bad       = |wrong;
+  assign corrected = |one && !bad;
 
   assign fault = make_ram_fault(rd_en && bad, rd_en && corrected, word_row);
 
