@@ -133,6 +133,7 @@ module nf_engine
 );
   localparam int SLOT_W      = $clog2(SLOTS);
   localparam int PLANES_W    = CNT_W * LINE_W;
+  localparam int KEY_W       = index_bits(MEM_LINES_LOG2);
 
   if (CNT_W < 1 || CNT_W > 8) begin : g_bad_cnt_w
     initial $fatal(1, "nf_engine: CNT_W must be 1..8");
@@ -337,7 +338,7 @@ module nf_engine
                         && (32'(evict_flight) + 32'(evicts_ahead) < MISS_DEPTH) && marks_swept;
   assign fill_room   = (fill_count <= FILL_CW'(FILL_DEPTH - 3));
 
-  nf_leaving #(.CNT_W(CNT_W)) u_leaving (
+  nf_leaving #(.CNT_W(CNT_W), .KEY_W(KEY_W)) u_leaving (
     .clk, .rst_n, .leaves0 (evicts0), .victim0 (s0.victim), .leaves1 (evicts1),
     .victim1 (s1_q.victim), .leaves2 (evict_push2), .victim2 (s2_q.victim),
     .seen2 (held_seen2), .twice2 (victim_desc2.tern5), .look_line, .look_leaves,
@@ -362,7 +363,8 @@ module nf_engine
   );
 
   nf_written #(
-    .REGIONS(REGIONS), .CNT_W(CNT_W), .LOG2(WRITTEN_LOG2), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .LOG2(WRITTEN_LOG2), .KEY_W(KEY_W), .ECC(ECC),
+    .INJECT_DATA(INJECT_DATA)
   ) u_written (
     .clk, .rst_n, .ram_flip, .ram_fault (mark_fault), .desc, .clear (apply),
     .look, .ask0 (new_line), .ask1 (deferred_line), .second (go_deferred),

@@ -91,9 +91,8 @@ module nf_evict
   // Planes from the state RAM keep their parity bits. With SECDED these may be wrong.
   localparam int GIVEN    = (ECC == ECC_PARITY) ? CNT_W : 0;
   localparam int RECORD_W = BOOK_W + REC_GEN_W + 1;  // bits of a record that are not reserved
-  // Memory has more lines than a region, whose records it holds: the low bits of an index tell its
-  // lines apart, and those of a group by still fewer.
-  localparam int KEY_W    = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
+  // The low bits of an index tell the lines of a region apart, and those of a group still fewer.
+  localparam int KEY_W    = index_bits(MEM_LINES_LOG2);
   localparam int REGION_W = (REGIONS > 1) ? $clog2(REGIONS) : 1;
   localparam int MATE_W   = (KEY_W > MARKS_LOG2) ? KEY_W - MARKS_LOG2 : 1;
 
@@ -196,7 +195,7 @@ module nf_evict
 
   assign target   = record_addr(d, zeroing ? zero_index : head.index, 4'(CNT_W));
   assign wr_valid = (known_q != '0) && !head_waits;
-  assign wr_addr  = LADDR_W'(target[KEY_W-1:0]);
+  assign wr_addr  = LADDR_W'(target[MEM_LINES_LOG2-1:0]);
   assign wr_len   = zeroing ? '0 : 8'(planes);
   assign wr_last  = zeroing || (beat_q == planes);
   assign sent     = wr_ready && wr_last && !zeroing;
@@ -355,7 +354,7 @@ module nf_evict
   `NF_ASSERT_NEVER(EmptyHasPlanes_A, wr_valid && !begun_q && !lost && is_low_bit(d.mode)
                                      && book.bitmap == '0 && wr_len != '0)
   `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && flight_q == FW'(unsent_q) && !zero_answer)
-  `NF_ASSERT_NEVER(OutOfMemory_A, wr_valid && (target >> KEY_W) != '0)
+  `NF_ASSERT_NEVER(OutOfMemory_A, wr_valid && (target >> MEM_LINES_LOG2) != '0)
   `NF_ASSERT_NEVER(ZeroOther_A, wr_valid && zeroing
                                 && (zero_index ^ head.index) >> head_log2 != '0)
 `ifdef NF_CHECKED

@@ -78,8 +78,6 @@ module nf_fill
 );
   localparam int REQ_W   = SLOT_W + $bits(line_id_t) + 5;
   localparam int TRACK_W = SLOT_W + 4 + $bits(fill_kind_e) + 1;
-  // Memory has more lines than a region, whose records it holds.
-  localparam int KEY_W   = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
 
   // ---- request side ---------------------------------------------------------------------------
   localparam int FLIGHT_W = $clog2(FLIGHT + 1);
@@ -121,7 +119,7 @@ module nf_fill
   assign head_kind = untrusted[32'(ask.region) % REGIONS] ? FILL_LOST : FILL_FETCH;
   assign ar_valid  = head_valid && !busy && may_ask && (head_kind == FILL_FETCH);
   assign target    = record_addr(d, ask.index, 4'(CNT_W));
-  assign ar_addr   = LADDR_W'(target[KEY_W-1:0]);
+  assign ar_addr   = LADDR_W'(target[MEM_LINES_LOG2-1:0]);
   assign ar_len    = is_low_bit(d.mode) ? 8'(head_planes) : 8'(head_sum && d.keep_sum);
   assign head_take = head_valid && !busy && may_ask
                      && (head_kind != FILL_FETCH || ar_ready);
@@ -344,7 +342,7 @@ module nf_fill
   `NF_ASSERT_NEVER(Meanwhile_A, r_valid && track_valid && (track_kind == FILL_FETCH) && !r_ready
                                 && full_q != '1 && (beat_q == '0 || full_q == '0 || out_ready))
   `NF_ASSERT_NEVER(PlanesWait_A, r_valid && r_ready && beat_q != '0 && now_full && !out_ready)
-  `NF_ASSERT_NEVER(OutOfMemory_A, ar_valid && (target >> KEY_W) != '0)
+  `NF_ASSERT_NEVER(OutOfMemory_A, ar_valid && (target >> MEM_LINES_LOG2) != '0)
   `NF_ASSERT_NEVER(FreeRing_A, !now_full && in_q != out_q)
   // Where nothing checks the marks, a flipped one may say more planes than there are.
   `NF_ASSERT_NEVER(BeatRange_A, ECC != 0 && 32'(beat_q) > CNT_W)

@@ -14,7 +14,8 @@
 module nf_leaving
   import nf_core_pkg::*;
 #(
-  parameter int CNT_W = 8
+  parameter int CNT_W = 8,
+  parameter int KEY_W = 19  // index bits that can differ between two lines
 ) (
   input  wire logic        clk,    // clock, rising edge
   input  wire logic        rst_n,  // asynchronous reset, active low
@@ -53,7 +54,7 @@ module nf_leaving
 
   always_ff @(posedge clk) begin
     if (leaves2) begin
-      line3   <= victim2;
+      line3   <= short_line(victim2, KEY_W);
       seen_q  <= seen2;
       twice_q <= twice2;
     end

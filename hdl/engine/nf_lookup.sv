@@ -106,7 +106,7 @@ module nf_lookup
 );
   localparam int OP_W    = $bits(engine_op_t);
   localparam int SLOT_W  = $clog2(SLOTS);
-  localparam int KEY_W   = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
+  localparam int KEY_W   = index_bits(MEM_LINES_LOG2);
   localparam int LOT_W   = 6;  // lines form 2^LOT_W groups; deferred operations block their group
   localparam int COUNT_W = $clog2(OPS + 1);
 
@@ -162,8 +162,9 @@ module nf_lookup
 
   always_ff @(posedge clk) begin
     if (look) begin
-      lk_op_q    <= go_deferred ? deferred_op : op;
-      lk_again_q <= go_deferred;
+      lk_op_q       <= go_deferred ? deferred_op : op;
+      lk_op_q.index <= INDEX_W'(look_line.index[KEY_W-1:0]);
+      lk_again_q    <= go_deferred;
     end
   end
 

@@ -21,7 +21,7 @@ module nf_slot_table
 #(
   parameter int SLOTS   = 64,
   parameter int REGIONS = 8,
-  parameter int KEY_W   = 20   // index bits that can differ between two lines
+  parameter int KEY_W   = 19   // index bits that can differ between two lines
 ) (
   input  wire logic                     clk,    // clock, rising edge
   input  wire logic                     rst_n,  // asynchronous reset, active low
@@ -81,7 +81,8 @@ module nf_slot_table
     initial $fatal(1, "nf_slot_table: SLOTS must be a power of two, 4..256");
   end
 
-  localparam int LINE_KEY_W = 4 + KEY_W;
+  localparam int REGION_W   = (REGIONS > 1) ? $clog2(REGIONS) : 1;
+  localparam int LINE_KEY_W = REGION_W + KEY_W;
 
   logic [SLOTS-1:0]  used_q, ready_q, dirty_q, kept_q;
   logic [SLOTS-1:0]  hit, same, same_q, moved_q, drop, taken, done, touched, keeps, unkeeps;
@@ -107,7 +108,7 @@ module nf_slot_table
     drop = '0;
     if (|invalidate) begin
       for (int s = 0; s < SLOTS; s++) begin
-        drop[s] = invalidate[32'(key_q[s][KEY_W +: 4]) % REGIONS];
+        drop[s] = invalidate[32'(key_q[s][KEY_W +: REGION_W]) % REGIONS];
       end
     end
   end
@@ -165,8 +166,8 @@ module nf_slot_table
   );
 
   // ---- lookup: corrected one clock later by the decision in the clock of `look` -----------------
-  assign lk_key   = {lk_line.region, lk_line.index[KEY_W-1:0]};
-  assign look_key = {look_line.region, look_line.index[KEY_W-1:0]};
+  assign lk_key   = {lk_line.region[REGION_W-1:0], lk_line.index[KEY_W-1:0]};
+  assign look_key = {look_line.region[REGION_W-1:0], look_line.index[KEY_W-1:0]};
 
   always_ff @(posedge clk) begin
     if (alloc) begin
@@ -237,7 +238,8 @@ module nf_slot_table
   assign victim_dirty  = |(victim_q & dirty_q);
   assign victim_kept   = |(victim_q & kept_q);
   assign victim_key    = key_again[victim_slot];
-  assign victim_line   = make_line_id(victim_key[KEY_W +: 4], INDEX_W'(victim_key[KEY_W-1:0]));
+  assign victim_line   = make_line_id(4'(victim_key[KEY_W +: REGION_W]),
+                                      INDEX_W'(victim_key[KEY_W-1:0]));
   assign ready         = ready_q;
   assign kept          = kept_q;
 

@@ -42,6 +42,7 @@ module nf_written
   parameter int REGIONS = 8,
   parameter int CNT_W   = 8,
   parameter int LOG2    = 12,
+  parameter int KEY_W   = 19,  // index bits that can differ between two lines
   parameter int ECC     = 1,
   parameter int INJECT_DATA = 0
 ) (
@@ -212,7 +213,7 @@ module nf_written
     if (mark || mend || probe) begin
       m1_stored_q <= row[m0_row];
       m1_row_q    <= m0_row;
-      m1_line_q   <= m0_line;
+      m1_line_q   <= short_line(m0_line, KEY_W);
       m1_at_q     <= m0_at[WORD_LOG2-1:0];
       m1_newer_q  <= mark_planes + 4'd1;
       m1_most_q   <= m0_most + 4'd1;
@@ -222,7 +223,7 @@ module nf_written
     if (m1) begin
       m2_marks_q <= m1_marks;
       m2_row_q   <= m1_row_q;
-      m2_line_q  <= m1_line_q;
+      m2_line_q  <= short_line(m1_line_q, KEY_W);
     end
     if (m2) last_q <= m2_marks_q;
   end

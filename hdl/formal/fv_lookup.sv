@@ -73,7 +73,7 @@ module fv_lookup
   assign {store_room, gather_room, fill_room, evict_room} = room;
 
   nf_lookup #(
-    .REGIONS(1), .SLOTS(SLOTS), .MEM_LINES_LOG2(INDEX_B), .OPS(OPS), .ECC(0), .PATIENCE_LOG2(1)
+    .REGIONS(1), .SLOTS(SLOTS), .MEM_LINES_LOG2(INDEX_B + 1), .OPS(OPS), .ECC(0), .PATIENCE_LOG2(1)
   ) dut (.*);
 
   // ---- the operation that comes ----------------------------------------------------------------

@@ -157,7 +157,7 @@ module fv_slot_table
     `NF_ASSERT(Hit_A, !asked_q || dut.hit[s] ==
                       (used[s] && dut.key_q[s] == {lk_region, lk_index}))
     `NF_ASSERT(Victim_A, dut.victim_q == '0 || dut.victim_q[s] == (32'(victim_slot) == s))
-    `NF_ASSERT_NEVER(Region_A, used[s] && 32'(dut.key_q[s][KEY_W +: 4]) >= REGIONS)
+    `NF_ASSERT_NEVER(Region_A, used[s] && 32'(dut.key_q[s] >> KEY_W) >= REGIONS)
     for (genvar t = 0; t < s; t++) begin : g_other
       `NF_ASSERT_NEVER(TwoSlots_A, used[s] && used[t] && dut.key_q[s] == dut.key_q[t])
     end

@@ -92,6 +92,17 @@ package nf_core_pkg;
     return line;
   endfunction
 
+  // The same line with an index of `bits` bits: that many tell lines of a region apart.
+  function automatic line_id_t short_line(input line_id_t line, input int bits);
+    return make_line_id(line.region, line.index & ~({INDEX_W{1'b1}} << bits));
+  endfunction
+
+  // Bits of an index where memory has 2^mem_lines_log2 lines: each line of a region takes two of
+  // them or more (its record, or its sum and the lines of its workers).
+  function automatic int index_bits(input int mem_lines_log2);
+    return mem_lines_log2 - 1;
+  endfunction
+
   // An operation of the aggregation engine.
   typedef enum logic [2:0] {
     OP_CONTRIBUTE = 3'd0,  // low-bit contribution
