@@ -6,7 +6,8 @@
 // burst: the bookkeeping beat, then these planes (an FP32 line has one if its sum is kept, else
 // none). Its data is given up when it was sent (`count` are held). The line stays visible to
 // `match` until memory has answered (`flight` are), so a fill of the same line waits for it, and no
-// line is ever under way twice. `wr_ready` comes with `wr_valid` only: it takes a beat.
+// line is ever under way twice. `wr_ready` comes with `wr_valid` only: it takes a beat. In the first
+// clock after a reset `push_planes` and `push_check` are 0.
 //
 // Each beat checks the word of the buffer that it sends. If the bookkeeping cannot be trusted, the
 // line leaves as a lost one. A plane that cannot be trusted leaves with `wr_poison`, after a record
@@ -107,7 +108,7 @@ module nf_evict
   logic [REGION_W+KEY_W-1:0] key_q [FLIGHT];
   logic [REGION_W-1:0]     region_q [FLIGHT];
   logic [REGION_W+KEY_W-1:0] head_q [DEPTH];
-  logic [CHECK_W+STATE_W-1:0] state_q [DEPTH];
+  logic [WORD_CW+BOOK_W-1:0] book_q [DEPTH];
   logic [DEPTH-1:0]        kept_q;
   logic [FLIGHT-1:0]       live_q, same, unsettled;
   logic [PTR_W-1:0]        push_ptr_q, send_ptr_q;
@@ -130,11 +131,13 @@ module nf_evict
   region_desc_t            d;
   record_t                 record;
   book_t                   book;
-  logic [CHECK_W-1:0]      check, made_check, held_check;
-  logic [STATE_W-1:0]      held;
+  logic [CHECK_W-1:0]      check, made_check;
   logic [LINE_W-1:0]       word, data;  // of the head, for this beat: as stored, and checked
   logic [WORD_CW-1:0]      word_check;
   logic [WORD_B-1:0]       word_at;
+  logic [CNT_W*LINE_W-1:0] read;  // the plane of this beat, and zeros
+  logic [CNT_W*WORD_CW-1:0] read_check;
+  logic                    emptied_q;  // the row of zeros was written
   logic [REGION_W+KEY_W-1:0] push_key;
   logic                    bad, begun_q, lost_q, lost;
   logic [3:0]              answered;  // region of the oldest entry
@@ -167,7 +170,7 @@ module nf_evict
       region_q[push_line_q] <= push_line.region[REGION_W-1:0];
       head_q[push_ptr_q]    <= push_key;
       kept_q[push_ptr_q]    <= push_kept;
-      state_q[push_ptr_q]   <= {check, push_book, push_planes};
+      book_q[push_ptr_q]    <= {check[CHECK_W-1 -: WORD_CW], push_book};
       counted_ptr_q         <= push_ptr_q;
     end
     if (counted) needs_q[counted_ptr_q] <= counted_planes;
@@ -200,38 +203,40 @@ module nf_evict
   assign wr_last  = zeroing || (beat_q == planes);
   assign sent     = wr_ready && wr_last && !zeroing;
 
-  // One word of the row for each beat: beat 0 is a group's zeros, or the bookkeeping. Planes are
-  // picked in pairs, each in one gate of four inputs: that is a gate less for each bit of eight
-  // planes than a multiplexer takes.
-  localparam int PAIRS = (CNT_W + 1) / 2;
-  logic [LINE_W-1:0]  pair [PAIRS];
-  logic [WORD_CW-1:0] pair_check [PAIRS];
+  // One word of the row for each beat: beat 0 is a group's zeros, or the bookkeeping. Each plane has
+  // its own RAM, which reads a row of zeros in the beats of the others. So the word is what they
+  // read, all ORed: a multiplexer takes more than twice the gates. The first clock after a reset
+  // writes the zeros: then those are what comes.
+  assign word_at = (beat_q == '0) ? WORD_B'(CNT_W) : WORD_B'(beat_q - 1'b1);
 
-  assign {held_check, held} = state_q[send_ptr_q];
-  assign word_at            = (beat_q == '0) ? WORD_B'(CNT_W) : WORD_B'(beat_q - 1'b1);
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) emptied_q <= 1'b0;
+    else        emptied_q <= 1'b1;
+  end
 
-  for (genvar p = 0; p < PAIRS; p++) begin : g_pair
-    localparam int LOW  = 2 * p;
-    localparam int HIGH = (2 * p + 1 < CNT_W) ? 2 * p + 1 : LOW;  // LOW: no beat has this number
-    logic low, high;
-    assign low           = (beat_q == 4'(LOW + 1));
-    assign high          = (beat_q == 4'(LOW + 2));
-    assign pair[p]       = (held[LOW*LINE_W +: LINE_W] & {LINE_W{low}})
-                           | (held[HIGH*LINE_W +: LINE_W] & {LINE_W{high}});
-    assign pair_check[p] = (held_check[LOW*WORD_CW +: WORD_CW] & {WORD_CW{low}})
-                           | (held_check[HIGH*WORD_CW +: WORD_CW] & {WORD_CW{high}});
+  for (genvar p = 0; p < CNT_W; p++) begin : g_plane
+    logic [WORD_CW+LINE_W-1:0] plane_q [DEPTH + 1];
+    logic [PTR_W:0]            push_row, read_row;
+
+    assign push_row = emptied_q ? {1'b0, push_ptr_q} : (PTR_W+1)'(DEPTH);
+    assign read_row = (beat_q == 4'(p + 1)) ? {1'b0, send_ptr_q} : (PTR_W+1)'(DEPTH);
+
+    always_ff @(posedge clk) begin
+      if (push || !emptied_q) begin
+        plane_q[push_row] <= {check[p*WORD_CW +: WORD_CW], push_planes[p*LINE_W +: LINE_W]};
+      end
+    end
+
+    assign {read_check[p*WORD_CW +: WORD_CW], read[p*LINE_W +: LINE_W]} = plane_q[read_row];
   end
 
   always_comb begin
     word       = '0;
     word_check = '0;
-    if (beat_q == '0) begin
-      word[BOOK_W-1:0] = held[CNT_W*LINE_W +: BOOK_W];
-      word_check       = held_check[CNT_W*WORD_CW +: WORD_CW];
-    end
-    for (int p = 0; p < PAIRS; p++) begin
-      word       = word | pair[p];
-      word_check = word_check | pair_check[p];
+    if (beat_q == '0) {word_check, word[BOOK_W-1:0]} = book_q[send_ptr_q];
+    for (int p = 0; p < CNT_W; p++) begin
+      word       = word | read[p*LINE_W +: LINE_W];
+      word_check = word_check | read_check[p*WORD_CW +: WORD_CW];
     end
   end
 
@@ -336,6 +341,7 @@ module nf_evict
   assign zero_answer   = opens_q[done_line_q] && (zeros_q >> done_log2) == '0;
   assign failed_region = answered;
 
+  `NF_ASSERT_NEVER(EmptyRow_A, !emptied_q && (push || {push_check, push_planes} != '0))
   `NF_ASSERT_NEVER(Overflow_A, push && unsent_q == CW'(DEPTH))
   `NF_ASSERT_NEVER(FlightOver_A, push && flight_q == FW'(FLIGHT))
   `NF_ASSERT(LiveCount_A,

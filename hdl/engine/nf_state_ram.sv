@@ -130,6 +130,17 @@ module nf_state_ram
     else        planes_here_q <= read_planes;
   end
 
+  // The eviction buffer takes its row of zeros from here: see nf_evict.
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      planes_q <= '0;
+      check_q  <= '0;
+    end else if (s1_valid) begin
+      planes_q <= newer_planes ? s3_planes : planes_right;
+      check_q  <= newer_planes ? s3_check_q : planes_ram_q[PLANES_W +: PLANES_CW];
+    end
+  end
+
   always_ff @(posedge clk) begin
     asked_planes_q <= planes_here_q;
     if (write_planes) s3_check_q <= planes_check;
@@ -138,8 +149,6 @@ module nf_state_ram
       seen_q         <= newer ? s3_seen : 7'($countones(book_right.bitmap));
       book_bad_q     <= !newer && book_wrong;
       book_fixed_q   <= !newer && book_one;
-      planes_q       <= newer_planes ? s3_planes : planes_right;
-      check_q        <= newer_planes ? s3_check_q : planes_ram_q[PLANES_W +: PLANES_CW];
       planes_bad_q   <= !newer_planes && planes_wrong;
       planes_fixed_q <= !newer_planes && planes_one;
     end

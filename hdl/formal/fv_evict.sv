@@ -81,6 +81,7 @@ module fv_evict
   );
 
   // ---- what surrounds it: room, one line once, a count of planes a clock after each line --------
+  `NF_ASSUME(Empty_M, dut.emptied_q || (!push && bits == '0))
   `NF_ASSUME(Room_M, !push || (count != 2'd2 && flight != 2'd3))
   `NF_ASSUME(Once_M, !push || dut.again == '0)
   `NF_ASSUME(Needs_M, 32'(needs) <= PLANES && (some_q || needs == '0))
