@@ -68,6 +68,6 @@ def test_buckets_hold_all_parameters_from_the_last_on() -> None:
     assert list(itertools.chain(*buckets)) == [6, 5, 4, 3, 2, 0]
     assert buckets[0] == [6]  # the first one is small
     named = list(zip("abcdefg", parameters, strict=True))
-    counts = buckets_by_region(named, 10 * MIB, {"g": "low", "c": "low", "a": "low", "e": "x"})
+    counts = buckets_by_region(named, 10 * MIB, {**dict.fromkeys("gca", ("low",)), "e": ("x",)})
     assert counts["low"] == len([one for one in buckets if {0, 2, 6} & {*one}])
     assert bucket_assignment([parameters[1]], MIB) == []

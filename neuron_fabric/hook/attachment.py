@@ -307,7 +307,7 @@ def _asked(
 def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reducer:
     """Return the reducer that the options name, not yet opened.
 
-    ``regions`` gives the profile region by name of parameter.
+    ``regions`` gives the profile region by name of parameter or slice.
     """
     profile, options = asked.profile, asked.options
     if options.reducer == TORCH:
@@ -333,7 +333,7 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
         name: max(routes, key=lambda route: route.bits, default=Route.G_BINARY)
         for name, routes in low.items()
     }
-    sizes = {name: p.numel() for name, p in named_parameters(model)}
+    sizes = {one.name: one.elements for one in asked.fit.binding.parameters}
     votes = [
         lines_of(n, widest.get(regions.get(name, ""), Route.G_BINARY)) for name, n in sizes.items()
     ]
@@ -393,7 +393,7 @@ def _attached(
             world,
             device=device,
             waits=reducer.first_group.latencies() if asks else (2.0, 0.0),
-            buckets=buckets_by_region(named, cap, router.regions),
+            buckets=buckets_by_region(named, cap, router.regions_of()),
         )
     share = profile.phases.warmup.steps
     plan = plan_of(

@@ -12,6 +12,9 @@ Packing of integer codes waits for an exchange of one number per 1,024 elements:
 units of their codes, so they exchange their maxima before they pack. The hook starts that exchange,
 and leaves the packing to the thread.
 
+Where regions name slices of a parameter, each of its pieces is packed like a parameter
+(`parameter_pieces`).
+
 A matrix whose route has a ``low_rank`` is sent as two factors (`low_rank`): the thread of backward
 starts the all-reduce of the first, the one that waits sends the second.
 
@@ -33,6 +36,7 @@ import queue
 import threading
 import time
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
@@ -58,10 +62,12 @@ from neuron_fabric.hook.hook_state import HookState, then_once
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
 from neuron_fabric.hook.low_rank import Factors, rows_of
 from neuron_fabric.hook.monitor_samples import NOTHING, Agreements, Measured, sample_of
+from neuron_fabric.hook.parameter_pieces import Piece, gather, pieces_of, scatter, scattered
 from neuron_fabric.hook.steady_signs import Signs
 from neuron_fabric.monitor.signals import Reason
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
+from neuron_fabric.profile.slices import Slice, sliced
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer
 from neuron_fabric.wrapped import named_parameters
 
@@ -160,7 +166,7 @@ def _run(todo: queue.SimpleQueue[tuple[InOrder, Action, Failed] | None]) -> None
 
 @dataclass(frozen=True)
 class _Low:
-    """Parameter of a bucket with votes or codes in a step; ``shadow``: they are only compared."""
+    """Piece of a bucket with votes or codes in a step; ``shadow``: they are only compared."""
 
     at: int
     name: str
@@ -172,23 +178,34 @@ class _Low:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Parameters of a bucket by path, kept while routes and samples stay the same.
+    """Pieces of a bucket by path, kept while routes and samples stay the same.
 
     Attributes:
         ids: Identities of its parameters.
+        names: Names of its pieces.
         sizes: Elements of each.
+        owners: Position of the parameter of each.
+        moved: First element and end of each parameter to gather, with its pieces.
         full: Positions and names of those that are sent in FP32.
-        runs: First element and end of adjacent FP32 parameters.
+        runs: First element and end of adjacent FP32 pieces.
         low: Those with votes or codes, and shadows.
         ranked: Positions of those that are sent as factors, with name, rank and rows.
     """
 
     ids: Sequence[int]
+    names: Sequence[str]
     sizes: Sequence[int]
+    owners: Sequence[int]
+    moved: Sequence[tuple[int, int, Sequence[Piece]]]
     full: Mapping[int, str]
     runs: Sequence[tuple[int, int]]
     low: Sequence[_Low]
     ranked: Mapping[int, tuple[str, int, int]]
+
+    def arrange(self, how: Callable[..., None], buffer: torch.Tensor) -> None:
+        """Gather or scatter the pieces of the parameters in a bucket's buffer."""
+        for first, end, pieces in self.moved:
+            how(buffer[first:end], pieces)
 
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -243,8 +260,8 @@ class BucketRouter(HookState):
 
         Args:
             model: DistributedDataParallel model.
-            regions: profile region by parameter; those of fewer than `LEAST_ELEMENTS` elements use
-                FP32.
+            regions: profile region by parameter, or by slice, with its end; those of fewer than
+                `LEAST_ELEMENTS` elements use FP32.
             reducer: reducer of packed lines, open.
             fp32: path of FP32 parameters: ring, ordered or whole.
             nonfinite: for a tensor that is not finite on some rank: NaN on all ranks, as plain DDP
@@ -255,9 +272,11 @@ class BucketRouter(HookState):
         self.rank = dist.get_rank(model.process_group)
         self.device = next(model.parameters()).device
         self.names = {id(p): name for name, p in named_parameters(model)}
-        sizes = {name: p.numel() for name, p in named_parameters(model)}
+        self.pieces = _pieces(dict(named_parameters(model)), regions)
+        every = [piece for pieces in self.pieces.values() for piece in pieces]
+        sizes = {one.name: one.elements for one in every}
         self.regions = {n: region for n, region in regions.items() if sizes[n] >= LEAST_ELEMENTS}
-        self._layouts = {n: (tuple(p.shape), p.stride()) for n, p in named_parameters(model)}
+        self.layouts = {one.name: (one.shape, one.strides) for one in every}
         totals = dict.fromkeys(self.regions.values(), 0)
         for name, region in self.regions.items():
             totals[region] += sizes[name]
@@ -338,7 +357,8 @@ class BucketRouter(HookState):
             place = f"after step {self.step}"
             if where is not None:
                 step, bucket = where
-                hows = [self._low(self.names[id(one)]) for one in bucket.parameters()]
+                own = [self.pieces[self.names[id(one)]] for one in bucket.parameters()]
+                hows = [self._low(piece.name) for pieces in own for piece in pieces]
                 routes = {str(how.route) if how else str(Route.FP32) for how in hows}
                 place = f"step {step}, bucket {bucket.index()} ({', '.join(sorted(routes))})"
             peers.tell(f"{place}: {peers.who()}; the training ends")
@@ -348,6 +368,7 @@ class BucketRouter(HookState):
         if buffer.is_sparse or buffer.dtype not in DTYPES:
             return self.mean(None, bucket)
         plan = self._plan(bucket)
+        plan.arrange(gather, buffer)
         views = buffer.split(plan.sizes)
         if self.tried:
             self._try(plan, views)
@@ -356,6 +377,7 @@ class BucketRouter(HookState):
                 self._to_fp32(name, views[n])
         signals = [self._signal(one, views[one.at]) for one in plan.low]
         if not signals and not plan.ranked and self.fp32 != ORDERED:
+            plan.arrange(scatter, buffer)
             self._count_ring(buffer)
             return self._timed(buffer, self.mean(None, bucket))
         return self._two_ways(bucket, plan, views, signals)
@@ -365,8 +387,7 @@ class BucketRouter(HookState):
 
         A tensor that is not finite is left out.
         """
-        for one, view in zip(plan.ids, views, strict=True):
-            name = self.names[one]
+        for name, view in zip(plan.names, views, strict=True):
             if (region := self.regions.get(name)) is None:
                 continue
             index = sample_of(name, view.numel(), self.step)
@@ -395,13 +416,15 @@ class BucketRouter(HookState):
         full: dict[int, str] = {}
         ranked: dict[int, tuple[str, int, int]] = {}
         runs: list[tuple[int, int]] = []
-        low, ends = [], [0, *accumulate(one.numel() for one in parameters)]
-        for at, (name, first, end) in enumerate(
-            zip((self.names[one] for one in ids), ends, ends[1:], strict=False)
-        ):
+        own = [self.pieces[self.names[one]] for one in ids]
+        owners = [n for n, pieces in enumerate(own) for _ in pieces]
+        names = [piece.name for pieces in own for piece in pieces]
+        sizes = [piece.elements for pieces in own for piece in pieces]
+        low, ends = [], [0, *accumulate(sizes)]
+        for at, (name, first, end) in enumerate(zip(names, ends, ends[1:], strict=False)):
             region, how = self.regions.get(name, ""), self._low(name)
             rank = self.routes[region].low_rank if region in self.routes else 0
-            if rank and (rows := rows_of(*self._layouts[name], rank)):
+            if rank and (rows := rows_of(*self.layouts[name], rank)):
                 ranked[at] = name, rank, rows
                 continue
             shadow = how is None
@@ -413,8 +436,11 @@ class BucketRouter(HookState):
                 how = self.shadows.get(region) if region in self.samples else None
             if how is not None and how.route != Route.FP32:
                 low.append(_Low(at, name, region, how, shadow, self.groups(name, how)))
-        sizes = [one.numel() for one in parameters]
-        plan = self._plans[bucket.index()] = _Plan(ids, sizes, full, runs, low, ranked)
+        ends = [0, *accumulate(one.numel() for one in parameters)]
+        each = zip(ends, ends[1:], own, strict=False)
+        moved = [(first, end, pieces) for first, end, pieces in each if scattered(pieces)]
+        plan = _Plan(ids, names, sizes, owners, moved, full, runs, low, ranked)
+        self._plans[bucket.index()] = plan
         return plan
 
     def _two_ways(
@@ -445,12 +471,21 @@ class BucketRouter(HookState):
             return votes, self._submit(index, votes, ordered)
 
         if self.fp32 == ORDERED:
-            self.mean.scale(bucket, (), ())
-        elif self.fp32 == WHOLE or len(plan.full) == len(plan.ids):
+            self.mean.scale(bucket, {}, ())
+        elif self.fp32 == WHOLE or len(plan.full) == len(plan.names):
+            plan.arrange(scatter, buffer)  # the order of DDP, on which the bits of a ring depend
             self._count_ring(buffer)
-            wait = self._timed(buffer, self.mean(None, bucket)).wait
+            mean = self._timed(buffer, self.mean(None, bucket))
+
+            def wait() -> None:
+                mean.wait()
+                plan.arrange(gather, buffer)
+
         else:
-            wait = self._ring(bucket, plan.full, runs, samples)
+            parts = defaultdict[int, list[torch.Tensor]](list)
+            for n in plan.full:
+                parts[plan.owners[n]].append(views[n])
+            wait = self._ring(bucket, parts, runs, samples)
         submitted = ask(submit)
         devices = [buffer.device] if buffer.is_cuda else None
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=devices)
@@ -467,6 +502,7 @@ class BucketRouter(HookState):
                     self._take(votes, outcome, ordered)
             except BucketLost:
                 self._lost(votes, full if self.fp32 == ORDERED else [])
+            plan.arrange(scatter, buffer)
             future.set_result(buffer)
 
         (_run_now if self.inline else self.thread.put)(finish, future.set_exception)
@@ -571,7 +607,7 @@ class BucketRouter(HookState):
     def _ring(
         self,
         bucket: dist.GradBucket,
-        full: Collection[int],
+        full: Mapping[int, Sequence[torch.Tensor]],
         runs: Sequence[torch.Tensor],
         samples: Sequence[torch.Tensor],
     ) -> Callable[[], None]:
@@ -581,7 +617,7 @@ class BucketRouter(HookState):
 
         Args:
             bucket: The bucket.
-            full: Positions of the FP32 gradients in it.
+            full: Views of its FP32 gradients, by position of their parameters.
             runs: Views of them, adjacent ones in one.
             samples: Sampled elements of other gradients, scaled by 1/W already.
 
@@ -647,9 +683,16 @@ class BucketRouter(HookState):
         more = {"shadow": one.shadow, "sample": sample, "index": index, "groups": one.groups}
         return signal_of(one.name, one.region, view, one.how, memory, **more)
 
+    def regions_of(self) -> dict[str, set[str]]:
+        """Return the profile regions of the pieces of each parameter, by name of parameter."""
+        return {
+            name: {self.regions[one.name] for one in pieces if one.name in self.regions}
+            for name, pieces in self.pieces.items()
+        }
+
     def groups(self, name: str, how: PhaseRoute) -> ScaleGroups | None:
         """Return the groups of a parameter that share a scale; None for one scale."""
-        return groups_of(*self._layouts[name], how.route, how.granularity, how.block)
+        return groups_of(*self.layouts[name], how.route, how.granularity, how.block)
 
     def _start_maxima(self, signals: Sequence[LocalSignal]) -> Largest | None:
         """Start the exchange of the largest abs(x), which the codes of a bucket share.
@@ -789,6 +832,18 @@ class BucketRouter(HookState):
         """Count the bytes of a ring all-reduce, sent and received: 2 (W - 1) / W times the size."""
         moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
         self.reducer.counters.moved(Route.FP32, moved, moved)
+
+
+def _pieces(
+    parameters: Mapping[str, torch.Tensor], regions: Collection[str]
+) -> dict[str, tuple[Piece, ...]]:
+    """Return the pieces of each parameter; ``regions`` names parameters and slices of them."""
+    slices = defaultdict[str, list[Slice]](list)
+    for name in regions:
+        whole, part = (name, None) if name in parameters else sliced(name)
+        if part is not None:
+            slices[whole].append(part)
+    return {name: pieces_of(name, one, slices[name]) for name, one in parameters.items()}
 
 
 def exposed(start: float, end: float, given: float) -> float:

@@ -344,14 +344,14 @@ def gradients_of(bucket: dist.GradBucket) -> Iterator[tuple[torch.Tensor, torch.
     ``bucket.gradients()`` shapes them as if every parameter were contiguous.
     """
     for parameter, flat in zip(bucket.parameters(), bucket.gradients(), strict=True):
-        if parameter.is_contiguous() or not _dense(parameter):
+        if parameter.is_contiguous() or not dense(parameter):
             yield parameter, flat
         else:
             sizes, strides = parameter.size(), parameter.stride()
             yield parameter, flat.as_strided(sizes, strides, flat.storage_offset())
 
 
-def _dense(tensor: torch.Tensor) -> bool:
+def dense(tensor: torch.Tensor) -> bool:
     """Return whether the elements fill a block of memory without gaps, in any dimension order."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.size(), strict=True)):
@@ -442,7 +442,7 @@ class DdpMean:
         """Scale the bucket by 1/W and sum it over the ranks; return the future of its buffer."""
         buffer = bucket.buffer()
         if self._watch and not buffer.is_sparse:
-            self.scale(bucket, range(len(bucket.parameters())), ())
+            self.scale(bucket, {n: [one] for n, one in enumerate(bucket.gradients())}, ())
         elif buffer.is_sparse or self._divide:
             buffer.div_(self._workers)
         else:
@@ -451,7 +451,10 @@ class DdpMean:
         return work.get_future().then(_first)
 
     def scale(
-        self, bucket: dist.GradBucket, chosen: Collection[int], views: Sequence[torch.Tensor]
+        self,
+        bucket: dist.GradBucket,
+        chosen: Mapping[int, Sequence[torch.Tensor]],
+        views: Sequence[torch.Tensor],
     ) -> None:
         """Scale the chosen gradients of a dense bucket by 1/W, each as DDP would scale it.
 
@@ -461,22 +464,19 @@ class DdpMean:
 
         Args:
             bucket: The bucket.
-            chosen: Positions of the gradients in it.
+            chosen: Gradients, or views of their chosen elements, by position in it.
             views: Views of them, adjacent ones in one: used where all are scaled alike.
         """
         if not self._watch:
             self._scale(views, self._divide)
             return
         own = bucket.buffer().untyped_storage().data_ptr()
-        for n, (parameter, gradient) in enumerate(
-            zip(bucket.parameters(), bucket.gradients(), strict=True)
-        ):
+        for n, parameter in enumerate(bucket.parameters()):
             key = id(parameter)
             # Not accumulated in this step: it is where the step before has left it.
             divide = self._storage.pop(key, own if key in self._views else 0) == own
             self._views.add(key)
-            if n in chosen:
-                self._scale([gradient], divide)
+            self._scale(chosen.get(n, ()), divide)
 
     def _scale(self, gradients: Sequence[torch.Tensor], divide: bool) -> None:
         if gradients and divide:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch.distributed as dist
@@ -34,18 +34,18 @@ def bucket_assignment(parameters: Sequence[Any], cap_bytes: int) -> list[list[in
 
 
 def buckets_by_region(
-    named: Iterable[tuple[str, Any]], cap_bytes: int, regions: Mapping[str, str]
+    named: Iterable[tuple[str, Any]], cap_bytes: int, regions: Mapping[str, Collection[str]]
 ) -> Counter[str]:
     """Return how many buckets of DDP have a parameter of each region.
 
     Args:
         named: (name, parameter) in the order of `named_parameters`.
         cap_bytes: Size of a bucket.
-        regions: Profile region by name of parameter.
+        regions: Profile regions by name of parameter; its slices may have several.
     """
     names, parameters = zip(*named, strict=True)
     return Counter(
         region
         for bucket in bucket_assignment(parameters, cap_bytes)
-        for region in {regions[names[n]] for n in bucket if names[n] in regions}
+        for region in {one for n in bucket for one in regions.get(names[n], ())}
     )

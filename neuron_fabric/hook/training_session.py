@@ -189,7 +189,8 @@ class TrainingSession:
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
         """Restore the state that `state_dict` returned.
 
-        Residuals and momenta of another rank or world size are dropped, with a warning.
+        Residuals and momenta of another rank or world size, or of other slices of a parameter, are
+        dropped, with a warning.
 
         Raises:
             AttachError: The state has another version.
@@ -209,6 +210,8 @@ class TrainingSession:
             router.agreements.running = dict(values.get("agreements", {}))
             router.memory.residuals = self._placed(values["residuals"])
             router.memory.momenta = self._placed(values["momenta"])
+            if lost := sorted({*values["residuals"], *values["momenta"]} - {*router.layouts}):
+                warn(f"rank {rank}: residuals of {lost[0]} are dropped: the slices are others")
         elif values["residuals"] or values["momenta"]:
             whose = f"rank {values['rank']} of {values['world']}"
             warn(f"rank {rank} of {router.workers}: residuals of {whose} are dropped")
@@ -280,8 +283,13 @@ class TrainingSession:
         router.thread.put(report)
 
     def _placed(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return copies of the tensors of a checkpoint on the device of the model."""
-        return {name: one.to(self._router.device, copy=True) for name, one in tensors.items()}
+        """Return copies of a checkpoint's tensors, of pieces that there are, on the device."""
+        router = self._router
+        return {
+            name: one.to(router.device, copy=True)
+            for name, one in tensors.items()
+            if name in router.layouts
+        }
 
     def _loss_scale(self) -> float:
         enabled = self._scaler is not None and self._scaler.is_enabled()

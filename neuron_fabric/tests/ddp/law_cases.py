@@ -7,21 +7,32 @@ A twin (``wrong`` True) puts a fault into the hook, and its case must fail.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.nn.utils.parametrize import register_parametrization
 
 from neuron_fabric.codec import BUCKET, LINE, Route, lines_of, units
 from neuron_fabric.codec.draws import Key, draws
-from neuron_fabric.hook import bucket_hook, error_feedback, payload, tensor_payload
+from neuron_fabric.hook import (
+    bucket_hook,
+    error_feedback,
+    payload,
+    tensor_payload,
+    training_session,
+)
 from neuron_fabric.hook.bucket_hook import BucketRouter
 from neuron_fabric.hook.error_feedback import Memory, floats_of
 from neuron_fabric.hook.low_rank import Factors
+from neuron_fabric.hook.parameter_pieces import scatter
 from neuron_fabric.hook.payload import (
     SEED,
     column,
@@ -33,10 +44,11 @@ from neuron_fabric.hook.payload import (
 from neuron_fabric.monitor import StepReport
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.profile_types import LEAST_ELEMENTS
+from neuron_fabric.profile.slices import Slice
 from neuron_fabric.reducers.interface import BucketLost, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.tests.ddp import law_testbench
-from neuron_fabric.tests.ddp.law_testbench import Job, Ranks, Routes, Values, law, patched
+from neuron_fabric.tests.ddp.law_testbench import Job, Net, Ranks, Routes, Values, law, patched
 from neuron_fabric.tests.ddp.shadow_cases import naive_mean, naive_votes
 
 FULL = PhaseRoute(Route.FP32)
@@ -556,6 +568,127 @@ def join_ends(ranks: Ranks, workers: int, routes: RouteSet = VOTES) -> None:
     ranks.same(workers, last)
     if steps == 5:
         ranks.equal(last, {key: one for key, one in weights.items() if key in last})
+
+
+# -- slices of parameters -------------------------------------------------------------------------
+Cut = tuple[int, list[int]]
+"""Dimension of a weight, and two borders in it."""
+
+
+def drawn_cuts(seed: int) -> dict[str, Cut]:
+    """Return where each weight of `LOW` is cut, drawn from a seed: into rows or columns."""
+    draw, net = np.random.default_rng(seed), Net()
+    cuts = {}
+    for name in LOW:
+        axis = int(draw.integers(2))
+        size = net.get_parameter(name).shape[axis]
+        cuts[name] = axis, sorted(draw.choice(range(1, size), 2, replace=False).tolist())
+    return cuts
+
+
+SPLIT = "{}.parametrizations.weight.original{}"
+"""Name of a part of a layer's weight in `split_net`."""
+
+
+@contextmanager
+def in_slices(cuts: Mapping[str, Cut], split: bool = False) -> Iterator[None]:
+    """Let jobs give the first two parts of each weight a region, and those of 64 elements a route.
+
+    Args:
+        cuts: Cuts of the weights.
+        split: Whether the parts are parameters, as in `split_net`, or slices.
+    """
+    regions = {}
+    for name, (axis, borders) in cuts.items():
+        for n, (first, end) in enumerate(pairwise([0, *borders])):
+            part = SPLIT.format(name[0], n) if split else f"{name}{Slice(axis, first, end)}"
+            regions[part] = "abcc"["abc".index(name[0]) + n]
+    with patched(law_testbench, "REGIONS", regions), patched(bucket_hook, "LEAST_ELEMENTS", 64):
+        yield
+
+
+class Joined(nn.Module):
+    """Parametrization: a weight that is joined of parameters."""
+
+    def __init__(self, axis: int, borders: Sequence[int]) -> None:
+        super().__init__()
+        self.axis, self.borders = axis, borders
+
+    def forward(self, *parts: torch.Tensor) -> torch.Tensor:
+        return torch.cat(parts, self.axis)
+
+    def right_inverse(self, whole: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(one.clone() for one in whole.tensor_split(self.borders, self.axis))
+
+
+def split_net(cuts: Mapping[str, Cut], linear: bool = False) -> Net:
+    """Return a `Net` whose cut weights are joined of a parameter for each part."""
+    net = Net(linear)
+    for name, cut in cuts.items():
+        register_parametrization(net.get_submodule(name[0]), "weight", Joined(*cut))
+    return net
+
+
+@law("slices are reduced as parameters, 2 workers", 2, on_torch=True)
+@law("slices are reduced as parameters, 3 workers", 3, on_torch=True)
+def as_parameters(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """Check that a net with slices has the gradients of one whose slices are parameters.
+
+    Routes are all that draw nothing from names. A ring of three adds what is in FP32 in another
+    order, so it is near. The twin leaves the pieces where they are gathered.
+    """
+    kinds = (*VOTES.kinds, NEAREST, replace(NEAREST, feedback=True))
+    walk = replace(VOTES, kinds=[one for one in kinds if not one.low_rank]).walk
+    for seed, fp32 in enumerate(FP32_PATHS):
+        cuts = drawn_cuts(seed)
+        more: dict[str, Any] = {"fp32": fp32, "options": VIEW, "lr": 0.05 * (workers == 2)}
+        with in_slices(cuts):
+            job = Job(ranks, workers, walk, **more)
+        with in_slices(cuts, split=True), patched(law_testbench, "Net", partial(split_net, cuts)):
+            apart = Job(ranks, workers, walk, **more)
+        for step in range(8):
+            with patched(bucket_hook, "scatter", (lambda *_: None) if wrong else scatter):
+                job.train([step])
+            apart.train([step])
+            for name, (axis, borders) in cuts.items():
+                parts = job.gradient(name).tensor_split(borders, axis)
+                got = {(step, SPLIT.format(name[0], n)): one for n, one in enumerate(parts)}
+                wanted = apart.gradients(*(split for _, split in got))
+                if workers == 2:
+                    ranks.equal(got, wanted)
+                    continue
+                near = all(torch.allclose(got[key], wanted[key], 1e-4, 1e-7) for key in got)
+                ranks.check(near, f"{name}, step {step}, {fp32}: other gradients")
+        ranks.check(len(job.router.regions) > 3, f"{[*job.router.regions]} alone have routes")
+
+
+@law("slices: equal parameters on all ranks", 4, on_torch=True, case=equal_parameters)
+@law("slices: shadows leave FP32 as it is", 3, on_torch=True, case=shadows)
+@law("slices: whole leaves FP32 parameters as they are", 4, on_torch=True, case=whole)
+@law("slices: resumed is uninterrupted", 2, on_torch=True, case=resumed)
+def of_slices(ranks: Ranks, workers: int, case: Callable[..., None], wrong: bool = False) -> None:
+    """Run a case with slices of the weights in place of them; the twin is that of the case."""
+    with in_slices(drawn_cuts(5)):
+        case(ranks, workers, wrong=wrong)
+
+
+@law("slices: residuals of other slices are dropped", 1)
+def other_slices(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """Check that a checkpoint gives a piece its own residual alone, with one line on the others.
+
+    The twin has the same slices.
+    """
+    lines: list[str] = []
+    with in_slices(drawn_cuts(5)):
+        job, other = (Job(ranks, workers, of_all(BINARY_FED)) for _ in range(2))
+    if not wrong:
+        other = Job(ranks, workers, of_all(BINARY_FED))
+    job.train([0])
+    with patched(training_session, "warn", lines.append):
+        other.session.load_state_dict(job.session.state_dict())
+    known, held = set(other.router.layouts), set(other.router.memory.residuals)
+    ranks.check(held <= known, f"residuals of {held - known} are held")
+    ranks.check(len(lines) == 1 and "are dropped: the slices are others" in lines[0], f"{lines}")
 
 
 # -- laws over one bucket -------------------------------------------------------------------------

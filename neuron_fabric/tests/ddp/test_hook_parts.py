@@ -24,9 +24,11 @@ from neuron_fabric.hook import monitor_samples, payload
 from neuron_fabric.hook.bucket_hook import InOrder, exposed
 from neuron_fabric.hook.error_feedback import Memory
 from neuron_fabric.hook.hook_state import then_once
+from neuron_fabric.hook.parameter_pieces import gather, pieces_of, scatter, scattered
 from neuron_fabric.hook.steady_signs import RUN, Signs
 from neuron_fabric.monitor.signals import random_margin
 from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.profile.slices import Slice
 from neuron_fabric.reducers.interface import F32
 
 SEEDS = st.integers(0, 2**32)
@@ -380,6 +382,32 @@ def test_an_action_is_dropped_before_its_future_is_complete(once: bool) -> None:
 def test_a_wait_is_exposed_after_the_last_bucket() -> None:
     """Check waits from 2 to 5 with backward that ends before, within, after them, or not yet."""
     assert [exposed(2.0, 5.0, given) for given in (1.0, 4.0, 6.0, math.inf)] == [3.0, 1.0, 0.0, 0.0]
+
+
+@given(SEEDS, st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_pieces_are_gathered_and_return(seed: int, dims: int) -> None:
+    """Check that a gathered piece is its slice in C order, and that scattering restores it all.
+
+    The parameter has a drawn order of dimensions in memory, as with channels last.
+    """
+    rng = np.random.default_rng(seed)
+    order, shape = rng.permutation(dims).tolist(), rng.integers(1, 7, dims).tolist()
+    parameter = torch.randn([shape[dim] for dim in order]).permute(*np.argsort(order).tolist())
+    axis = int(rng.integers(dims))
+    first, end = sorted(rng.choice(shape[axis] + 1, 2, replace=False).tolist())
+    pieces = pieces_of("w", parameter, [Slice(axis, first, end)])
+    flat = torch.as_strided(parameter, [parameter.numel()], [1]).clone()
+    before = flat.clone()
+    gather(flat, pieces)
+    own = flat.split([one.elements for one in pieces])
+    at = {piece.name: one for piece, one in zip(pieces, own, strict=True)}
+    index = (*[slice(None)] * axis, slice(first, end))
+    assert (at[f"w{Slice(axis, first, end)}"] == parameter[index].reshape(-1)).all()
+    assert sum(one.elements for one in pieces) == parameter.numel()
+    assert scattered(pieces) or (flat == before).all()
+    scatter(flat, pieces)
+    assert (flat == before).all()
 
 
 def test_lines_are_joined_in_their_order() -> None:
