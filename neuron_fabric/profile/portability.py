@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fnmatch import filter as matching
 from typing import Any
 
+from neuron_fabric.data import DataError
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.model_sketch import DEEP, Parameter, fingerprint, sketch
 from neuron_fabric.profile.profile_types import Kind, Profile, Region, ValidFor
+from neuron_fabric.profile.slices import Slice, parts, sliced
 
 MOST_TIMES = 4
 """Greatest ratio between the elements of a region here and at its calibration."""
@@ -23,12 +25,13 @@ class Binding:
     """Assignment of a model's trainable parameters to the regions of a profile.
 
     A region of a profile is a set of parameters with one decision on routes, not a region of the
-    device.
+    device. In place of a parameter of which regions name slices there are these slices and what
+    they leave, each as a parameter with the slice in its name.
 
     Attributes:
         regions: Profile region by name of parameter, in the order of `named_parameters`; parameters
             without a region are left out.
-        parameters: All trainable parameters.
+        parameters: All trainable parameters, in the same order.
         extra: Names of trainable parameters without a region; their gradients use route FP32.
     """
 
@@ -53,7 +56,7 @@ def sketch_for(profile: Profile, model: Any) -> tuple[Parameter, ...]:
     found = sketch(model)
     globs = [one for region in profile.regions if region.kind == Kind.HEAD for one in region.match]
     names = _names(found)
-    head = {names[one] for glob in globs for one in matching(names, glob)}
+    head = {names[one] for glob in globs for one in matching(names, sliced(glob)[0])}
     return sketch(model, head) if head else found
 
 
@@ -63,43 +66,81 @@ def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Bindin
     Globs are applied first, then the kinds of regions without globs.
 
     Raises:
-        ProfileError: A glob matches nothing, or a parameter is in two regions.
+        ProfileError: A glob matches nothing, a parameter is in two regions, or a slice is not
+            within it.
     """
     where = f"profile {profile.name!r}"
-    trainable = [one for one in parameters if one.trainable]
     matched = _matched(profile, parameters, where)
+    pieces: dict[Parameter, list[Region]] = {}
+    for one in parameters:
+        try:
+            pieces |= _pieces(one, matched[one.name]) if one.trainable else {}
+        except DataError as error:
+            what = f"parameter {one.name}: {error}"
+            raise ProfileError(where, what, "mend the slices in `match`") from None
     bound: dict[str, Region] = {}
-    for one in trainable:
-        found = matched[one.name] or _by_kind(profile, one)
+    for one, named in pieces.items():
+        found = named or _by_kind(profile, one)
         if len(found) > 1:
             what = f"parameter {one.name} is in regions {found[0].name!r} and {found[1].name!r}"
             raise ProfileError(where, what, "leave it to one of them")
         if found:
             bound[one.name] = found[0]
-    extra = tuple(one.name for one in trainable if one.name not in bound)
-    return Binding(bound, tuple(trainable), extra)
+    extra = tuple(one.name for one in pieces if one.name not in bound)
+    return Binding(bound, tuple(pieces), extra)
+
+
+_Match = tuple[Slice | None, Region]
+
+
+def _pieces(parameter: Parameter, matched: Sequence[_Match]) -> dict[Parameter, list[Region]]:
+    """Return the slices of a parameter that regions name and what they leave, with their regions.
+
+    A parameter without slices is the only piece. A region that matches the whole has all pieces.
+
+    Raises:
+        DataError: A slice is not within the parameter, or two overlap.
+    """
+    whole = [region for part, region in matched if part is None]
+    named = defaultdict[Slice, list[Region]](list)
+    for part, region in matched:
+        if part is not None and region not in (own := named[part.of(parameter.shape)]):
+            own.append(region)
+    if not named:
+        return {parameter: whole}
+    return {
+        replace(
+            parameter,
+            name=f"{parameter.name}{part}",
+            shape=part.shape(parameter.shape),
+            names=(),
+        ): [*own, *(region for region in whole if region not in own)]
+        for part in parts(parameter.shape, named)
+        for own in [named.get(part, [])]
+    }
 
 
 def _matched(
     profile: Profile, parameters: Sequence[Parameter], where: str
-) -> defaultdict[str, list[Region]]:
-    """Return the regions whose globs match a parameter, by name of parameter.
+) -> defaultdict[str, list[_Match]]:
+    """Return the regions whose globs match a parameter, with their slices, by name of parameter.
 
     A glob is applied to all names at once, since a profile may have thousands of both.
 
     Raises:
         ProfileError: A glob matches no parameter.
     """
-    names, matched = _names(parameters), defaultdict[str, list[Region]](list)
+    names, matched = _names(parameters), defaultdict[str, list[_Match]](list)
     for region in profile.regions:
-        own: set[str] = set()
+        own: set[tuple[str, Slice | None]] = set()
         for glob in dict.fromkeys(region.match):
-            if not (hits := matching(names, glob)):
+            stem, part = sliced(glob)
+            if not (hits := matching(names, stem)):
                 what = f"match {glob!r} of region {region.name!r} matches no parameter of this"
                 raise ProfileError(where, f"{what} model", "mend the name, or calibrate anew")
-            own.update(names[one] for one in hits)
-        for name in own:
-            matched[name].append(region)
+            own.update((names[one], part) for one in hits)
+        for name, part in own:
+            matched[name].append((part, region))
     return matched
 
 

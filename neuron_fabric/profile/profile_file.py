@@ -65,12 +65,13 @@ class _RegionTable:
     ] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check elements, ranges, and the length of globs. Raise DataError if one is wrong.
+        """Check elements, ranges, slices, and lengths of globs. Raise DataError if one is wrong.
 
         The length is limited because `fnmatch` takes time in proportion to its square.
         """
         if any(len(glob) > GLOB for glob in self.match):
             raise DataError(f"match: a glob has more than {GLOB} characters")
+        self.region()
         if self.elements < 0:
             raise DataError(f"elements {self.elements} is negative")
         decodes = (decode for phase in self.measured.values() for decode in phase.values())

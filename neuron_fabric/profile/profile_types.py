@@ -18,6 +18,7 @@ from typing import Literal
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.codec.scale_groups import Granularity
 from neuron_fabric.data import DataError
+from neuron_fabric.profile.slices import sliced
 
 FORMAT = "neuron-fabric-profile"
 VERSION = 1
@@ -162,13 +163,13 @@ FULL = PhaseRoute(Route.FP32)
 
 @dataclass(frozen=True)
 class Region:
-    """Region of a profile: a set of parameters with one decision on routes.
+    """Region of a profile: a set of parameters, or slices of them, with one decision on routes.
 
     Attributes:
         name: Name of the region.
         kind: Kind of most of its elements.
-        match: Globs for the names of its parameters; without any, all parameters of the kind (for
-            `NAME.N`, its depth group).
+        match: Globs for the names of its parameters, each with a slice of them or without (see
+            `slices`); without any glob, all parameters of the kind (for `NAME.N`, its depth group).
         elements: Elements in the calibrated model.
         phases: Routes by phase; `warmup` is FP32.
         measured: Statistics of the calibration.
@@ -180,6 +181,11 @@ class Region:
     elements: int
     phases: Mapping[str, PhaseRoute]
     measured: Measured = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the slices of its globs. Raise DataError if one is wrong."""
+        for glob in self.match:
+            sliced(glob)
 
     @property
     def low_bit(self) -> bool:

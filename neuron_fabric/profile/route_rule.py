@@ -34,6 +34,7 @@ from neuron_fabric.profile.profile_types import (
     Region,
 )
 from neuron_fabric.profile.samples import Samples, Way
+from neuron_fabric.profile.slices import sliced
 
 Cost = Callable[[Way, int], float]
 """Modelled cost of a route for a number of elements; only compared."""
@@ -209,10 +210,13 @@ def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:
     Parameters with fewer than `LEAST_ELEMENTS` elements are left out.
 
     Raises:
-        ProfileError: A region has no parameter among the samples.
+        ProfileError: A region has no parameter among the samples, or names slices.
     """
     members = {}
     for region in profile.regions:
+        if any(sliced(glob)[1] for glob in region.match):
+            what = f"region {region.name!r} names slices, and samples are of whole parameters"
+            raise ProfileError(f"profile {profile.name!r}", what, "edit its routes in the file")
         names = {one for glob in region.match for one in matching(samples.parameters, glob)}
         found = [number for number, name in enumerate(samples.parameters) if name in names]
         if not found:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
@@ -199,6 +201,62 @@ def test_bad_globs() -> None:
         bound(("a", "x.*"))()
     with pytest.raises(ProfileError, match=r"stem.weight is in regions 'a' and 'b'; leave it to"):
         bound(("a", "stem.*"), ("b", "*.weight"))()
+
+
+@given(st.data(), st.integers(0, 1))
+@settings(max_examples=40, deadline=None)
+def test_slices_and_what_they_leave(data: st.DataObject, axis: int) -> None:
+    """Check the pieces of a weight of which drawn ranges are in regions: they fill the weight.
+
+    Those that no region names are left without one, or go to the region of the whole.
+    """
+    model, before = Net(), ":, " * axis
+    size = model.head.weight.shape[axis]
+    drawn = st.lists(st.integers(0, size), min_size=2, max_size=6, unique=True).map(sorted)
+    ends = data.draw(drawn)
+    named = list(zip(ends[::2], ends[1::2], strict=False))
+    made = tuple(
+        Region(f"{n}", Kind.LINEAR, (f"h*.weight[{before}{a or ''}:{b}]",), 0, {"steady": FULL})
+        for n, (a, b) in enumerate(named)
+    )
+    profile = Profile("p", ModelId("", 0), made)
+    binding = bind(profile, model)
+    wanted = {f"head.weight[{before}{a}:{b}]": f"{n}" for n, (a, b) in enumerate(named)}
+    assert {name: one.name for name, one in binding.regions.items()} == wanted
+    pieces = [one for one in binding.parameters if one.name.startswith("head.weight")]
+    assert sum(one.elements for one in pieces) == model.head.weight.numel()
+    assert {one.name for one in pieces} - {*wanted} <= {*binding.extra}
+    by_kind = Region("rest", Kind.LINEAR, (), 0, {"steady": FULL})
+    both = bind(dataclasses.replace(profile, regions=(*made, by_kind)), model)
+    rest = {name for name, one in both.regions.items() if one.name == "rest"}
+    assert rest == {one.name for one in pieces} - {*wanted}
+    assert fit(profile, model).binding.members("0")[0].kind == Kind.LINEAR
+
+
+BAD_SLICES = {
+    "overlap": ("stem.weight[0:5]", "*.weight[4:]", "slices [0:5] and [4:16] overlap; mend"),
+    "rows and columns": ("stem.weight[0:5]", "stem.weight[:, 0:1]", "and [:, 0:1] overlap"),
+    "beyond": ("stem.weight[0:17]", "head.*", "[0:17] is not within its shape [16, 1, 3, 3]"),
+    "begins beyond": ("stem.weight[16:]", "head.*", "[16:] is not within its shape"),
+    "no dimension": ("stem.bias[:, 0:2]", "head.*", "[:, 0:2] is not within its shape [16]"),
+    "whole": ("stem.weight[0:5]", "stem.*", "stem.weight[0:5] is in regions 'a' and 'b'; leave"),
+    "the same": ("stem.weight[0:5]", "s*.weight[:5]", "weight[0:5] is in regions 'a' and 'b'"),
+    "no name": ("x.weight[0:5]", "head.*", "match 'x.weight[0:5]' of region 'a' matches no param"),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "text"), BAD_SLICES.values(), ids=BAD_SLICES.keys())
+def test_bad_slices(one: str, other: str, text: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        bound(("a", one), ("b", other))()
+    assert text in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_region_of_the_whole_may_name_a_slice_too() -> None:
+    regions = (Region("a", Kind.CONV, ("stem.*", "stem.weight[0:5]"), 0, {"steady": FULL}),)
+    found = bind(Profile("p", ModelId("", 0), regions), Net()).regions
+    assert list(found) == ["stem.weight[0:5]", "stem.weight[5:16]", "stem.bias"]
 
 
 def altered(change: Callable[[Net], object]) -> Callable[[], Net]:

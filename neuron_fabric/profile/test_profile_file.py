@@ -205,6 +205,8 @@ WRONG = {
         "low_rank 2 is a number of columns in FP32, not G_B",
     ),
     "windows": ("[rule]", "[phases.steady]\nwindows = [0.5, 0.5]\n[rule]", "do not rise from 0"),
+    "slice": ('"head.*"', '"head.w[0:4, 1:2]"', "region[0]: match 'head.w[0:4, 1:2]': a slice is"),
+    "empty slice": ('"head.*"', '"head.w[:, 4:4]"', "match 'head.w[:, 4:4]': the slice is empty"),
     "twice": ('"conv.2"', '"head"', "region 'head' stands twice"),
     "digits": ("= 53224", f"= {'9' * 5000}", "is no TOML"),
 }

@@ -312,6 +312,12 @@ def test_a_region_without_samples_is_refused() -> None:
         apply_rule(dataclasses.replace(PROFILE, regions=(other,)), SAMPLES)
 
 
+def test_a_region_of_slices_is_refused() -> None:
+    one = dataclasses.replace(PROFILE.regions[0], match=(f"{PROFILE.regions[0].match[0]}[0:4]",))
+    with pytest.raises(ProfileError, match="names slices, and samples are of whole parameters"):
+        apply_rule(dataclasses.replace(PROFILE, regions=(one,)), SAMPLES)
+
+
 # The choice of scales on a real capture: GPT-2, whose query, key and value are fused.
 
 FUSED = Path(__file__).parents[2] / "captures" / "gpt2-fused-qkv"

@@ -228,12 +228,14 @@ def nothing(ranks: Ranks, workers: int) -> None:
 @law("attach trains by the profile", 4)
 @law("codes: attach trains by the profile", 4, wide="G_INT8", c="G_INT4")
 @law("torch: attach trains by the profile", 4, engine="torch")
+@law("slices: attach trains by the profile", 4, match="c.weight[:, 3:]")
 def trains(
     ranks: Ranks,
     workers: int,
     wide: str = "G_BINARY",
     c: str = "G_TERNARY",
     engine: str = "c",
+    match: str = "c.weight",
 ) -> None:
     """Check 12 steps with a profile: 3 of FP32 warm-up, then the given routes; equal weights.
 
@@ -247,11 +249,14 @@ def trains(
         wide: Route of the region ``wide``.
         c: Route of the region ``c``.
         engine: Engine of the hook.
+        match: Parameter of the region ``c``, or its slice.
     """
-    folder = Path(ranks.folder, f"run-{wide}-{engine}")
+    folder = Path(ranks.folder, f"run-{wide}-{engine}-{match}")
     net = ', decode = "net"' * (wide == "G_BINARY")
     as_asked = _both(
-        _text('"G_BINARY", decode = "net"', f'"{wide}"{net}'), _text('"G_TERNARY"', f'"{c}"')
+        _text('"G_BINARY", decode = "net"', f'"{wide}"{net}'),
+        _text('"G_TERNARY"', f'"{c}"'),
+        _text('"c.weight"', f'"{match}"'),
     )
     call = call_of(ranks, workers, as_asked)
     env = {"NF_PROFILE": str(call.path), "NF_MONITOR": str(folder), "NF_ENGINE": engine}
@@ -576,6 +581,17 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("no file", _no_file, _NO_FILE),
     ("auto, strict", _auto_strict, "profile 'auto': it was never verified; calibrate"),
     ("a wrong file", _text("verified =", "verifyed ="), "verifyed"),
+    (
+        "a slice beyond the parameter",
+        _text("c.weight", "c.weight[30:99]"),
+        r"parameter c.weight: slice \[30:99\] is not within its shape \[36, 36\]; mend the slices",
+    ),
+    (
+        "no slice",
+        _text("c.weight", "c.weight[::2]"),
+        r"'c.weight\[::2\]': a slice is \[FIRST:END\]",
+    ),
+    ("one rank's slice", _second(_text("c.weight", "c.weight[:30]")), _OTHER),
     ("a wrong model", _text("c.weight", "d.weight"), "'d.weight'.*matches no"),
     (
         "another model, strict",
