@@ -414,6 +414,8 @@ def lines(segments: Sequence[Segment]) -> list[str]:
         )
         if off := [*map(str, run.plan.off), *loss_off(segment)]:
             out.append(f"  off: {', '.join(off)}")
+        if missing := missing_steps(steps):
+            out.append(f"  {missing}")
         modes = Counter(one.mode for one in steps)
         out += [f"  {mode:12} {count:7} steps" for mode, count in modes.items()]
         for route, (up, down) in bytes_by_route(steps).items():
@@ -426,6 +428,18 @@ def lines(segments: Sequence[Segment]) -> list[str]:
             out.append(f"  ... and {more} more decisions: --html shows all")
         out.append(f"  ended: {segment.end}" if segment.end else "  not ended, or cut")
     return out
+
+
+def missing_steps(steps: Sequence[Step]) -> str:
+    """Return a line that says which steps have no record between those that have; "" if all do."""
+    gaps = [(a.step + 1, b.step - 1) for a, b in pairwise(steps) if b.step > a.step + 1]
+    if not gaps:
+        return ""
+    lost = sum(last - first + 1 for first, last in gaps)
+    first, last = gaps[0]
+    which = f"step {first}" if first == last else f"steps {first} to {last}"
+    more = f" and {len(gaps) - 1} more gaps" if len(gaps) > 1 else ""
+    return f"{lost} of the steps have no record: {which}{more}"
 
 
 def loss_off(segment: Segment) -> list[str]:

@@ -87,10 +87,12 @@ def run(args: argparse.Namespace) -> int:
     rtl = [m for m in found if isinstance(m, Mutant) and args.part != "package"]
     if args.within is not None and not args.sim:  # one slow build alone may take longer
         rtl = [m for m in rtl if not registry.get(m.sim).compiles_slowly] or rtl
-    # The package runs on no simulator.
-    package = [
-        m for m in found if isinstance(m, PackageMutant) and args.part != "rtl" and not args.sim
-    ]
+    package = [m for m in found if isinstance(m, PackageMutant) and args.part != "rtl"]
+    if args.sim and package:
+        if args.part == "package" or args.globs != ["*"]:
+            what = f"{package[0].id} is of the package, which runs on no simulator"
+            raise NfError(f"--sim: {what}; add --part rtl, or leave --sim out.")
+        package = []
     if not rtl and not package:
         raise NfError(f"no mutant matches {' '.join(args.globs)!r} (`nf mutate --list`).")
     if args.list:

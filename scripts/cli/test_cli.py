@@ -55,6 +55,8 @@ SERVE = "serve --workers 2 --socket s --device model"
         ("list --suites --builds", "not allowed with argument"),
         ("mutate no_such_mutant", "no mutant matches"),
         ("mutate --list --prove", "--prove: of a list outside the tree"),
+        ("mutate cpp-four-tags --sim icarus", "cpp-four-tags is of the package"),
+        ("mutate --part package --sim icarus", "is of the package, which runs on no simulator"),
         (
             "mutate --list --without checker:scoreboard",
             "--without: of mutants made from the source",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cocotbext.cxl.link.flit_event import FlitEvent
+from neuron_fabric.data import DataError
 from verif.mem.memory_config import MemBeat
 from verif.regs.axil_agent import AxiLiteAccess
 
@@ -26,10 +27,16 @@ class Recorder:
         path: The file, to which each test of a process appends.
         clock: Returns the present cycle.
         busy: Returns whether a transfer on the memory port is in progress.
+
+    Raises:
+        DataError: The file cannot be written.
     """
 
     def __init__(self, path: Path, clock: Callable[[], int], busy: Callable[[], bool]) -> None:
-        self._file = path.open("a", encoding="utf-8")
+        try:
+            self._file = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"{VARIABLE}: {path}: {error.strerror}") from None
         self._clock, self._busy = clock, busy
         self._last = (0, False)
 
