@@ -87,12 +87,7 @@ def run(args: argparse.Namespace) -> int:
     rtl = [m for m in found if isinstance(m, Mutant) and args.part != "package"]
     if args.within is not None and not args.sim:  # one slow build alone may take longer
         rtl = [m for m in rtl if not registry.get(m.sim).compiles_slowly] or rtl
-    package = [m for m in found if isinstance(m, PackageMutant) and args.part != "rtl"]
-    if args.sim and package:
-        if args.part == "package" or args.globs != ["*"]:
-            what = f"{package[0].id} is of the package, which runs on no simulator"
-            raise NfError(f"--sim: {what}; add --part rtl, or leave --sim out.")
-        package = []
+    package = _of_package(found, args)
     if not rtl and not package:
         raise NfError(f"no mutant matches {' '.join(args.globs)!r} (`nf mutate --list`).")
     if args.list:
@@ -108,6 +103,23 @@ def run(args: argparse.Namespace) -> int:
     if package:
         codes.append(package_run.run(package, args.jobs, args.within))
     return max(codes)
+
+
+def _of_package(
+    found: Sequence[Mutant | PackageMutant], args: argparse.Namespace
+) -> list[PackageMutant]:
+    """Return those of the package that are wanted; with --sim, which is not for them, none.
+
+    Raises:
+        NfError: --sim is given, and one of them is asked for.
+    """
+    package = [m for m in found if isinstance(m, PackageMutant) and args.part != "rtl"]
+    if not (args.sim and package):
+        return package
+    if args.part == "package" or args.globs != ["*"]:
+        what = f"{package[0].id} is of the package, which runs on no simulator"
+        raise NfError(f"--sim: {what}; add --part rtl, or leave --sim out.")
+    return []
 
 
 def _of_checkers(args: argparse.Namespace) -> int:
