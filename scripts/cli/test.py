@@ -23,8 +23,9 @@ from scripts.common import git
 from scripts.common.errors import NfError
 from scripts.common.paths import CAPTURE, REPLAYED, ROOT, shown
 
-TESTED_AS_WHEEL = ("cocotbext",)
-"""Packages whose tests all run as a wheel; some of neuron_fabric need torch, which is not there."""
+TESTED_AS_WHEEL = ("cocotbext/cxl",)
+"""Packages whose tests all run as a wheel; some of neuron_fabric need torch, which is not there.
+pytest ignores no folder of `testpaths` itself, but those below."""
 MUTATE_S = 12
 """Seconds in which runs of listed mutants start: a sample. `nf nightly` runs all of them, and 1000
 mutants made from the source, whose one build alone takes longer than this."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from scripts.cli import mutate, nightly, regress, steps
 from scripts.cli.conftest import Nf
 from scripts.cli.main import main
 from scripts.cli.nightly import parts
-from scripts.cli.test import STEPS, seed_of
+from scripts.cli.test import STEPS, TESTED_AS_WHEEL, seed_of
 from scripts.common.paths import ROOT, WORKFLOW
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
@@ -53,6 +54,12 @@ def test_the_help_names_all_parts(nf: Nf) -> None:
     error = nf("test", "--only", "nothing", code=2)
     every = error.strip(".\n").partition("there are: ")[2].split(", ")
     assert tuple(dict.fromkeys(name.split()[0] for name in every)) == STEPS
+
+
+def test_pytest_can_ignore_what_runs_as_a_wheel() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    named = settings["tool"]["pytest"]["ini_options"]["testpaths"]  # it ignores none of these
+    assert all((ROOT / one).is_dir() and one not in named for one in TESTED_AS_WHEEL)
 
 
 def test_a_commit_has_one_seed() -> None:
