@@ -60,6 +60,7 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "pytest": [sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs],
         "wheels": [sys.executable, "-m", "scripts.checks.wheels", "--all"],
         "audit": [sys.executable, "-m", "scripts.checks.audit"],
+        "lint": steps.nf("lint"),
         "regress": steps.nf("regress", "--full", "--sim", sim, *at_once),
         "suite": steps.nf("run", "--suite", SUITES[0], "--sim", sim, "--cov", *at_once, *night),
         "suite link": steps.nf("run", "--suite", SUITES[1], *rtl),

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     # These use one core each and run in parallel.
     narrow = {
         "check": steps.nf("check"),
-        "lint": steps.nf("lint"),
+        "lint": steps.nf("lint", "--quick"),
         "prove": steps.nf("prove", "--quick", "--jobs", "1"),
         "wheels": [sys.executable, "-m", "scripts.checks.wheels"],
         **dict(_short_replays(args.sim)),
