@@ -31,7 +31,10 @@ TIMEOUT_S = 600.0  # see `scripts/common/cpu_time.py`
 BASE_TIMEOUT_S = 3600.0
 _COPIED = ("conftest.py", "pyproject.toml")
 _NOT_THERE = (".git", ".venv", "build", BUILD.name)
-_PYTEST = (sys.executable, "-B", "-m", "pytest", "-n0", "-m", "", "--tb=short", "-rf")
+_PYTEST = (
+    *(sys.executable, "-B", "-m", "pytest", "-n0", "-m", "", "--tb=short", "-rf"),
+    *("-p", "scripts.mutation.no_shrinking"),
+)
 _ERRORS = re.compile(r"\b\d+ (errors?|skipped)\b")
 _NOT_BUILT = "errors.BuildError: "
 _WHY = re.compile(r"^E   +(.+)$", re.MULTILINE)
