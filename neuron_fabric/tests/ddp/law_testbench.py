@@ -170,8 +170,10 @@ class Ranks:
 
     def settle(self) -> None:
         """End a case: close its jobs, and raise LawError if it has recorded differences."""
-        while self.jobs:
-            self.jobs.pop().close()
+        if self.jobs:
+            while self.jobs:
+                self.jobs.pop().close()
+            gc.collect()
         found, self._differences = self._differences, []
         if found:
             more = f"\n({len(found)} differences)" if len(found) > MOST_SHOWN else ""
@@ -315,4 +317,3 @@ class Job:
             self.router = None
             del self.session
         self.model = self.optimizer = None
-        gc.collect()
