@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,13 +89,21 @@ def found(
     }
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith(TWIN)])
+def _laws(twins: bool) -> list[Any]:
+    """Return the cases for pytest: the twins, or the others."""
+    again = pytest.mark.nightly("engine c holds it by day, and torch has the weights of engine c")
+    names = [one for one in CASES if one.startswith(TWIN) == twins]
+    on_torch = {one for one in names if "torch: " in one and "the weights are" not in one}
+    return [pytest.param(one, id=one, marks=[again] * (one in on_torch)) for one in names]
+
+
+@pytest.mark.parametrize("name", _laws(twins=False))
 def test_it_holds(found: dict[str, str], name: str) -> None:
     if found[name]:
         pytest.fail(found[name], pytrace=False)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith(TWIN)])
+@pytest.mark.parametrize("name", _laws(twins=True))
 def test_its_twin_fails(found: dict[str, str], name: str) -> None:
     assert found[name], "the twin holds"
 
