@@ -26,6 +26,8 @@ from scripts.common.paths import CAPTURE, REPLAYED, ROOT, shown
 TESTED_AS_WHEEL = ("cocotbext/cxl",)
 """Packages whose tests all run as a wheel; some of neuron_fabric need torch, which is not there.
 pytest ignores no folder of `testpaths` itself, but those below."""
+LAST_STEP = "60"
+"""Last captured step of `CAPTURE`."""
 MUTATE_S = 12
 """Seconds in which runs of listed mutants start: a sample. `nf nightly` runs all of them, and 1000
 mutants made from the source, whose one build alone takes longer than this."""
@@ -77,11 +79,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _short_replays(sim: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield (name, command) of the replay steps of `nf test`: the default route, each simulator."""
+    """Yield (name, command) of the replay steps of `nf test`: the default route, each simulator.
+
+    The first replays all steps, each other one the last step alone."""
     REPLAYED.mkdir(parents=True, exist_ok=True)
+    steps_of: tuple[str, ...] = ()
     for one in registry.choose(sim)[0]:
         out = REPLAYED / f"test-{one}.safetensors"
-        words = ("replay", shown(CAPTURE), "--sim", str(one), "--out", shown(out))
+        words = ("replay", shown(CAPTURE), "--sim", str(one), "--out", shown(out), *steps_of)
+        steps_of = ("--steps", LAST_STEP)
         yield f"replay {one}", steps.nf(*words)
 
 
