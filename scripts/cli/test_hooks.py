@@ -135,6 +135,7 @@ def _words(tmp_path: Path, steps: int, *words: str) -> list[object]:
     return ["measure", "hooks", *out, *words, "--", script]
 
 
+@pytest.mark.nightly("10 s: three trainings; the laws of the hook count its bytes in every change")
 def test_a_short_run(tmp_path: Path, nf: Nf) -> None:
     """Measure votes on two ranks: DDP of two ranks sends its 66,560 bytes of gradients once."""
     out = nf(*_words(tmp_path, ENOUGH, "--rates", "none", "--hooks", "G_BINARY vote"))

@@ -96,7 +96,7 @@ def test_words_that_do_not_fit(
     assert said in nf(*listed(WRAPS), *words.split(), code=2)
 
 
-@pytest.mark.nightly("14 s: two suites and a proof; the test below is the quick part")
+@pytest.mark.nightly("14 s: two suites and a proof; test_faults_are_killed is the quick part")
 @pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
 def test_the_step_that_kills(
     listed: Callable[[str], list[str]],
@@ -138,6 +138,7 @@ def test_the_step_that_kills(
     assert ranks == sorted(ranks)
 
 
+@pytest.mark.nightly("25 s of compiler; test_faults_are_killed builds mutants in every change")
 @pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
 def test_killed_survived_and_broken(
     listed: Callable[[str], list[str]], tmp_path: Path, nf: Nf

@@ -26,6 +26,7 @@ def test_every_setup_trains_alike_with_both_engines() -> None:
     assert lines_of("setups") == {f"set-up: {name}": "" for name in SETUPS}
 
 
+@pytest.mark.nightly('10 s; the law "torch: the weights are those of the engine c" is quick')
 def test_buckets_and_captures() -> None:
     found = lines_of("buckets,capture")
     assert len(found) == 8

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK
 from scripts.plan import listed_mutants, testplan
@@ -64,6 +66,7 @@ def _red(suite: Suite) -> list[RunRecord]:
     return red
 
 
+@pytest.mark.nightly("20 s: two builds; test_a_failure_is_shown_everywhere takes a toy")
 def test_a_suite_with_one_bug(tmp_path: Path) -> None:
     """Check causes, messages and terminal of one run of the suite, which takes 20 s."""
     suite = run_suite(tmp_path)

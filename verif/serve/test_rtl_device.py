@@ -36,7 +36,12 @@ def bucket(low: Mode = Mode.G_BINARY, lines: int = LINES) -> ServedBucket:
     ("mutant", "low", "text"),
     [
         ("element-order", Mode.G_BINARY, r"tensor of bucket 0 G_BINARY line 0 element"),
-        ("int-sum16-line-off-by-one", Mode.G_INT4, r"bucket 0 G_INT4 line 0 .* SUM16 is"),
+        pytest.param(
+            "int-sum16-line-off-by-one",
+            Mode.G_INT4,
+            r"bucket 0 G_INT4 line 0 .* SUM16 is",
+            marks=pytest.mark.nightly("5 s: a build; broken votes are refused in every change"),
+        ),
     ],
 )
 def test_broken_rtl_is_refused(
@@ -153,7 +158,14 @@ def test_fallback_of_a_bucket(tmp_path: Path, simulator: str) -> None:
 
 
 @pytest.mark.parametrize("simulator", ["icarus"])
-@pytest.mark.parametrize(("slots", "apart"), [(8, True), (8, False), (64, True)])
+@pytest.mark.parametrize(
+    ("slots", "apart"),
+    [
+        (8, True),
+        (8, False),
+        pytest.param(64, True, marks=pytest.mark.nightly("5 s: a build; 8 slots suffice by day")),
+    ],
+)
 def test_slots_that_are_too_few(tmp_path: Path, simulator: str, slots: int, apart: bool) -> None:
     """Check that FALLBACK is raised with 8 slots and workers apart by 8 lines, and not otherwise.
 

@@ -60,7 +60,11 @@ def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("simulator", "words"),
     [
-        ("", ("--fp32", "ordered")),  # the FP32 part goes through the device as well
+        pytest.param(
+            "",
+            ("--fp32", "ordered"),  # the FP32 part goes through the device as well
+            marks=pytest.mark.nightly("10 s; test_server_law sums FP32 by a server by day"),
+        ),
         pytest.param(
             "verilator",
             (),

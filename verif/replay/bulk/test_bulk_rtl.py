@@ -175,6 +175,7 @@ def test_memory_does_not_grow_with_the_lines() -> None:
     assert peaks[1] - peaks[0] < 24, peaks
 
 
+@pytest.mark.nightly("two builds; the steps replay of nf test take each simulator")
 def test_both_simulators_return_the_same(rtl: Command[Simulators], capture: Path) -> None:
     rtl.of(capture).passes("--sim", "both", "--route", *MIX, "--out", rtl.out)
     for found in check_files(rtl.out, capture):
