@@ -16,7 +16,7 @@ from scripts.build import registry, sources
 from scripts.common.data import Id, Positive, Seed, Some, Text, Why, like, load_list, with_edits
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec
+from scripts.common.records import BuildSpec, Dut, Edit, FailureKind, RunRecord, RunSpec
 from scripts.plan import testplan
 from scripts.plan.discover import TestCase
 from scripts.plan.testplan import Plan
@@ -114,6 +114,7 @@ def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -
     known = {test.id for test in tests}
     out: list[str] = []
     seen: set[str] = set()
+    texts: dict[BuildSpec, dict[str, str]] = {}
     for mutant in mutants:
         if mutant.id in seen:
             out.append(f"mutant {mutant.id} is listed twice")
@@ -122,7 +123,12 @@ def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -
         out += [f"mutant {mutant.id}: no test {t}" for t in gone]
         try:
             spec = testplan.build_spec(plan, mutant.build, mutant.sim)
-            sources.collect(replace(spec, edits=mutant.edits))
+            if spec.dut is not Dut.RTL:  # a twin is converted after its edits
+                sources.collect(replace(spec, edits=mutant.edits))
+                continue
+            if spec not in texts:
+                texts[spec] = sources.collect(spec).texts
+            sources.apply_edits(texts[spec], mutant.edits)
         except NfError as error:
             out.append(f"mutant {mutant.id}: {error}")
     return out
