@@ -15,6 +15,7 @@ import yaml
 
 from scripts.cli import mutate, nightly, regress, steps
 from scripts.cli.conftest import Nf
+from scripts.cli.lint import QUICK_BY_SLANG
 from scripts.cli.main import main
 from scripts.cli.nightly import parts
 from scripts.cli.test import STEPS, TESTED_AS_WHEEL, seed_of
@@ -54,6 +55,10 @@ def test_the_help_names_all_parts(nf: Nf) -> None:
     error = nf("test", "--only", "nothing", code=2)
     every = error.strip(".\n").partition("there are: ")[2].split(", ")
     assert tuple(dict.fromkeys(name.split()[0] for name in every)) == STEPS
+
+
+def test_what_lint_leaves_to_the_night_is_there() -> None:
+    assert QUICK_BY_SLANG.keys() <= testplan.read().builds.keys()
 
 
 def test_pytest_can_ignore_what_runs_as_a_wheel() -> None:
