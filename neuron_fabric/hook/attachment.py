@@ -9,7 +9,7 @@ line is printed for all ranks, and each ends with exit code 2.
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from numbers import Real
@@ -25,6 +25,7 @@ from neuron_fabric.capacity.network_times import NetworkRate
 from neuron_fabric.capacity.profile_costs import Vetted, measured_costs, vet
 from neuron_fabric.capacity.substrate import Substrate, read_substrate
 from neuron_fabric.codec import LINE, Route, lines_of
+from neuron_fabric.codec.scale_groups import groups_of
 from neuron_fabric.collectives.rounds import Closing
 from neuron_fabric.errors import AttachError, LineError
 from neuron_fabric.hook.attach_checks import (
@@ -58,6 +59,7 @@ from neuron_fabric.monitor import Controller
 from neuron_fabric.monitor.job_plan import WARMUP, check_monitor, plan_of
 from neuron_fabric.profile import Profile, fingerprint, read_profile
 from neuron_fabric.profile.draft_profile import ADAPTIVE, AUTO, auto_profile
+from neuron_fabric.profile.model_sketch import Parameter
 from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import Phase, steady_route, warmup_of
 from neuron_fabric.rank_agreement import other_rank, silent_rank, together
@@ -337,10 +339,10 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
     votes = [
         lines_of(n, widest.get(regions.get(name, ""), Route.G_BINARY)) for name, n in sizes.items()
     ]
-    more = 0
+    more = _scale_lines(profile, asked.fit.binding.parameters, regions)
     if options.fp32 == ORDERED:
         full = sum(lines_of(n, Route.FP32) for n in sizes.values())
-        more = 2 * full + len(sizes)  # gradients and samples, each from a new line
+        more += 2 * full + len(sizes)  # gradients and samples, each from a new line
     lines = most_lines(votes, more)
     if pooled and closing is not None:
         path = options.reducer.removeprefix(POOL)
@@ -350,6 +352,22 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
     if closing is not None:
         hello = replace(hello, **asdict(closing))
     return ServerReducer(address(options.reducer), hello, options.timeout_s)
+
+
+def _scale_lines(
+    profile: Profile, parameters: Sequence[Parameter], regions: Mapping[str, str]
+) -> int:
+    """Return the most lines of the scales of groups, and of their entries in a bucket's table."""
+    hows = {region.name: region.phases.values() for region in profile.regions}
+    counts = []
+    for one in parameters:
+        order = range(len(one.shape), 0, -1)  # the number of groups is the same in any order
+        groups = [
+            groups_of(one.shape, order, how.route, how.granularity, how.block)
+            for how in hows.get(regions.get(one.name, ""), ())
+        ]
+        counts.append(max((found.count for found in groups if found is not None), default=0))
+    return sum(lines_of(n, Route.FP32) for n in counts) + -(-8 * sum(map(bool, counts)) // LINE)
 
 
 def _attached(

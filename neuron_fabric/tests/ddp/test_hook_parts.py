@@ -9,6 +9,8 @@ import threading
 import time
 import weakref
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,18 +20,34 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuron_fabric.codec import LINE, Route, count, maxima, pack, pack_codes, units, unpack
+from neuron_fabric.codec import (
+    LINE,
+    Route,
+    count,
+    lines_of,
+    maxima,
+    pack,
+    pack_codes,
+    units,
+    unpack,
+)
 from neuron_fabric.codec.reduction import ordered_sum
+from neuron_fabric.codec.scale_groups import groups_of
 from neuron_fabric.hook import monitor_samples, payload
+from neuron_fabric.hook.attachment import _reducer_of
 from neuron_fabric.hook.bucket_hook import InOrder, exposed
 from neuron_fabric.hook.error_feedback import Memory
 from neuron_fabric.hook.hook_state import then_once
 from neuron_fabric.hook.parameter_pieces import gather, pieces_of, scatter, scattered
 from neuron_fabric.hook.steady_signs import RUN, Signs
 from neuron_fabric.monitor.signals import random_margin
-from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.profile import Kind, PhaseRoute, Profile, Region
+from neuron_fabric.profile.portability import fit
+from neuron_fabric.profile.profile_types import ModelId, Phase
 from neuron_fabric.profile.slices import Slice
 from neuron_fabric.reducers.interface import F32
+from neuron_fabric.reducers.server_wire import PartShape
+from neuron_fabric.reducers.shared_lines import BucketShape
 
 SEEDS = st.integers(0, 2**32)
 ROUTES = st.sampled_from([Route.G_BINARY, Route.G_TERNARY])
@@ -408,6 +426,31 @@ def test_pieces_are_gathered_and_return(seed: int, dims: int) -> None:
     assert scattered(pieces) or (flat == before).all()
     scatter(flat, pieces)
     assert (flat == before).all()
+
+
+@pytest.mark.parametrize("block", [0, 1])
+@pytest.mark.parametrize("glob", ["*", "*[:, :]"])
+def test_a_server_has_room_for_the_scales_of_groups(block: int, glob: str) -> None:
+    """Check that a bucket of all tensors, each with a scale a row, has the lines that are told."""
+    how = PhaseRoute(Route.G_BINARY, granularity="row", block=block)
+    region = Region("a", Kind.LINEAR, (glob,), 0, {Phase.STEADY: how})
+    net = torch.nn.Sequential(*(torch.nn.Linear(640, 192, bias=False) for _ in range(3)))
+    profile = Profile("p", ModelId("", 0), (region,))
+    found = fit(profile, net)
+    options = SimpleNamespace(reducer="unix:/s", fp32="ring", close_after=None, timeout_s=1.0)
+    asked: Any = SimpleNamespace(profile=profile, fit=found, options=options, digest="")
+    regions = {name: one.name for name, one in found.binding.regions.items()}
+    reducer: Any = _reducer_of(asked, net, regions)
+    sizes = [one.elements for one in found.binding.members("a")]
+    shapes = [one.shape for one in found.binding.members("a")]
+    found_groups = [groups_of(one, (2, 1), how.route, "row", block) for one in shapes]
+    counts = [one.count for one in found_groups if one is not None]
+    assert counts
+    parts = (
+        PartShape(how.route, False, sum(lines_of(n, how.route) for n in sizes), len(sizes)),
+        PartShape(Route.FP32, False, sum(lines_of(n, Route.FP32) for n in counts), len(counts)),
+    )
+    assert BucketShape(parts, len(sizes)).lines <= reducer._hello.lines
 
 
 def test_lines_are_joined_in_their_order() -> None:
