@@ -6,8 +6,8 @@
 // burst: the bookkeeping beat, then these planes (an FP32 line has one if its sum is kept, else
 // none). Its data is given up when it was sent (`count` are held). The line stays visible to
 // `match` until memory has answered (`flight` are), so a fill of the same line waits for it, and no
-// line is ever under way twice. `wr_ready` comes with `wr_valid` only: it takes a beat. In the first
-// clock after a reset `push_planes` and `push_check` are 0.
+// line is ever under way twice. `wr_ready` comes with `wr_valid` only: it takes a beat. In the
+// first clock after a reset `push_planes` and `push_check` are 0.
 //
 // Each beat checks the word of the buffer that it sends. If the bookkeeping cannot be trusted, the
 // line leaves as a lost one. A plane that cannot be trusted leaves with `wr_poison`, after a record
@@ -203,10 +203,10 @@ module nf_evict
   assign wr_last  = zeroing || (beat_q == planes);
   assign sent     = wr_ready && wr_last && !zeroing;
 
-  // One word of the row for each beat: beat 0 is a group's zeros, or the bookkeeping. Each plane has
-  // its own RAM, which reads a row of zeros in the beats of the others. So the word is what they
-  // read, all ORed: a multiplexer takes more than twice the gates. The first clock after a reset
-  // writes the zeros: then those are what comes.
+  // One word of the row for each beat: beat 0 is a group's zeros, or the bookkeeping. Each plane
+  // has its own RAM, which reads a row of zeros in the beats of the others. So the word is what
+  // they read, all ORed: a multiplexer takes more than twice the gates. The first clock after a
+  // reset writes the zeros: then those are what comes.
   assign word_at = (beat_q == '0) ? WORD_B'(CNT_W) : WORD_B'(beat_q - 1'b1);
 
   always_ff @(posedge clk or negedge rst_n) begin

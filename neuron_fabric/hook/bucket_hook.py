@@ -368,19 +368,21 @@ class BucketRouter(HookState):
         if buffer.is_sparse or buffer.dtype not in DTYPES:
             return self.mean(None, bucket)
         plan = self._plan(bucket)
-        plan.arrange(gather, buffer)
-        views = buffer.split(plan.sizes)
-        if self.tried:
-            self._try(plan, views)
-        if self.memory.residuals:
-            for n, name in plan.full.items():
-                self._to_fp32(name, views[n])
-        signals = [self._signal(one, views[one.at]) for one in plan.low]
-        if not signals and not plan.ranked and self.fp32 != ORDERED:
+        two_ways = plan.low or plan.ranked or self.fp32 == ORDERED
+        if two_ways or self.tried or self.memory.residuals:
+            plan.arrange(gather, buffer)
+            views = buffer.split(plan.sizes)
+            if self.tried:
+                self._try(plan, views)
+            if self.memory.residuals:
+                for n, name in plan.full.items():
+                    self._to_fp32(name, views[n])
+            if two_ways:
+                signals = [self._signal(one, views[one.at]) for one in plan.low]
+                return self._two_ways(bucket, plan, views, signals)
             plan.arrange(scatter, buffer)
-            self._count_ring(buffer)
-            return self._timed(buffer, self.mean(None, bucket))
-        return self._two_ways(bucket, plan, views, signals)
+        self._count_ring(buffer)
+        return self._timed(buffer, self.mean(None, bucket))
 
     def _try(self, plan: _Plan, views: Sequence[torch.Tensor]) -> None:
         """Measure the error of each tried route on the sampled elements of this rank's gradients.

@@ -211,7 +211,7 @@ class TrainingSession:
             router.memory.residuals = self._placed(values["residuals"])
             router.memory.momenta = self._placed(values["momenta"])
             if lost := sorted({*values["residuals"], *values["momenta"]} - {*router.layouts}):
-                warn(f"rank {rank}: residuals of {lost[0]} are dropped: the slices are others")
+                warn(f"rank {rank}: residuals of {lost[0]} are dropped: no slice has that name")
         elif values["residuals"] or values["momenta"]:
             whose = f"rank {values['rank']} of {values['world']}"
             warn(f"rank {rank} of {router.workers}: residuals of {whose} are dropped")

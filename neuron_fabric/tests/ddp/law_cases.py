@@ -688,7 +688,7 @@ def other_slices(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         other.session.load_state_dict(job.session.state_dict())
     known, held = set(other.router.layouts), set(other.router.memory.residuals)
     ranks.check(held <= known, f"residuals of {held - known} are held")
-    ranks.check(len(lines) == 1 and "are dropped: the slices are others" in lines[0], f"{lines}")
+    ranks.check(len(lines) == 1 and "are dropped: no slice has that name" in lines[0], f"{lines}")
 
 
 # -- laws over one bucket -------------------------------------------------------------------------

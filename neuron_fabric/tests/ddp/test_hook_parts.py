@@ -431,7 +431,7 @@ def test_pieces_are_gathered_and_return(seed: int, dims: int) -> None:
 @pytest.mark.parametrize("block", [0, 1])
 @pytest.mark.parametrize("glob", ["*", "*[:, :]"])
 def test_a_server_has_room_for_the_scales_of_groups(block: int, glob: str) -> None:
-    """Check that a bucket of all tensors, each with a scale a row, has the lines that are told."""
+    """Check that a bucket of all tensors, each with a scale a row, has the lines of HELLO."""
     how = PhaseRoute(Route.G_BINARY, granularity="row", block=block)
     region = Region("a", Kind.LINEAR, (glob,), 0, {Phase.STEADY: how})
     net = torch.nn.Sequential(*(torch.nn.Linear(640, 192, bias=False) for _ in range(3)))
