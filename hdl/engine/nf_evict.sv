@@ -206,7 +206,7 @@ module nf_evict
   // One word of the row for each beat: beat 0 is a group's zeros, or the bookkeeping. Each plane
   // has its own RAM, which reads a row of zeros in the beats of the others. So the word is what
   // they read, all ORed: a multiplexer takes more than twice the gates. The first clock after a
-  // reset writes the zeros: then those are what comes.
+  // reset writes the zeros: `push_planes` is 0 in that clock.
   assign word_at = (beat_q == '0) ? WORD_B'(CNT_W) : WORD_B'(beat_q - 1'b1);
 
   always_ff @(posedge clk or negedge rst_n) begin
@@ -341,7 +341,8 @@ module nf_evict
   assign zero_answer   = opens_q[done_line_q] && (zeros_q >> done_log2) == '0;
   assign failed_region = answered;
 
-  `NF_ASSERT_NEVER(EmptyRow_A, !emptied_q && (push || {push_check, push_planes} != '0))
+  `NF_ASSERT_NEVER(EmptyRow_A, !emptied_q && (push || check[CNT_W*WORD_CW-1:0] != '0
+                                               || push_planes != '0))
   `NF_ASSERT_NEVER(Overflow_A, push && unsent_q == CW'(DEPTH))
   `NF_ASSERT_NEVER(FlightOver_A, push && flight_q == FW'(FLIGHT))
   `NF_ASSERT(LiveCount_A,

@@ -431,7 +431,7 @@ def lines(segments: Sequence[Segment]) -> list[str]:
 
 
 def missing_steps(steps: Sequence[Step]) -> str:
-    """Return a line that says which steps have no record between those that have; "" if all do."""
+    """Return a line on the steps without a record between others; "" if there are none."""
     gaps = [(a.step + 1, b.step - 1) for a, b in pairwise(steps) if b.step > a.step + 1]
     if not gaps:
         return ""
@@ -439,7 +439,7 @@ def missing_steps(steps: Sequence[Step]) -> str:
     first, last = gaps[0]
     which = f"step {first}" if first == last else f"steps {first} to {last}"
     more = f" and {len(gaps) - 1} more gaps" if len(gaps) > 1 else ""
-    return f"{lost} of the steps have no record: {which}{more}"
+    return f"steps without a record: {lost} ({which}{more})"
 
 
 def loss_off(segment: Segment) -> list[str]:

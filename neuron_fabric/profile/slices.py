@@ -67,7 +67,7 @@ def sliced(text: str) -> tuple[str, Slice | None]:
 
 
 def parts(shape: Sequence[int], slices: Iterable[Slice]) -> list[Slice]:
-    """Return the slices of a parameter in their order, and what is left between and after them.
+    """Return the slices of a parameter and what no slice covers, in the order of indices.
 
     Args:
         shape: Shape of the parameter.

@@ -42,7 +42,7 @@ QUICK_BY_SLANG = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the option of `nf lint`."""
     parser.add_argument("--build", **REPEATED, help="named parameter set (all)")
-    add_flags(parser, quick="of builds that take long, leave Verilator and Icarus to the night")
+    add_flags(parser, quick="read builds that take long with slang alone; the rest at night")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -634,8 +634,9 @@ def split_net(cuts: Mapping[str, Cut], linear: bool = False) -> Net:
 def as_parameters(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """Check that a net with slices has the gradients of one whose slices are parameters.
 
-    Routes are all that draw nothing from names. A ring of three adds what is in FP32 in another
-    order, so it is near. The twin leaves the pieces where they are gathered.
+    The routes are those whose draws do not depend on names. A ring of three ranks adds FP32
+    gradients in another order, so they are compared with a tolerance. The twin does not return the
+    pieces to their places.
     """
     kinds = (*VOTES.kinds, NEAREST, replace(NEAREST, feedback=True))
     walk = replace(VOTES, kinds=[one for one in kinds if not one.low_rank]).walk
