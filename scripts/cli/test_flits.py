@@ -11,9 +11,7 @@ import pytest
 from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import DeviceLink, HostLink
-from cocotbext.cxl.trace import TraceWriter, explain, read
-from cocotbext.cxl.wire.control import InitParam, RetryIdle, encode_control
-from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.trace import TraceWriter
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from scripts.cli.conftest import Nf
@@ -65,17 +63,6 @@ def test_slot_by_slot(recorded: Path, nf: Nf) -> None:
         "(replayed)",
     ):
         assert part in text, part
-
-
-def test_reset_and_comments(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    word = f"{seal(encode_control(InitParam(63))):0132X}"
-    idle = f"{seal(encode_control(RetryIdle())):0132X}"
-    lines = ["# a comment", f"1 S2M 5555 {idle}", f"2 M2S 5555 {word}  # again", "reset"]
-    path.write_text("\n".join([*lines, *lines]), encoding="utf-8")
-    texts = [text for _, text in explain(read(path))]
-    assert len(texts) == 6
-    assert not any("a second" in text for text in texts), "a reset forgets the first"
 
 
 @pytest.mark.parametrize(
