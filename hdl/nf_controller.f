@@ -40,6 +40,8 @@ hdl/engine/nf_park.sv
 hdl/engine/nf_parked_arb.sv
 hdl/engine/nf_record_init.sv
 hdl/engine/nf_slot_count.sv
+hdl/engine/nf_set_of.sv
+hdl/engine/nf_slot_pins.sv
 hdl/engine/nf_slot_table.sv
 hdl/engine/nf_state_ram.sv
 hdl/engine/nf_vote_steps.sv

@@ -18,12 +18,14 @@ module nf_controller
   import nf_ram_pkg::*;
 #(
   parameter int REGIONS        = 8,     // 1..16: region descriptors
-  parameter int SLOTS          = 64,    // power of two, 4..256: lines whose state is on chip
+  parameter int SLOTS          = 256,   // power of two, 4..256: lines whose state is on chip
+  parameter int WAYS           = 8,     // power of two, 2..256: a line may be in WAYS slots, or all
+  parameter int PINS           = 64,    // power of two, 2..256: slots with operations under way
   parameter int CNT_W          = 8,     // 1..8: count planes; a count saturates at 2^CNT_W - 1
   parameter int MEM_LINES_LOG2 = 20,    // 8..38: device memory has 2^MEM_LINES_LOG2 lines of 64 B
   parameter int RETRY_DEPTH    = 64,    // 22..255: flits of the retry buffer (wrap value + 1)
   parameter int RETRY_TIMEOUT  = 4096,  // 1..: sent flits until an unanswered RETRY.Req is repeated
-  parameter int REQ_CREDITS    = 64,    // 2..255: queue of Req, as credits; 4 a slot bound waits
+  parameter int REQ_CREDITS    = 64,    // 2..255: queue of Req; by WAYS they bound waits
   parameter int RWD_CREDITS    = 32,    // 2..255: receive queue of RwD, granted as credits
   parameter int GEN_W          = 32,    // 1..32: generations of a region are GEN_W bits
   parameter int MISS_DEPTH     = 64,    // 2..256: fills, and evictions, under way
@@ -146,7 +148,7 @@ module nf_controller
   );
 
   nf_core #(
-    .REGIONS(REGIONS), .SLOTS(SLOTS),
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .WAYS(WAYS), .PINS(PINS),
     .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
     .GEN_W(GEN_W), .MISS_DEPTH(MISS_DEPTH),
     .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC),

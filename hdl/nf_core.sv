@@ -16,7 +16,9 @@ module nf_core
   import nf_ram_pkg::*;
 #(
   parameter int REGIONS        = 8,
-  parameter int SLOTS          = 64,
+  parameter int SLOTS          = 256,
+  parameter int WAYS           = 8,
+  parameter int PINS           = 64,
   parameter int CNT_W          = 8,
   parameter int MEM_LINES_LOG2 = 20,
   parameter int GEN_W          = 32,
@@ -226,7 +228,7 @@ module nf_core
   // Planes above the seven that count 64 workers are always 0 unless an element counts twice
   // (G_TERN5): the engine leaves them out. Records have the same planes.
   nf_engine #(
-    .REGIONS(REGIONS), .SLOTS(SLOTS),
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .WAYS(WAYS), .PINS(PINS),
     .CNT_W((TERN5 != 0) ? CNT_W : counting_planes(CNT_W)), .MEM_LINES_LOG2(MEM_LINES_LOG2),
     .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2),
     .ECC(ECC), .TERN5(TERN5),

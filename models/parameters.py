@@ -25,7 +25,7 @@ class DeviceParams:
     """
 
     regions: int = 8
-    slots: int = 64
+    slots: int = 256
     cnt_w: int = 8
     mem_lines_log2: int = 20
     retry_depth: int = 64

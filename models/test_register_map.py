@@ -25,7 +25,7 @@ def test_known_registers() -> None:
     regs = REG_MAP.expand()
     assert regs["ID"].reset == 0x4E46_3031
     assert regs["VERSION"].reset == 0x0001_0002
-    assert regs["PARAMS0"].reset == 8 << 24 | 64 << 8 | 8
+    assert regs["PARAMS0"].reset == 8 << 24 | 256 << 8 | 8
     assert regs["PARAMS1"].reset == 32 << 24 | 64 << 16 | 64 << 8 | 20
     assert regs["DEVLOAD_THRESHOLD"].reset == 0x60_30_10
     assert regs["TX_FLIT"].address == 0x160

@@ -30,7 +30,9 @@ module nf_engine
   import nf_tern5_pkg::*;
 #(
   parameter int REGIONS        = 8,
-  parameter int SLOTS          = 64,
+  parameter int SLOTS          = 256,
+  parameter int WAYS           = 8,
+  parameter int PINS           = 64,
   parameter int CNT_W          = 8,
   parameter int MEM_LINES_LOG2 = 20,
   parameter int MISS_DEPTH     = 64,
@@ -132,6 +134,7 @@ module nf_engine
   output logic [8:0]                    illegal_codes  // of the clock two before
 );
   localparam int SLOT_W      = $clog2(SLOTS);
+  localparam int PIN_W       = $clog2(pins_of(PINS, SLOTS));
   localparam int PLANES_W    = CNT_W * LINE_W;
   localparam int KEY_W       = index_bits(MEM_LINES_LOG2);
 
@@ -152,7 +155,8 @@ module nf_engine
   logic                s0_valid, s1_valid_q, s2_valid_q, s3_valid_q, straight, enters2;
   logic                is_op2_q, is_fill2_q, miss2_q;
   engine_stage_t       s0, filled0, s1_q, s2, s2_q;
-  logic [SLOT_W-1:0]   slot2, s3_slot_q, fill_slot, fetch_slot;
+  logic [SLOT_W-1:0]   slot2, s3_slot_q;
+  logic [PIN_W-1:0]    fill_pin, fetch_pin;
   logic                fill_valid, fill_due, fill_known, fill_in_pipe;
   logic [PLANES_W-1:0] fill_planes;
   logic [CNT_W-1:0]    fill_has;
@@ -170,18 +174,18 @@ module nf_engine
   assign fill_in_pipe = (s1_valid_q && s1_q.act == ACT_FILL) || is_fill2_q;
 
   nf_lookup #(
-    .REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2), .OPS(OPS), .ECC(ECC),
-    .INJECT_DATA(INJECT_DATA)
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .WAYS(WAYS), .PINS(PINS), .MEM_LINES_LOG2(MEM_LINES_LOG2),
+    .OPS(OPS), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
   ) u_lookup (
     .clk, .rst_n, .ram_flip, .ram_faults (lookup_faults), .freeze, .frozen,
     .damage (lost2 && !miss2_q),
     .damage_slot (slot2), .untrusted, .look, .look_line, .new_line, .deferred_line, .go_deferred,
     .lk_line, .maybe_written (record_maybe),
     .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored, .end_valid, .end_ready,
-    .gather_end, .fill_valid, .fill_in_pipe, .fill_take (is_fill2_q), .fill_due, .fill_slot,
+    .gather_end, .fill_valid, .fill_in_pipe, .fill_take (is_fill2_q), .fill_due, .fill_pin,
     .fill_known, .fill_lost, .fill_kept, .invalidate (apply), .closed, .store_room, .gather_room,
     .fill_room, .evict_room, .issue_valid (s0_valid), .issue (s0), .filled (filled0),
-    .fetch, .fetch_slot, .slot_hit, .slot_miss, .looked_up
+    .fetch, .fetch_pin, .slot_hit, .slot_miss, .looked_up
   );
 
   // ---- S0: state RAM read -----------------------------------------------------------------------
@@ -296,7 +300,7 @@ module nf_engine
     .is_op (is_op2_q), .is_stored (is_stored2), .stored_err (s2_q.stored_err),
     .is_early (miss2_q && s2_q.early), .kept (s2_q.kept), .op (op2), .trits (trits2),
     .illegal_ternary (illegal_ternary2), .illegal_tern5 (illegal_tern5_2),
-    .slot (s2_q.slot), .d (d2), .closed (closed[32'(event_region) % REGIONS]), .book (own_book2),
+    .pin (s2_q.pin), .d (d2), .closed (closed[32'(event_region) % REGIONS]), .book (own_book2),
     .seen (own_mine2), .planes_read (read_planes2), .planes_newer (s3_planes_q),
     .forward (forward2), .has (has2), .book_d (book2_d), .planes_d (planes2_applied),
     .changed (changed2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
@@ -375,17 +379,17 @@ module nf_engine
   );
 
   nf_fill #(
-    .REGIONS(REGIONS), .CNT_W(CNT_W), .SLOT_W(SLOT_W), .DEPTH(FILL_DEPTH),
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .PIN_W(PIN_W), .DEPTH(FILL_DEPTH),
     .FLIGHT(MISS_DEPTH), .ECC(ECC), .MEM_LINES_LOG2(MEM_LINES_LOG2)
   ) u_fill (
     .clk, .rst_n, .desc, .gen, .untrusted, .req_valid (fetch), .req_ready (fill_req_ready),
-    .req_slot (fetch_slot), .req_line (lk_line), .req_sum (looked_up.kind != OP_FP_STORE),
+    .req_pin (fetch_pin), .req_line (lk_line), .req_sum (looked_up.kind != OP_FP_STORE),
     .req_planes (record_planes),
     .count (fill_count), .ask (fill_line),
     .ask_evicting (evicting || fill_leaves), .ask_waits (fill_waits),
     .ar_valid, .ar_ready, .ar_addr, .ar_len, .read_busy, .r_valid, .r_ready, .r_beat,
     .out_valid (fill_valid), .out_ready (is_fill2_q), .due (fill_due),
-    .out_slot (fill_slot), .out_lost (fill_lost), .out_book (fill_book),
+    .out_pin (fill_pin), .out_lost (fill_lost), .out_book (fill_book),
     .out_seen (fill_seen), .out_kept (fill_kept), .out_planes (fill_planes), .out_has (fill_has),
     .fetched (fill)
   );

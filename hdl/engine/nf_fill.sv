@@ -16,8 +16,8 @@
 // FP32 sum, which is stored after the bookkeeping, is read with it if `req_sum` is set. It is
 // dropped if it cannot be read or is poisoned: the lines that it was made of are still there.
 // `out_*` is held until `out_ready`. Meanwhile the bookkeeping of the next record is received, but
-// not its planes: there is one place for planes. `due` and `out_slot` name the slot whose turn it
-// is, even before its record has arrived; they may be a clock later than `out_valid`.
+// not its planes: there is one place for planes. `due` and `out_pin` name the slot, by its pin,
+// whose turn it is, even before its record has arrived; they may be a clock later than `out_valid`.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -29,7 +29,7 @@ module nf_fill
 #(
   parameter int REGIONS = 8,
   parameter int CNT_W   = 8,
-  parameter int SLOT_W  = 6,
+  parameter int PIN_W  = 6,
   parameter int DEPTH   = 16,
   parameter int FLIGHT  = 64,
   parameter int ECC     = 1,
@@ -44,7 +44,7 @@ module nf_fill
 
   input  wire logic                     req_valid,   // request valid
   output logic                          req_ready,   // it is taken
-  input  wire logic [SLOT_W-1:0]        req_slot,    // slot to fill
+  input  wire logic [PIN_W-1:0]        req_pin,    // pin of the slot to fill
   input  wire line_id_t                 req_line,    // line to fetch
   input  wire logic                     req_sum,     // fetch the kept sum too
   input  wire logic [3:0]               req_planes,  // of its record, at most
@@ -66,8 +66,8 @@ module nf_fill
 
   output logic                          out_valid,   // state valid
   input  wire logic                     out_ready,   // state taken
-  output logic                          due,         // a slot's turn has come, `out_slot`
-  output logic [SLOT_W-1:0]             out_slot,    // slot of the state
+  output logic                          due,         // the turn of a slot has come, `out_pin`
+  output logic [PIN_W-1:0]             out_pin,    // pin of the slot of the state
   output logic                          out_lost,  // out_book is lost; may be a clock later
   output book_t                         out_book,    // bookkeeping
   output logic [6:0]                    out_seen,  // workers in it
@@ -76,8 +76,8 @@ module nf_fill
   output logic [CNT_W-1:0]              out_has,     // planes of the record; others count as 0
   output logic                          fetched  // pulse: a record was read
 );
-  localparam int REQ_W   = SLOT_W + $bits(line_id_t) + 5;
-  localparam int TRACK_W = SLOT_W + 4 + $bits(fill_kind_e) + 1;
+  localparam int REQ_W   = PIN_W + $bits(line_id_t) + 5;
+  localparam int TRACK_W = PIN_W + 4 + $bits(fill_kind_e) + 1;
 
   // ---- request side ---------------------------------------------------------------------------
   localparam int FLIGHT_W = $clog2(FLIGHT + 1);
@@ -85,7 +85,7 @@ module nf_fill
 
   logic                head_valid, head_take, head_sum, waits, first_sum;
   logic [FLIGHT_W-1:0] flight, window_q;  // reads under way, and how many may be
-  logic [SLOT_W-1:0]   head_slot, first_slot;
+  logic [PIN_W-1:0]   head_pin, first_pin;
   logic [3:0]          head_planes, first_planes;
   line_id_t            first;
   fill_kind_e          head_kind;
@@ -101,16 +101,16 @@ module nf_fill
     .clk, .rst_n,
     .in_valid  ((req_valid && (waits || !head_take)) || head_back),
     .in_ready  (req_ready),
-    .in_data   (req_valid ? {req_slot, req_line, req_sum, req_planes}
-                          : {first_slot, first, first_sum, first_planes}),
+    .in_data   (req_valid ? {req_pin, req_line, req_sum, req_planes}
+                          : {first_pin, first, first_sum, first_planes}),
     .out_valid (waits),
     .out_ready (head_take || head_back),
-    .out_data  ({first_slot, first, first_sum, first_planes}),
+    .out_data  ({first_pin, first, first_sum, first_planes}),
     .count     (count)
   );
 
   assign head_valid  = waits || req_valid;
-  assign head_slot   = waits ? first_slot : req_slot;
+  assign head_pin   = waits ? first_pin : req_pin;
   assign head_sum    = waits ? first_sum : req_sum;
   assign head_planes = waits ? first_planes : req_planes;
   assign ask         = waits ? first : req_line;
@@ -128,7 +128,7 @@ module nf_fill
   logic                    track_valid, track_pop, track_fp, queued;
   logic [TRACK_W-1:0]      queued_track;
   logic [FLIGHT_W-1:0]     queued_count;
-  logic [SLOT_W-1:0]       track_slot;
+  logic [PIN_W-1:0]       track_pin;
   logic [3:0]              track_region;
   fill_kind_e              track_kind;
   logic [3:0]              beat_q;
@@ -142,7 +142,7 @@ module nf_fill
   // come, or a little later. Planes from number `count` on mean nothing.
   logic [1:0]              full_q;
   logic                    in_q, out_q;  // place that is filled, place that goes out
-  logic [SLOT_W-1:0]       slot_q [2];
+  logic [PIN_W-1:0]       pin_q [2];
   book_t                   book_q [2];
   logic [6:0]              seen_q [2];
   logic [6:0]              seen;
@@ -156,7 +156,7 @@ module nf_fill
     .clk, .rst_n,
     .in_valid  (head_take),
     .in_ready  (track_ready),
-    .in_data   ({head_slot, ask.region, head_kind, !is_low_bit(d.mode)}),
+    .in_data   ({head_pin, ask.region, head_kind, !is_low_bit(d.mode)}),
     .out_valid (queued),
     .out_ready (!track_valid || track_pop),
     .out_data  (queued_track),
@@ -178,7 +178,7 @@ module nf_fill
 
   assign track_valid = track_valid_q;
   assign flight      = queued_count + FLIGHT_W'(track_valid_q);
-  assign {track_slot, track_region, track_kind, track_fp} = track_q;
+  assign {track_pin, track_region, track_kind, track_fp} = track_q;
 
   // The window grows by one for every four clocks in which it holds a request back while the
   // channel is idle, about what a record takes, and shrinks by one after 64 records without growth.
@@ -260,7 +260,7 @@ module nf_fill
       bad_q  <= bad;
       ours_q <= ours;
     end
-    if (track_pop) slot_q[in_q] <= track_slot;
+    if (track_pop) pin_q[in_q] <= track_pin;
     if (r_valid && r_ready && beat_q == '0) begin
       book_q[in_q] <= ours ? record.book : '0;
       seen_q[in_q] <= ours ? seen : '0;
@@ -292,7 +292,7 @@ module nf_fill
   assign fetched   = last_beat;
 
   logic              place, place_full, due_q;
-  logic [SLOT_W-1:0] out_slot_q;
+  logic [PIN_W-1:0] out_pin_q;
   assign place      = out_q ^ out_ready;  // that goes out in the next clock
   assign place_full = full_q[place];
 
@@ -301,10 +301,10 @@ module nf_fill
     else        due_q <= place_full || track_valid;
   end
 
-  always_ff @(posedge clk) out_slot_q <= place_full ? slot_q[place] : track_slot;
+  always_ff @(posedge clk) out_pin_q <= place_full ? pin_q[place] : track_pin;
 
   assign due      = due_q;
-  assign out_slot = out_slot_q;
+  assign out_pin = out_pin_q;
 
   logic [3:0] out_count;
 
@@ -352,7 +352,7 @@ module nf_fill
   `NF_ASSERT_KEEPS(ArStable_A, ar_valid && !ar_ready,
                    {ar_valid || head_kind == FILL_LOST, ar_addr})
   `NF_ASSERT(OutSlot_A, !(out_valid && due_q)
-                        || out_slot_q == (now_full ? slot_q[out_q] : track_slot))
+                        || out_pin_q == (now_full ? pin_q[out_q] : track_pin))
   `NF_ASSERT_KEEPS(OutStable_A, now_full && !out_ready, {now_full, out_book})
 
   `NF_WAVE_NAME(head_kind_name, head_kind, fill_kind_name)

@@ -30,7 +30,7 @@ module nf_line_rules
   input  wire trits_t                  trits,   // of a contribution, as nf_line_codes has them
   input  wire logic                    illegal_ternary,  // an element has the code 01
   input  wire logic                    illegal_tern5,    // a byte is no G_TERN5 code
-  input  wire logic [7:0]              slot,             // slot of the line
+  input  wire logic [7:0]              pin,              // pin of its slot
   input  wire region_desc_t            d,                // descriptor of its region
   input  wire logic                    closed,  // the region's round is over
 
@@ -174,10 +174,10 @@ module nf_line_rules
   // A worker's first store of an epoch writes the whole line: older bytes must not show through. A
   // sum to be kept that is poisoned is dropped where it is made (nf_fp32_gather).
   assign store_push  = (stores && !op.poison && !closed) || is_early;
-  assign store       = make_fp_store(make_fp_stored(op.meta, op.worker, slot), line,
+  assign store       = make_fp_store(make_fp_stored(op.meta, op.worker, pin), line,
                                      seen ? op.be : {BE_W{1'b1}}, op.data & enabled);
   assign gather_push = reads_fp;
-  assign gather      = make_gather_op(op.meta, slot, op.index,
+  assign gather      = make_gather_op(op.meta, pin, op.index,
                                       raw ? (book.bitmap & me) : book.bitmap, raw, poison,
                                       d.keep_sum && !raw && !early);
 

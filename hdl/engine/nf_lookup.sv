@@ -14,9 +14,9 @@
 // that finds no victim, or no room for its fill or eviction, is deferred, and so are later
 // operations on its line: a new operation is never refused for longer than the actions before it
 // take. SL looks at a deferred operation only where S0 is sure to find a victim, and room for
-// its fill and eviction. A miss whose victim was modified in the clock before waits a clock: so the
-// state of a victim is never forwarded from S3 to S2. FP32 operations that hit give way to a
-// deferred one that has waited for 2^PATIENCE_LOG2 clocks.
+// its fill and eviction. A miss whose victim was modified or filled in the clock before waits a
+// clock: so the state of a victim is never forwarded from S3 to S2. FP32 operations that hit give
+// way to a deferred one that has waited for 2^PATIENCE_LOG2 clocks.
 //
 // A whole FP32 line whose record is fetched is stored at once ("early"). It is parked like any
 // other and leaves with the fill: as a store that memory has answered, or, if memory has not yet,
@@ -26,7 +26,7 @@
 // `store_room`, `gather_room`, `fill_room` and `evict_room` say that what it may send has a place.
 // `fill_valid` stays until the fill was taken, which `fill_take` says, a clock or two after it was
 // issued; until then it is `fill_in_pipe`. Whose turn it is, whether or not memory has answered,
-// tell `fill_due` and `fill_slot`: the operation that waits for it is read ahead, and a fill goes
+// tell `fill_due` and `fill_pin`: the operation that waits for it is read ahead, and a fill goes
 // where that is done (`fill_known`). There are never more than OPS operations that have no answer.
 
 `default_nettype none
@@ -39,12 +39,15 @@ module nf_lookup
   import nf_ram_pkg::*;
 #(
   parameter int REGIONS        = 8,
-  parameter int SLOTS          = 64,
+  parameter int SLOTS          = 256,
+  parameter int WAYS           = 8,
+  parameter int PINS           = 64,
   parameter int MEM_LINES_LOG2 = 20,
   parameter int OPS            = 128,
   parameter int ECC            = 1,
   parameter int INJECT_DATA    = 0,
-  parameter int PATIENCE_LOG2  = 8   // clocks, as a power of two, before hits give way
+  parameter int PATIENCE_LOG2  = 8,  // clocks, as a power of two, before hits give way
+  parameter int PIN_W          = $clog2(pins_of(PINS, SLOTS))
 ) (
   input  wire logic                     clk,          // clock, rising edge
   input  wire logic                     rst_n,        // asynchronous reset, active low
@@ -55,7 +58,8 @@ module nf_lookup
   input  wire logic [REGIONS-1:0]       untrusted,    // regions whose records are unknown
 
   input  wire logic                     freeze,  // a commit: look nothing up
-  output logic                          frozen,  // nothing that was looked up is in S0
+  // Nothing that was looked up is in S0, and what the last commit dropped is gone.
+  output logic                          frozen,
 
   // SL: the line that is looked at, one of two. S0: may memory hold a record of it?
   output logic                          look,           // look up a line
@@ -79,8 +83,8 @@ module nf_lookup
   input  wire logic                     fill_valid,    // a fetched state waits
   input  wire logic                     fill_in_pipe,  // a fill is in the stages
   input  wire logic                     fill_take,     // the state enters S2
-  input  wire logic                     fill_due,      // the turn of `fill_slot` has come
-  input  wire logic [$clog2(SLOTS)-1:0] fill_slot,     // slot of the state
+  input  wire logic                     fill_due,      // the turn of `fill_pin` has come
+  input  wire logic [PIN_W-1:0]         fill_pin,      // pin of the slot of the state
   // The operation that waits for the fill is read ahead.
   output logic                          fill_known,
   input  wire logic                     fill_lost,  // the state it brings must be written back
@@ -94,24 +98,41 @@ module nf_lookup
   input  wire logic                     fill_room,    // for a fetch
   input  wire logic                     evict_room,   // for a victim
 
-  // What is done; `fetch` with a miss whose record is to be fetched into `fetch_slot`.
+  // What is done; `fetch` with a miss whose record is to be fetched into the slot of `fetch_pin`.
   output logic                          issue_valid,  // an action enters S1
   output engine_stage_t                 issue,        // that action
   output engine_stage_t                 filled,  // the same, if it is a fill
   output logic                          fetch,        // the record of the miss is fetched
-  output logic [$clog2(SLOTS)-1:0]      fetch_slot,   // slot for it
+  output logic [PIN_W-1:0]              fetch_pin,    // pin of the slot for it
   output logic                          slot_hit,     // strobe: hit
   output logic                          slot_miss,    // strobe: miss
   output engine_op_t                    looked_up   // the operation that hits or misses
 );
   localparam int OP_W    = $bits(engine_op_t);
   localparam int SLOT_W  = $clog2(SLOTS);
+  localparam int WAYS_IN = (WAYS < 2) ? 2 : (WAYS < SLOTS) ? 1 << $clog2(WAYS) : SLOTS;
+  localparam int PINS_IN = 1 << PIN_W;
+  localparam int SET_B   = (SLOTS > WAYS_IN) ? $clog2(SLOTS / WAYS_IN) : 1;
   localparam int KEY_W   = index_bits(MEM_LINES_LOG2);
+
+  if (WAYS < 2 || (WAYS & (WAYS - 1)) != 0) begin : g_bad_ways
+    initial $fatal(1, "nf_lookup: WAYS must be a power of two, 2..256");
+  end
+  if (PINS < 2 || PINS > 256 || (PINS & (PINS - 1)) != 0) begin : g_bad_pins
+    initial $fatal(1, "nf_lookup: PINS must be a power of two, 2..256");
+  end
+
   localparam int LOT_W   = 6;  // lines form 2^LOT_W groups; deferred operations block their group
   localparam int COUNT_W = $clog2(OPS + 1);
 
-  logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept, lk_victim;
-  logic [SLOT_W-1:0] lk_slot, victim_slot, parked_slot, park_slot;
+  logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept, ask_ok, swept;
+  logic              lk_pinned, lk_waited, op_pins;
+  logic              pin_free, pin_next, pin_soon, pin_stays, pin_there;
+  logic              take_pin;
+  logic [SLOT_W-1:0] lk_slot, victim_slot, fill_slot;
+  logic [PIN_W-1:0]  lk_pin, new_pin, at_pin, other_pin, issue_pin, parked_pin;
+  logic [SET_B-1:0]  lk_set, ask_set;
+  logic [WAYS_IN-1:0] hit, pick, row_pinned, ask_pinned;
   logic              victim_ok, victim_fresh, victim_dirty, victim_kept;
   line_id_t          victim_line;
   action_e           act;
@@ -123,12 +144,13 @@ module nf_lookup
   logic              do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss, do_defer;
   logic              lands;  // memory answers an early store
   logic              impatient;
-  logic [SLOTS-1:0]  ready, writing, reading, waited, kept, reads_fp, stores_fp, reads_or_masked;
+  logic              other_kept;
+  logic [PINS_IN-1:0] ready, writing, reading, waited, reads_fp, stores_fp, reads_or_masked;
 
   // ---- SL: the oldest deferred operation if it is sure to go in the next clock, else a new one --
   logic              lk_valid_q, lk_again_q;  // an operation is in S0; it was deferred once
   engine_op_t        lk_op_q;
-  logic              turn, go, ends, may_look, deferred_valid, deferred_room, pins, behind;
+  logic              turn, go, ends, may_look, want, deferred_valid, deferred_room, pins, behind;
   logic              op_reads_fp, op_gathers, op_stores_fp, op_fp, op_room, op_settled, empty;
   logic [LOT_W-1:0]  lk_lot, deferred_lot;
   logic [63:0]       deferred_lots;
@@ -140,15 +162,18 @@ module nf_lookup
   endfunction
 
   // What S0 does in this clock must not take what the deferred operation needs: another one might
-  // take the victim, an FP32 operation that hits might pin it. What is new takes no victim while
-  // one is deferred.
-  assign pins        = lk_valid_q && ((op_fp && lk_victim) || (lk_again_q && !lk_hit));
-  assign go_deferred = deferred_valid && victim_ok && fill_room && evict_room && deferred_room
-                       && !pins;
+  // take its victim, an FP32 operation that hits might pin it; either might take the free pin. What
+  // is new takes no victim while one is deferred.
+  assign pins        = lk_valid_q && op_fp;
+  assign pin_stays   = pin_next || (pin_free && !(lk_valid_q && (op_fp || !lk_hit)));
+  assign go_deferred = deferred_valid && ask_ok && pin_stays && fill_room && evict_room
+                       && deferred_room
+                       && !(lk_valid_q && lk_again_q && !lk_hit);
   assign ends        = go || !lk_valid_q;
   assign may_look    = ends && !freeze;
-  assign frozen      = !lk_valid_q;
-  assign look        = may_look && (go_deferred || op_valid);
+  assign frozen      = !lk_valid_q && swept;
+  assign want        = !freeze && (go_deferred || op_valid);
+  assign look        = ends && want;
   assign look_line   = go_deferred ? deferred_line : new_line;
   assign op_ready    = may_look && !go_deferred;
 
@@ -170,9 +195,12 @@ module nf_lookup
 
   // ---- S0: the operation that was looked at -----------------------------------------------------
   // An FP32 operation that was deferred, and is to be executed on the empty state of its line,
-  // waits here for room at its exit, if that was taken since SL looked.
+  // waits here for room at its exit, if that was taken since SL looked. What needs a pin waits the
+  // clock in which the next free one is chosen.
   assign turn         = !stored_valid && !do_fill && !do_keep && !do_head;
-  assign go           = lk_valid_q && turn
+  assign pin_soon     = !pin_free && pin_next && !lk_pinned
+                        && (op_pins || !(lk_hit || empty) || (lk_hit && !op_room));
+  assign go           = lk_valid_q && turn && !pin_soon
                         && !(!lk_hit && (victim_fresh || (lk_again_q && empty && !op_room)));
   assign lk_op        = lk_op_q;
   assign lk_line      = make_line_id(lk_op.meta.region, lk_op.index);
@@ -181,7 +209,10 @@ module nf_lookup
   assign behind       = deferred_lots[lk_lot];
 
   // ---- what becomes of it -----------------------------------------------------------------------
-  logic miss_room, may_hit;
+  logic       miss_room, may_hit;
+  logic [3:0] lk_region;
+
+  assign lk_region = lk_op.meta.region;
 
   assign op_reads_fp  = (lk_op.kind == OP_FP_SUM) || (lk_op.kind == OP_FP_RAW);
   assign op_stores_fp = (lk_op.kind == OP_FP_STORE);
@@ -195,20 +226,24 @@ module nf_lookup
   // first. Stores wait for the gathers of their line: a sum reads line by line and must not mix the
   // moments before and after a store.
   assign op_settled   = !(lk_writing && lk_op.be != '1) && !(lk_reading && op_stores_fp);
+  // What waits for its slot, and what starts an FP32 store or gather, needs a pin.
+  assign lk_open      = lk_hit && !lk_waited;
+  assign op_pins      = op_gathers || (op_stores_fp && !lk_op.poison
+                                       && !closed[32'(lk_region) % REGIONS]);
+  assign pin_there    = lk_pinned || pin_free;
 
   // No record: the line is empty, unless all of the region's records are doubtful.
-  logic [3:0] lk_region;
-  assign lk_region = lk_op.meta.region;
   assign empty     = !maybe_written && !untrusted[32'(lk_region) % REGIONS];
-  assign miss_room = victim_ok && (!victim_dirty || evict_room) && (empty ? op_room : fill_room);
+  assign miss_room = victim_ok && (!victim_dirty || evict_room) && (empty ? op_room : fill_room)
+                     && (pin_free || (empty && !op_pins));
   assign may_hit   = go && (lk_again_q || !(behind || (impatient && op_fp)));
 
   assign do_stored = stored_valid && !lands;
   assign do_fill   = !stored_valid && fill_valid && fill_known && !fill_in_pipe;
   assign do_keep   = !stored_valid && !do_fill && end_valid && gather_end.keep;
   assign end_ready = do_keep || !gather_end.keep;
-  assign do_exec   = may_hit && lk_open && op_settled && op_room;
-  assign do_wait   = may_hit && lk_hit && !(lk_open && op_settled && op_room);
+  assign do_exec   = may_hit && lk_open && op_settled && op_room && (pin_there || !op_pins);
+  assign do_wait   = may_hit && lk_hit && pin_there && !(lk_open && op_settled && op_room);
   assign do_miss   = go && !lk_hit && (lk_again_q || (!deferred_valid && miss_room));
   assign do_defer  = go && !do_exec && !do_wait && !do_miss;
 
@@ -219,55 +254,56 @@ module nf_lookup
                       && !closed[32'(lk_region) % REGIONS];
   assign do_late    = do_fill && fill_landed;
 
-  nf_early_store #(.SLOTS(SLOTS)) u_early (
-    .clk, .rst_n, .alloc (do_miss), .alloc_early (miss_early), .victim_slot, .stored_valid,
-    .stored_slot (stored.slot[SLOT_W-1:0]), .stored_err, .lands, .filled (do_fill), .fill_slot,
+  nf_early_store #(.PINS(PINS_IN)) u_early (
+    .clk, .rst_n, .alloc (fetch), .alloc_early (miss_early), .new_pin, .stored_valid,
+    .stored_pin (stored.pin[PIN_W-1:0]), .stored_err, .lands, .filled (do_fill), .fill_pin,
     .fill_early, .fill_landed, .fill_err, .ready
   );
 
   // ---- parked operations: any slot that is ready, in turn ---------------------------------------
-  logic [SLOTS-1:0]   ready_to, can_go, head;
+  logic [PINS_IN-1:0] ready_to, can_go;
   logic [COUNT_W-1:0] parked_count;
   logic               head_goes, head_kept, head_known;
-  logic [SLOT_W-1:0]  next_slot;
+  logic [PIN_W-1:0]   next_pin;
 
   assign ready_to = waited & ready & ~(writing & reads_or_masked) & ~(reading & stores_fp);
   assign can_go   = ready_to & (store_room ? '1 : ~stores_fp) & (gather_room ? '1 : ~reads_fp);
   assign do_head   = !stored_valid && !do_fill && !do_keep && head_goes && head_known;
-  assign head_kept = |(head & kept);
+  assign head_kept = other_kept;
 
-  nf_parked_arb #(.SLOTS(SLOTS)) u_turn (
-    .clk, .rst_n, .ready_to, .can_go, .take (do_head), .goes (head_goes), .head,
-    .head_slot (parked_slot), .next_slot
+  nf_parked_arb #(.SLOTS(PINS_IN)) u_turn (
+    .clk, .rst_n, .ready_to, .can_go, .take (do_head), .goes (head_goes),
+    .head_slot (parked_pin), .next_slot (next_pin)
   );
 
   // A fill takes the first operation of its slot along, if that has room at its exit; an early
   // store needs none. It stays the first as long as its slot is not ready, and is read ahead.
-  logic [SLOTS-1:0]  filling;
-  logic              fill_acts, fill_takes;
-  assign filling   = SLOTS'(1) << fill_slot;
+  logic [PINS_IN-1:0] filling;
+  logic               fill_acts, fill_takes;
+  assign filling   = PINS_IN'(1) << fill_pin;
   assign fill_acts = do_fill && !fill_early && (store_room || !(|(filling & stores_fp)))
                      && (gather_room || !(|(filling & reads_fp)));
   assign fill_takes = fill_acts || (do_fill && fill_early);
-  assign park_slot = do_miss ? victim_slot : lk_slot;
+  assign at_pin     = lk_pinned ? lk_pin : new_pin;
+  assign take_pin   = !lk_pinned && (do_wait || fetch || (op_pins && (do_exec || do_miss)));
 
   nf_park #(
-    .SLOTS(SLOTS), .DEPTH(OPS), .WIDTH(OP_W), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
+    .SLOTS(PINS_IN), .DEPTH(OPS), .WIDTH(OP_W), .ECC(ECC), .INJECT_DATA(INJECT_DATA)
   ) u_park (
     .clk, .rst_n, .ram_flip, .ram_fault (parked_fault),
     .push       (do_wait || (do_miss && !empty)),
-    .push_slot  (park_slot),
+    .push_slot  (at_pin),
     .push_flags ({lk_op.be != '1, op_stores_fp, op_reads_fp}),
     .push_data  (lk_op),
     .ask        (fill_due),
-    .ask_slot   (fill_slot),
+    .ask_slot   (fill_pin),
     .forget     (fill_take),
     .popped     (fill_in_pipe),
     .known      (fill_known),
     .ahead_data (filled_raw),
     .ahead_bad  (filled_bad),
-    .next_slot,
-    .head_slot  (parked_slot),
+    .next_slot  (next_pin),
+    .head_slot  (parked_pin),
     .head_known,
     .head_data  (parked_raw),
     .head_bad   (parked_bad),
@@ -333,22 +369,23 @@ module nf_lookup
                                     1'b0, BE_W'(0), gather_end.sum);
 
   assign issue_valid   = do_stored || do_fill || do_keep || do_head || do_exec || do_miss;
-  assign issue         = make_stage(act, issue_op, 8'(issue_slot), issue_kept,
+  assign issue         = make_stage(act, issue_op, 8'(issue_slot), 8'(issue_pin), issue_kept,
                                     do_miss ? miss_early : do_late, victim_dirty, victim_kept,
                                     victim_line, do_fill ? fill_err : stored_err,
                                     fill_acts || (do_miss && empty));
-  assign filled        = make_stage(ACT_FILL, filled_op, 8'(fill_slot), fill_kept, fill_landed,
-                                    1'b0, 1'b0, make_line_id(4'd0, INDEX_W'(0)), fill_err,
-                                    fill_acts);
+  assign filled        = make_stage(ACT_FILL, filled_op, 8'(fill_slot), 8'(fill_pin), fill_kept,
+                                    fill_landed, 1'b0, 1'b0, make_line_id(4'd0, INDEX_W'(0)),
+                                    fill_err, fill_acts);
   assign fetch         = do_miss && !empty;
-  assign fetch_slot    = victim_slot;
+  assign fetch_pin     = new_pin;
   assign act           = do_stored ? ACT_STORED : do_fill ? ACT_FILL : do_keep ? ACT_KEEP
                          : do_miss ? ACT_MISS : ACT_OP;
   assign issue_op      = do_stored ? stored_op : do_keep ? keep_op
                          : do_fill ? filled_op : do_head ? parked_op : lk_op;
   assign issue_kept    = do_fill ? fill_kept : do_head ? head_kept : lk_kept;
-  assign other_slot    = do_stored ? stored.slot[SLOT_W-1:0] : do_fill ? fill_slot
-                         : do_keep ? gather_end.slot[SLOT_W-1:0] : parked_slot;
+  assign other_pin     = do_stored ? stored.pin[PIN_W-1:0] : do_fill ? fill_pin
+                         : do_keep ? gather_end.pin[PIN_W-1:0] : parked_pin;
+  assign issue_pin     = (do_miss || do_exec) ? at_pin : other_pin;
   assign issue_slot    = do_miss ? victim_slot : do_exec ? lk_slot : other_slot;
   assign acts          = do_head || do_exec || fill_acts || (do_miss && empty);
   assign issue_region  = issue_op.meta.region;
@@ -360,27 +397,46 @@ module nf_lookup
   assign modifies      = do_stored || do_late || do_keep || (do_fill && fill_lost) || executes_store
                          || (acts && issue_op.kind == OP_CONTRIBUTE);
 
-  nf_slot_table #(.SLOTS(SLOTS), .REGIONS(REGIONS), .KEY_W(KEY_W)) u_table (
+  nf_slot_table #(
+    .SLOTS(SLOTS), .WAYS(WAYS_IN), .REGIONS(REGIONS), .KEY_W(KEY_W)
+  ) u_table (
     .clk, .rst_n,
-    .look, .look_line, .lk_line, .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading, .lk_kept,
-    .lk_victim, .victim_ok, .victim_fresh, .victim_slot, .victim_dirty, .victim_kept, .victim_line,
-    .waited, .ready, .writing, .reading, .kept,
+    .want, .look, .look_line, .lk_line, .lk_hit, .lk_slot, .lk_set, .hit, .lk_kept,
+    .ask_line (deferred_line), .ask_set, .ask_pinned, .pins, .ask_ok,
+    .row_pinned, .victim_ok, .pick, .victim_fresh, .victim_slot, .victim_dirty, .victim_kept,
+    .victim_line,
     .alloc          (do_miss),
-    .alloc_ready    (empty),
-    .filled         (do_fill),
-    .fill_slot      (fill_slot),
     .keep           (do_keep || (do_fill && fill_kept)),
     .unkeep         (executes_store),
     .touch          (modifies),
-    .other_slot,
+    .fills          (do_fill),
+    .other_slot, .other_kept,
     .at_hit         (do_exec),
+    .damage, .damage_slot, .invalidate, .swept
+  );
+
+  nf_slot_pins #(.SLOTS(SLOTS), .WAYS(WAYS_IN), .PINS(PINS_IN)) u_pins (
+    .clk, .rst_n,
+    .lk_set, .hit, .lk_pinned, .lk_pin, .lk_waited, .lk_writing, .lk_reading, .row_pinned,
+    .ask_set, .ask_pinned,
+    .free_ok        (pin_free),
+    .free_next      (pin_next),
+    .free_pin       (new_pin),
+    .take           (take_pin),
+    .take_way       (do_miss ? pick : hit),
+    .take_slot      (do_miss ? victim_slot : lk_slot),
+    .take_ready     (!fetch),
+    .other_pin, .other_slot,
+    .filled         (do_fill),
+    .fill_pin, .fill_slot,
     .write_start    (starts_store),
-    .write_end      (do_stored || do_late),
-    .write_end_slot (do_late ? fill_slot : stored.slot[SLOT_W-1:0]),
     .read_start     (starts_gather),
+    .start_pin      (issue_pin),
+    .write_end      (do_stored || do_late),
+    .write_end_pin  (do_late ? fill_pin : stored.pin[PIN_W-1:0]),
     .read_end       (end_valid && end_ready),
-    .read_end_slot  (gather_end.slot[SLOT_W-1:0]),
-    .damage, .damage_slot, .invalidate
+    .read_end_pin   (gather_end.pin[PIN_W-1:0]),
+    .waited, .ready, .writing, .reading
   );
 
   assign slot_hit  = do_exec || do_wait;
@@ -390,13 +446,15 @@ module nf_lookup
   // No operation stalls on a resource that it does not use: votes and counts need no FP32 exit, a
   // hit needs no victim slot.
   `NF_ASSERT_NEVER(NeedsNoExit_A, do_wait && lk_open && op_settled && !op_fp)
-  `NF_ASSERT_NEVER(HitDeferred_A, do_defer && lk_hit && !behind && !(op_fp && impatient))
+  `NF_ASSERT_NEVER(HitDeferred_A, do_defer && lk_hit && !behind
+                                  && !(op_fp && impatient)
+                                  && !(!pin_there && (op_pins || !op_room)))
   `NF_ASSERT_NEVER(MissDeferred_A, do_defer && !lk_hit && !deferred_valid && miss_room)
   `NF_ASSERT_NEVER(BehindAnother_A, behind && deferred_count == COUNT_W'(1)
                                     && deferred_op.meta.region == lk_op.meta.region
                                     && deferred_op.index[LOT_W-1:0] != lk_op.index[LOT_W-1:0])
   `NF_ASSERT_NEVER(KeptGathered_A, starts_gather && issue_op.kind == OP_FP_SUM
-                                   && (do_head || do_exec) && kept[issue_slot])
+                                   && ((do_head && other_kept) || (do_exec && lk_kept)))
   `NF_ASSERT_NEVER(NoStoreRoom_A, starts_store && !store_room)
   `NF_ASSERT_NEVER(NoGatherRoom_A, starts_gather && !gather_room)
   `NF_ASSERT_NEVER(NoMissRoom_A,
@@ -405,7 +463,7 @@ module nf_lookup
              $onehot0({do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss, do_defer}))
   `NF_ASSERT(EarlyIsStore_A,
              !(do_fill && fill_early) || (|(filling & stores_fp) && !filled_op.poison))
-  `NF_ASSERT_NEVER(FillAwaited_A, do_fill && !waited[fill_slot])
+  `NF_ASSERT_NEVER(FillAwaited_A, do_fill && !waited[fill_pin])
   `NF_ASSERT_NEVER(DeferRoom_A, do_defer && (!defer_room || lk_again_q))
   `NF_ASSERT_NEVER(CommitOverWaiting_A, |invalidate && (lk_valid_q
                    || (deferred_valid && invalidate[32'(deferred_line.region) % REGIONS])))
@@ -413,7 +471,13 @@ module nf_lookup
                    32'(parked_count) + 32'(deferred_count) + 32'(lk_valid_q) > OPS)
   // What SL has looked for is still there when S0 takes it.
   `NF_ASSERT_NEVER(DeferredAgain_A,
-                   go && lk_again_q && !lk_hit && !(victim_ok && fill_room && evict_room))
+                   go && lk_again_q && !(pin_there && (lk_hit || (victim_ok && fill_room
+                                                                  && evict_room))))
+  `NF_ASSERT_NEVER(FillingAlone_A, |(u_pins.held & ~ready & ~waited))
+  `NF_ASSERT_NEVER(KeptUnderStore_A, do_exec && lk_kept && lk_writing)
+  // A slot that a commit has dropped is free: nothing is under way on it.
+  `NF_ASSERT_NEVER(DropPinned_A, |u_table.stale && look && |(u_table.stale & row_pinned)
+                                 && u_table.look_set == lk_set)
 endmodule
 
 `default_nettype wire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that wait for their slot: a list for each slot, all lists in one pool. A push takes
-// the place that became free last, or a new one if none is free again. An empty pool begins at
-// place 0.
+// Operations that wait for their slot: a list for each slot that has a pin (nf_slot_pins), which is
+// its number here; all lists are in one pool. A push takes the place that became free last, or a
+// new one if none is free again. An empty pool begins at place 0.
 //
 // `push` appends an operation to the list of `push_slot`; `pop` removes the head of the list of
 // `head_slot`, `pop_ahead` the one that was read ahead; at most one of the two in a clock, never a

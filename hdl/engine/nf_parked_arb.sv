@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Round-robin arbiter over slots whose oldest parked operation can issue; the grant is registered.
 //
-// `head` (one bit, or none) is slot `head_slot`; `goes` is set while it can still issue. `take`
-// issues it and grants the next slot: another one if there is one, else the same. A grant that can
-// no longer issue is withdrawn. If no slot can issue, one is granted that lacks nothing but room
-// (`ready_to`): it issues in the first clock with room, ahead of operations that arrive in it.
-// `next_slot` is `head_slot` of the next clock.
+// Slots are numbered by their pins (nf_slot_pins). `goes` is set while the slot `head_slot` can
+// still issue. `take` issues it and grants the next slot: another one if there is one, else the
+// same. A grant that can no longer issue is withdrawn. If no slot can issue, one is granted that
+// lacks nothing but room (`ready_to`): it issues in the first clock with room, ahead of operations
+// that arrive in it. `next_slot` is `head_slot` of the next clock.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -19,7 +19,6 @@ module nf_parked_arb #(
   input  wire logic [SLOTS-1:0]         can_go,  // some of them
   input  wire logic                     take,      // the chosen slot goes
   output logic                          goes,      // the chosen slot can go
-  output logic [SLOTS-1:0]              head,      // the chosen slot, one-hot or zero
   output logic [$clog2(SLOTS)-1:0]      head_slot,  // the chosen slot
   output logic [$clog2(SLOTS)-1:0]      next_slot   // the chosen slot of the next clock
 );
@@ -34,7 +33,6 @@ module nf_parked_arb #(
                        : |(head_q & ready_to) ? head_q : ready_to;
   assign choice      = choice_from & (~choice_from + 1'b1);
   assign goes        = |(head_q & can_go);
-  assign head        = head_q;
   assign head_slot   = head_slot_q;
   assign next_slot   = ((take || !goes) && |choice) ? choice_slot : head_slot_q;
 

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which line lives in which on-chip slot: tags, life cycle and victim choice.
 //
-// A slot is empty, filling (allocated, its state is being fetched) or ready. At most one action is
-// done in a clock (see Action below). A slot with waiters (`waited`: operations parked until it is
-// ready) or with FP32 writes or gathers in progress is pinned: it is never a victim. `invalidate`
-// drops every slot of a region without writing it back.
+// A line belongs to one set of WAYS slots (nf_set_of). With WAYS = SLOTS there is one set: any line
+// may be in any slot. Slot number: WAYS * set + way.
 //
-// Tags are compared with `look_line` in the clock of `look`. From the next clock on, until the next
-// `look`, `lk_*` describe that line, also if its slot was taken meanwhile or if it has got one:
-// `lk_line` is the same line then. The victim is chosen one clock before it is used: `victim_*` are
-// that choice, and there is none (`victim_ok` is 0) if the slot was pinned since. `victim_fresh`:
-// the victim was hit, and modified, in the clock before.
+// A slot with a pin (nf_slot_pins) is never a victim. At most one action is done in a clock (see
+// Action below).
+//
+// `invalidate` drops every slot of a region without writing it back. A tag holds a bit that the
+// commits of its region flip, so that the lines of the old round are found no more. Their slots
+// count as free from then on. They are cleared set by set in clocks in which no operation waits to
+// be looked up. `swept`: all are. The next commit of any region has to wait until then.
+//
+// Tags are compared with `look_line` in the clock of `look`. From the next clock on, until the
+// next `look`, `lk_*` and `victim_*` describe that line and its set, also if its slot was taken
+// meanwhile or if it has got one: `lk_line` is the same line then. The victim is the slot that a
+// miss of that line takes: there is none (`victim_ok` is 0) where all are pinned. `victim_fresh`:
+// the victim was modified or filled in the clock before. `ask_ok`: a miss of `ask_line` would find
+// a victim in the next clock, also if the action of this clock pins the slot that `lk_line` hits
+// (`pins`).
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -19,245 +27,257 @@ module nf_slot_table
   import nf_pkg::*;
   import nf_core_pkg::*;
 #(
-  parameter int SLOTS   = 64,
+  parameter int SLOTS   = 256,
+  parameter int WAYS    = 8,  // slots of a set
   parameter int REGIONS = 8,
-  parameter int KEY_W   = 19   // index bits that can differ between two lines
+  parameter int KEY_W   = 19,  // index bits that can differ between two lines
+  parameter int SET_B   = (SLOTS > WAYS) ? $clog2(SLOTS / WAYS) : 1
 ) (
   input  wire logic                     clk,    // clock, rising edge
   input  wire logic                     rst_n,  // asynchronous reset, active low
 
   // Lookup of a line.
+  input  wire logic                     want,        // `look` may come in this clock
   input  wire logic                     look,        // compare the tags with `look_line`
   input  wire line_id_t                 look_line,   // line to look up
   input  wire line_id_t                 lk_line,     // the same line from the next cycle on
   output logic                          lk_hit,      // it has a slot
   output logic [$clog2(SLOTS)-1:0]      lk_slot,     // that slot
-  output logic                          lk_open,     // ready and nobody waits for it
-  output logic                          lk_writing,  // FP32 writes under way
-  output logic                          lk_reading,  // FP32 gathers under way
+  output logic [SET_B-1:0]              lk_set,      // its set
+  output logic [WAYS-1:0]               hit,         // its slot there, one-hot or none
   output logic                          lk_kept,     // its FP32 sum is kept
-  output logic                          lk_victim,   // it is the victim
+
+  // Is there a slot for another line?
+  input  wire line_id_t                 ask_line,  // that line
+  output logic [SET_B-1:0]              ask_set,   // its set
+  input  wire logic [WAYS-1:0]          ask_pinned,  // slots of the set that have a pin
+  input  wire logic                     pins,      // the slot that `lk_line` hits may get one
+  output logic                          ask_ok,    // there is one
 
   // The slot that a miss would take.
+  input  wire logic [WAYS-1:0]          row_pinned,  // slots of `lk_set` that have a pin
   output logic                          victim_ok,  // there is one
-  output logic                          victim_fresh,  // modified in the clock before
+  output logic [WAYS-1:0]               pick,       // its place in the set, one-hot
+  output logic                          victim_fresh,  // modified or filled in the clock before
   output logic [$clog2(SLOTS)-1:0]      victim_slot,   // slot that a miss would take
   output logic                          victim_dirty,  // its line must be written back
   output logic                          victim_kept,   // with a kept sum
   output line_id_t                      victim_line,   // line in it
 
-  // State of all slots, one bit each.
-  input  wire logic [SLOTS-1:0]         waited,   // operations wait for the slot
-  output logic [SLOTS-1:0]              ready,    // the state is in the slot
-  output logic [SLOTS-1:0]              writing,  // FP32 writes are under way
-  output logic [SLOTS-1:0]              reading,  // FP32 gathers are under way
-  output logic [SLOTS-1:0]              kept,     // an FP32 sum is kept
-
   // Action.
   input  wire logic                     alloc,        // victim_slot takes lk_line
-  input  wire logic                     alloc_ready,  // with alloc: there is nothing to bring
-  input  wire logic                     filled,       // fill_slot becomes ready
-  input  wire logic [$clog2(SLOTS)-1:0] fill_slot,    // slot that is filled
   input  wire logic [$clog2(SLOTS)-1:0] other_slot,   // slot of an action that is no lookup
+  output logic                          other_kept,   // with a kept sum
   input  wire logic                     at_hit,       // the action is on lk_slot, else, if it does
                                                       // not alloc, on other_slot:
   input  wire logic                     keep,         // a sum is kept from now on
   input  wire logic                     unkeep,       // no longer
   input  wire logic                     touch,        // its state is modified
-  input  wire logic                     write_start,  // one more FP32 write under way
-  input  wire logic                     write_end,       // an FP32 write has ended
-  input  wire logic [$clog2(SLOTS)-1:0] write_end_slot,  // its slot
-  input  wire logic                     read_start,   // one more FP32 gather under way
-  input  wire logic                     read_end,        // an FP32 gather has ended
-  input  wire logic [$clog2(SLOTS)-1:0] read_end_slot,   // its slot
+  input  wire logic                     fills,        // its state comes from memory
   input  wire logic                     damage,       // the state of damage_slot was lost
   input  wire logic [$clog2(SLOTS)-1:0] damage_slot,     // that slot
-  input  wire logic [REGIONS-1:0]       invalidate       // regions whose slots are dropped
+  input  wire logic [REGIONS-1:0]       invalidate,      // regions whose slots are dropped
+  output logic                          swept            // all that were dropped are free
 );
   localparam int SLOT_W = $clog2(SLOTS);
-  localparam int PEND_W = 8;
+  localparam int WAY_W  = (WAYS > 1) ? $clog2(WAYS) : 1;
+  localparam int SETS   = SLOTS / WAYS;
+  localparam int SET_W  = $clog2(SETS);
 
   if (SLOTS < 4 || SLOTS > 256 || (1 << SLOT_W) != SLOTS) begin : g_bad_slots
     initial $fatal(1, "nf_slot_table: SLOTS must be a power of two, 4..256");
   end
+  if (SET_W >= KEY_W) begin : g_bad_sets
+    initial $fatal(1, "nf_slot_table: SLOTS / WAYS must be less than the lines of a region");
+  end
+  if (WAYS < 2 || WAYS > SLOTS || (1 << WAY_W) != WAYS) begin : g_bad_ways
+    initial $fatal(1, "nf_slot_table: WAYS must be a power of two, 2..SLOTS");
+  end
 
-  localparam int REGION_W   = (REGIONS > 1) ? $clog2(REGIONS) : 1;
-  localparam int LINE_KEY_W = REGION_W + KEY_W;
+  localparam int REGION_W = (REGIONS > 1) ? $clog2(REGIONS) : 1;
+  // The set of a line and its upper index bits give the lowest ones: a tag does without those.
+  localparam int HIGH_W   = KEY_W - SET_W;
+  localparam int SLOT_TAG_W = 1 + REGION_W + HIGH_W;
 
-  logic [SLOTS-1:0]  used_q, ready_q, dirty_q, kept_q;
-  logic [SLOTS-1:0]  hit, same, same_q, moved_q, drop, taken, done, touched, keeps, unkeeps;
-  logic [SLOTS-1:0]  at, damaged;
-  logic [SLOTS-1:0]  pinned, free, evictable, preferred, choice_from, next, victim_q;
-  logic [LINE_KEY_W-1:0]  key_q [SLOTS];       // compared in every clock
-  logic [LINE_KEY_W-1:0]  key_again [SLOTS];   // the same in a RAM, read by number
-  logic [LINE_KEY_W-1:0]  victim_key, lk_key, look_key;
-  logic [SLOT_W-1:0] victim_slot_q, next_slot;
-  logic              again_q, choose;
+  logic [WAYS-1:0]   used_q [SETS];
+  logic [SLOTS-1:0]  dirty_q, kept_q;
+  logic [SLOTS-1:0]  taken, touched, keeps, unkeeps, at, damaged;
+  logic [WAYS-1:0]   same, stale, same_q, moved_q, gone_q, moved;
+  logic [WAYS-1:0]   row_used, free, evictable, preferred, choice_from;
+  logic [REGIONS-1:0]    round_q;             // flips with each commit
+  logic [SLOT_TAG_W-1:0]      look_tag, lk_tag;
+  logic [SLOT_TAG_W-2:0]      tag_again [SLOTS], victim_tag;  // as in g_way, read by slot
+  logic [WAY_W-1:0]      last_way_q [SETS];    // taken last
+  logic [SET_B-1:0]      look_set, lk_set_q, row, sweep_q, high_set;
+  logic [SLOT_W-1:0]     lk_base, at_slot, at_slot_q;
+  line_id_t              high_line;
+  logic [INDEX_W-1:0]    low_index;
+  logic [WAY_W-1:0]      hit_way, pick_way, last_way;
+  logic                  again_q, sweeping_q, sweeps, last_row, wrote_q;
 
+  // Number of the first slot of a set.
+  function automatic logic [SLOT_W-1:0] base_of(input logic [SET_B-1:0] number);
+    return SLOT_W'(32'(number) * WAYS);
+  endfunction
+
+  // ---- state of the slots -----------------------------------------------------------------------
   // One bit a slot in each vector: what a clock does to the few slots that it names is masked in.
   // (Not a shift of the enable itself: 0 shifted by an unknown number would be unknown.)
-  assign taken   = alloc  ? victim_q : '0;
-  assign done    = filled ? SLOTS'(1) << fill_slot   : '0;
-  assign at      = alloc ? victim_q : at_hit ? hit : SLOTS'(1) << other_slot;
+  assign at_slot = alloc ? victim_slot : at_hit ? lk_slot : other_slot;
+  assign at      = SLOTS'(1) << at_slot;
+  assign taken   = alloc  ? at : '0;
   assign touched = touch  ? at : '0;
   assign damaged = damage ? SLOTS'(1) << damage_slot : '0;
   assign keeps   = keep   ? at : '0;
   assign unkeeps = unkeep ? at : '0;
 
-  always_comb begin
-    drop = '0;
-    if (|invalidate) begin
-      for (int s = 0; s < SLOTS; s++) begin
-        drop[s] = invalidate[32'(key_q[s][KEY_W +: REGION_W]) % REGIONS];
-      end
-    end
-  end
-
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) begin
-      used_q  <= '0;
-      ready_q <= '0;
-      dirty_q <= '0;
-      kept_q  <= '0;
-    end else begin
-      used_q  <= (used_q | taken) & ~drop;
-      ready_q <= ((ready_q | done) & ~taken | (alloc_ready ? taken : '0)) & ~drop;
-      dirty_q <= (dirty_q & ~taken | touched | damaged) & ~drop;
-      kept_q  <= (kept_q | keeps) & ~unkeeps & ~taken;
-    end
-  end
-
-  // ---- FP32 writes and gathers under way: counted a clock later, told at once -------------------
-  logic [SLOTS-1:0]  writes, gathers, write_starts_q, read_starts_q;
-  logic [SLOT_W-1:0] start_slot_q, write_end_slot_q, read_end_slot_q;
-  logic              write_start_q, write_end_q, read_start_q, read_end_q, touch_hit_q;
-
-  assign writing = writes | write_starts_q;
-  assign reading = gathers | read_starts_q;
-
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) begin
-      {write_start_q, write_end_q, read_start_q, read_end_q} <= '0;
-      touch_hit_q    <= 1'b0;
-      write_starts_q <= '0;
-      read_starts_q  <= '0;
-    end else begin
-      {write_start_q, write_end_q} <= {write_start, write_end};
-      {read_start_q, read_end_q}   <= {read_start, read_end};
-      touch_hit_q    <= touch && at_hit;
-      write_starts_q <= write_start ? at : '0;
-      read_starts_q  <= read_start ? at : '0;
-    end
-  end
-
+  // No reset: a slot has a meaning from its allocation on, which clears both.
   always_ff @(posedge clk) begin
-    start_slot_q     <= alloc ? victim_slot : at_hit ? lk_slot : other_slot;
-    write_end_slot_q <= write_end_slot;
-    read_end_slot_q  <= read_end_slot;
+    dirty_q <= (dirty_q & ~taken) | touched | damaged;
+    kept_q  <= (kept_q | keeps) & ~unkeeps & ~taken;
   end
-
-  nf_slot_count #(.SLOTS(SLOTS), .WIDTH(PEND_W)) u_writes (
-    .clk, .rst_n, .up (write_start_q), .up_slot (start_slot_q), .down (write_end_q),
-    .down_slot (write_end_slot_q), .busy (writes)
-  );
-  nf_slot_count #(.SLOTS(SLOTS), .WIDTH(PEND_W)) u_gathers (
-    .clk, .rst_n, .up (read_start_q), .up_slot (start_slot_q), .down (read_end_q),
-    .down_slot (read_end_slot_q), .busy (gathers)
-  );
 
   // ---- lookup: corrected one clock later by the decision in the clock of `look` -----------------
-  assign lk_key   = {lk_line.region[REGION_W-1:0], lk_line.index[KEY_W-1:0]};
-  assign look_key = {look_line.region[REGION_W-1:0], look_line.index[KEY_W-1:0]};
+  if (SETS == 1) begin : g_one_set
+    assign {look_set, ask_set, high_set} = '0;
+  end else begin : g_set
+    nf_set_of #(.SET_W(SET_W)) u_look (.line (look_line), .set (look_set));
+    nf_set_of #(.SET_W(SET_W)) u_ask (.line (ask_line), .set (ask_set));
+    nf_set_of #(.SET_W(SET_W)) u_high (.line (high_line), .set (high_set));
+  end
+
+  assign look_tag = {round_q[32'(look_line.region) % REGIONS], look_line.region[REGION_W-1:0],
+                     look_line.index[KEY_W-1:SET_W]};
+  assign lk_tag   = {round_q[32'(lk_line.region) % REGIONS], lk_line.region[REGION_W-1:0],
+                     lk_line.index[KEY_W-1:SET_W]};
+  assign lk_base  = base_of(lk_set_q);
+  assign row      = want ? look_set : sweep_q;
+
+  for (genvar w = 0; w < WAYS; w++) begin : g_way
+    logic [SLOT_TAG_W-1:0] tags [SETS];
+    logic [SLOT_TAG_W-1:0] tag;
+    logic [REGION_W-1:0]   region;
+    always_ff @(posedge clk) begin
+      if (alloc && pick[w]) tags[lk_set_q] <= lk_tag;
+    end
+    assign tag      = tags[row];
+    assign region   = tag[HIGH_W +: REGION_W];
+    assign same[w]  = (tag == look_tag);
+    assign stale[w] = used_q[row][w]
+                      && (tag[SLOT_TAG_W-1] != round_q[32'(region) % REGIONS]);
+  end
 
   always_ff @(posedge clk) begin
     if (alloc) begin
-      key_q[victim_slot]     <= lk_key;
-      key_again[victim_slot] <= lk_key;
+      tag_again[victim_slot] <= lk_tag[SLOT_TAG_W-2:0];
+      last_way_q[lk_set_q]   <= pick_way;
     end
-  end
-
-  for (genvar s = 0; s < SLOTS; s++) begin : g_same
-    assign same[s] = (key_q[s] == look_key);
-  end
-
-  always_ff @(posedge clk) begin
     if (look) begin
-      same_q  <= same;
-      again_q <= (look_key == lk_key);
+      same_q   <= same;
+      again_q  <= (look_tag == lk_tag) && (look_set == lk_set_q);
+      lk_set_q <= look_set;
     end
+    gone_q <= look ? stale & ~moved : alloc ? gone_q & ~pick : gone_q;
   end
+
+  assign moved = (alloc && look_set == lk_set_q) ? pick : '0;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) moved_q <= '0;
-    else if (look) moved_q <= taken;
+    else if (look) moved_q <= moved;
   end
 
-  assign hit = used_q & (again_q ? (same_q | moved_q) : (same_q & ~moved_q));
+  assign row_used = used_q[lk_set_q] & ~gone_q;
+  assign hit      = row_used & (again_q ? (same_q | moved_q) : (same_q & ~moved_q));
 
-  // ---- victim: a free slot if there is one, else the oldest allocation that is not pinned -------
-  // A slot that is filling is, by the operation that missed. The choice is made while the last one
-  // may be taken, so that there is one in every clock. It is made again where it was pinned since,
-  // and where a commit has freed slots.
-  assign pinned      = waited | writing | reading;
-  assign free        = ~used_q & ~victim_q;
-  assign evictable   = ~pinned & ~victim_q;
-  assign preferred   = evictable & ({SLOTS{1'b1}} << victim_slot_q << 1);
-  assign choice_from = |free ? free : |preferred ? preferred : evictable;
-  assign next        = choice_from & (~choice_from + 1'b1);
-  assign choose      = alloc || !victim_ok;
-  assign victim_ok   = |(victim_q & ~pinned);
-  // Slots of all other actions were pinned when the victim was chosen.
-  assign victim_fresh = victim_ok && touch_hit_q && (start_slot_q == victim_slot_q);
-
+  // ---- rounds: what a commit has dropped is freed set by set ------------------------------------
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
-      victim_q      <= '0;
-      victim_slot_q <= SLOT_W'(SLOTS - 1);
+      round_q    <= '0;
+      sweep_q    <= '0;
+      sweeping_q <= 1'b0;
     end else if (|invalidate) begin
-      victim_q <= '0;
-    end else if (choose) begin
-      victim_q <= next;
-      if (|next) victim_slot_q <= next_slot;
+      round_q    <= round_q ^ invalidate;
+      sweep_q    <= '0;
+      sweeping_q <= 1'b1;
+    end else if (sweeps) begin
+      sweep_q    <= last_row ? '0 : sweep_q + 1'b1;
+      sweeping_q <= !last_row;
     end
   end
 
-  for (genvar b = 0; b < SLOT_W; b++) begin : g_encode
-    // Slots whose number has bit b: 2^b without, 2^b with, and so on.
-    localparam logic [SLOTS-1:0] WITH = {(SLOTS >> (b + 1)){{(1 << b){1'b1}}, {(1 << b){1'b0}}}};
-    assign lk_slot[b]   = |(hit & WITH);
-    assign next_slot[b] = |(next & WITH);
+  assign sweeps = sweeping_q && !want && !alloc;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      for (int s = 0; s < SETS; s++) used_q[s] <= '0;
+    end else if (alloc) begin
+      used_q[lk_set_q] <= row_used | pick;
+    end else if (sweeps) begin
+      used_q[sweep_q] <= used_q[sweep_q] & ~stale;
+    end
   end
 
-  assign lk_hit        = |hit;
-  assign lk_open       = |(hit & ~waited);  // somebody waits for a slot that is not ready
-  assign lk_writing    = |(hit & writing);
-  assign lk_reading    = |(hit & reading);
-  assign lk_kept       = |(hit & kept_q);
-  assign lk_victim     = |(hit & victim_q);
-  assign victim_slot   = victim_slot_q;
-  assign victim_dirty  = |(victim_q & dirty_q);
-  assign victim_kept   = |(victim_q & kept_q);
-  assign victim_key    = key_again[victim_slot];
-  assign victim_line   = make_line_id(4'(victim_key[KEY_W +: REGION_W]),
-                                      INDEX_W'(victim_key[KEY_W-1:0]));
-  assign ready         = ready_q;
-  assign kept          = kept_q;
+  assign last_row = (32'(sweep_q) == SETS - 1);
+  assign swept    = !sweeping_q;
 
-  `NF_ASSERT_NEVER(DropBusy_A, |(drop & (waited | writing | reading)))
-  `NF_ASSERT_NEVER(FillingAlone_A, |(used_q & ~ready_q & ~waited))
-  `NF_ASSERT_NEVER(KeptUnderStore_A, |(kept_q & writing))
+  // ---- victim: a free slot if there is one, else the next one in turn that is not pinned --------
+  assign last_way    = last_way_q[lk_set_q];
+  assign free        = ~row_used;
+  assign evictable   = ~row_pinned;
+  assign preferred   = evictable & ({WAYS{1'b1}} << last_way << 1);
+  assign choice_from = |free ? free : |preferred ? preferred : evictable;
+  assign pick        = choice_from & (~choice_from + 1'b1);
+  assign victim_ok   = |evictable;  // a free slot is not pinned
+  assign victim_fresh = victim_ok && wrote_q && (at_slot_q == victim_slot);
+  assign ask_ok      = |(~ask_pinned & ~((pins && ask_set == lk_set_q) ? hit : '0));
+
+  always_ff @(posedge clk) begin
+    wrote_q   <= touch || fills;
+    at_slot_q <= at_slot;
+  end
+
+  for (genvar b = 0; b < WAY_W; b++) begin : g_encode
+    // Ways whose number has bit b: 2^b without, 2^b with, and so on.
+    localparam logic [WAYS-1:0] WITH = {(WAYS >> (b + 1)){{(1 << b){1'b1}}, {(1 << b){1'b0}}}};
+    assign hit_way[b]  = |(hit & WITH);
+    assign pick_way[b] = |(pick & WITH);
+  end
+
+  assign lk_hit       = |hit;
+  assign lk_slot      = lk_base | SLOT_W'(hit_way);
+  assign lk_set       = lk_set_q;
+  assign lk_kept      = |(hit & kept_q[lk_base +: WAYS]);
+  assign other_kept   = kept_q[other_slot];
+  assign victim_slot  = lk_base | SLOT_W'(pick_way);
+  assign victim_dirty = |(pick & row_used & dirty_q[lk_base +: WAYS]);
+  assign victim_kept  = |(pick & row_used & kept_q[lk_base +: WAYS]);
+
+  // The lowest index bits are those that bring the line of the tag to the set.
+  assign victim_tag = tag_again[victim_slot];
+  assign high_line  = make_line_id(4'(victim_tag[HIGH_W +: REGION_W]),
+                                   INDEX_W'(victim_tag[HIGH_W-1:0]) << SET_W);
+  assign low_index   = (SET_W == 0) ? '0 : INDEX_W'(high_set ^ lk_set_q);
+  assign victim_line = make_line_id(high_line.region, high_line.index | low_index);
+
+  `NF_ASSERT_NEVER(LookUnwanted_A, look && !want)
   `NF_ASSERT(OneHit_A, $onehot0(hit))
   `NF_ASSERT_NEVER(AllocBlind_A, alloc && (!victim_ok || lk_hit))
-  `NF_ASSERT_NEVER(VictimBusy_A, alloc && |(victim_q & used_q & ~ready_q))
-  `NF_ASSERT_NEVER(VictimPinned_A, alloc && |(victim_q & (waited | writing | reading)))
+  `NF_ASSERT_NEVER(VictimPinned_A, alloc && |(pick & row_pinned))
   `NF_ASSERT_NEVER(VictimFresh_A, alloc && victim_fresh)
-  `NF_ASSERT_NEVER(FreeFirst_A, alloc && |(victim_q & used_q) && !(&used_q))
-  `NF_ASSERT(OneChoice_A, !alloc || $onehot(victim_q))
-  `NF_ASSERT_NEVER(LifeCycle_A, |(~used_q & (ready_q | dirty_q | waited | writing | reading)))
-  `NF_ASSERT_NEVER(FilledTwice_A, |(done & (~used_q | ready_q)))
-  `NF_ASSERT_NEVER(TouchOfNothing_A, |(touched & ~(used_q | taken)))
-  `NF_ASSERT_NEVER(GatherOverWrite_A, read_start && |(at & writing))
-  `NF_ASSERT_NEVER(WriteOverGather_A, write_start && |(at & reading))
+  `NF_ASSERT_NEVER(FreeFirst_A, alloc && |(pick & row_used) && !(&row_used))
+  `NF_ASSERT_NEVER(FreePinned_A, |(~row_used & row_pinned))
+  `NF_ASSERT(OneChoice_A, !alloc || $onehot(pick))
+  `NF_ASSERT_NEVER(CommitUnswept_A, |invalidate && sweeping_q)
+`ifdef NF_CHECKED
+  logic [SETS-1:0] set_full;
+  for (genvar s = 0; s < SETS; s++) begin : g_full
+    assign set_full[s] = &used_q[s];
+  end
+  logic at_used;
+  assign at_used = used_q[SET_B'(32'(at_slot) / WAYS)][WAY_W'(at_slot)];
+`endif
+  `NF_ASSERT_NEVER(TouchOfNothing_A, touch && !alloc && !at_used)
 endmodule
 
 `default_nettype wire

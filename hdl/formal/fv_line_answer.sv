@@ -21,7 +21,7 @@ module fv_line_answer
   input wire logic                    is_early,
   input wire logic                    kept,
   input wire engine_op_t              op,
-  input wire logic [7:0]              slot,
+  input wire logic [7:0]              pin,
   input wire region_desc_t            d,
   input wire logic                    closed,
   input wire book_t                   book,
@@ -61,7 +61,7 @@ module fv_line_answer
   `NF_ASSERT(Gathers_A, gather_push == gather_op)
   `NF_ASSERT(Reads_A, sends_drs == read_op)
   `NF_ASSERT(Own_A, store.origin.meta == op.meta && gather.meta == op.meta &&
-                    store.origin.slot == slot && gather.slot == slot)
+                    store.origin.pin == pin && gather.pin == pin)
 
   `NF_COVER(StoreWhileClosed_C, store_op && closed && sends_ndr)
   `NF_COVER(KeptSum_C, sends_drs && op.kind == OP_FP_SUM)

@@ -73,7 +73,7 @@ module fv_line_state
 
   nf_line_rules #(.CNT_W(CNT_W), .ECP5(ECP5)) dut (
     .is_op, .is_stored(1'b0), .stored_err(1'b0), .is_early(1'b0), .kept(1'b0), .op, .trits('0),
-    .illegal_ternary(1'b0), .illegal_tern5(1'b0), .slot(8'd0), .d, .closed(closed_q),
+    .illegal_ternary(1'b0), .illegal_tern5(1'b0), .pin(8'd0), .d, .closed(closed_q),
     .book(book_q), .seen(|(book_q.bitmap & (64'd1 << worker))),
     .planes_read(forward ? junk : shown), .planes_newer(forward ? shown : junk), .forward, .has,
     .book_d, .planes_d, .changed, .sends_ndr, .sends_drs, .poison, .store_push, .store,

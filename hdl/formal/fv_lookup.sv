@@ -20,6 +20,8 @@ module fv_lookup
 #(
   parameter int FP      = 1,  // with FP32 operations
   parameter int SLOTS   = 2,
+  parameter int WAYS    = 2,
+  parameter int PINS    = 2,
   parameter int OPS     = 4,
   parameter int INDEX_B = 2   // bits of the line index that are not zero
 ) (
@@ -34,23 +36,29 @@ module fv_lookup
   input wire logic [3:0]         room,     // stores, gathers, fills, evictions
   input wire logic               fill_offered,
   input wire logic               fill_next,
-  input wire logic               fill_next_slot,
+  input wire logic [$clog2(PINS)-1:0] fill_next_pin,
   input wire logic               fill_lost,
   input wire logic               fill_kept,
   input wire logic               straight,  // the fill goes to S2 at once
   input wire logic               stored_valid,
   input wire logic               stored_err,
   input wire logic               end_valid,
-  input wire logic               end_slot,
+  input wire logic [$clog2(PINS)-1:0] end_pin,
   input wire logic               end_keep,
+  input wire logic               damaged,  // what S2 has read is lost
   input wire logic               freeze    // a commit: nothing is looked up
 );
   localparam int COUNT_W = $clog2(OPS + 1);
+  localparam int SLOT_W  = $clog2(SLOTS);
+  localparam int PIN_W   = $clog2(PINS);
 
-  logic                     op_ready, issue_valid, fetch, fetch_slot, slot_hit, slot_miss;
+  logic                     op_ready, issue_valid, fetch, slot_hit, slot_miss;
+  logic [PIN_W-1:0]         fetch_pin;
+  logic [SLOT_W-1:0]        damage_slot;
   logic                     end_ready, fill_valid, fill_in_pipe, fill_take, fill_known;
-  logic                     fill_due, fill_slot;  // fill_next of the clock before
-  logic                     damage, damage_slot, untrusted;
+  logic                     fill_due;   // fill_next of the clock before
+  logic [PIN_W-1:0]         fill_pin;   // fill_next_pin then
+  logic                     damage, untrusted;
   logic                     invalidate, closed, store_room, gather_room, fill_room, evict_room;
   logic [2*RAM_FAULT_W-1:0] ram_faults;
   ram_flip_t                ram_flip;
@@ -65,16 +73,31 @@ module fv_lookup
   `NF_FORMAL_RESET
 
   assign ram_flip    = '0;
-  assign damage      = 1'b0;
-  assign damage_slot = 1'b0;
   assign untrusted   = 1'b0;
   assign invalidate  = 1'b0;
   assign closed      = 1'b0;
   assign {store_room, gather_room, fill_room, evict_room} = room;
 
   nf_lookup #(
-    .REGIONS(1), .SLOTS(SLOTS), .MEM_LINES_LOG2(INDEX_B + 1), .OPS(OPS), .ECC(0), .PATIENCE_LOG2(1)
+    .REGIONS(1), .SLOTS(SLOTS), .WAYS(WAYS), .PINS(PINS), .MEM_LINES_LOG2(INDEX_B + 1), .OPS(OPS),
+    .ECC(0), .PATIENCE_LOG2(1)
   ) dut (.*);
+
+  // S2 may find the state lost of an operation that hit and was issued two clocks before.
+  logic              read1_q, read2_q;
+  logic [SLOT_W-1:0] read1_slot_q, read2_slot_q;
+  assign damage      = damaged && read2_q;
+  assign damage_slot = read2_slot_q;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) {read1_q, read2_q} <= '0;
+    else        {read1_q, read2_q} <= {issue_valid && issue.act == ACT_OP, read1_q};
+  end
+
+  always_ff @(posedge clk) begin
+    read1_slot_q <= issue.slot[SLOT_W-1:0];
+    read2_slot_q <= read1_slot_q;
+  end
 
   // ---- the operation that comes ----------------------------------------------------------------
   logic marks, accepted, marked_q, reads_fp, is_fp;
@@ -109,19 +132,20 @@ module fv_lookup
   assign is_mark   = issue.op.meta.tag[0];
   assign line     = issue.op.index[INDEX_B-1:0];
 
-  // ---- memory: stores in order, one gather or fill of a slot and another in any -----------------
-  logic [OPS-1:0]     tag_q, slot_q;            // of the stores under way, oldest lowest
+  // ---- memory: stores in order, one gather or fill of a pin and another in any -----------------
+  logic [OPS-1:0]     tag_q;                    // of the stores under way, oldest lowest
+  logic [PIN_W-1:0]   pin_q [OPS];
   logic [COUNT_W-1:0] stores_q, after;
-  logic [COUNT_W-1:0] gathers_q [2];
-  logic [1:0]         fetching_q, sum_q;
+  logic [COUNT_W-1:0] gathers_q [PINS];
+  logic [PINS-1:0]    gathering, fetching_q, sum_q;
   logic               pipe1_q, pipe2_q, offered_q;
   logic               fills, ends, answered_store;
 
   assign answered_store = stored_valid;          // never held up
   assign after          = stores_q - COUNT_W'(answered_store);
   assign stored         = make_fp_stored(make_meta(TAG_W'(tag_q[0]), '0, 1'b1, 4'd0, 1'b0), 6'd0,
-                                         8'(slot_q[0]));
-  assign gather_end     = {8'(end_slot), end_keep, LINE_W'(0)};
+                                         8'(pin_q[0]));
+  assign gather_end     = {8'(end_pin), end_keep, LINE_W'(0)};
   assign ends           = end_valid && end_ready;
   assign fill_valid     = fill_offered;
   assign fill_in_pipe   = pipe1_q || pipe2_q;
@@ -136,57 +160,60 @@ module fv_lookup
 
   `NF_ASSUME(RoomStays_M, (room_q & ~room[1:0]) == '0)
   `NF_ASSUME(Kinds_M, FP != 0 || !is_fp)
-  `NF_ASSUME(Kept_M, !fill_kept || sum_q[fill_slot])  // nf_fill brings a sum to those who read it
+  `NF_ASSUME(Kept_M, !fill_kept || sum_q[fill_pin])  // nf_fill brings a sum to those who read it
   `NF_ASSUME(Stored_M, !stored_valid || stores_q != '0)
-  `NF_ASSUME(Ends_M, !end_valid || gathers_q[end_slot] != '0)
+  `NF_ASSUME(Ends_M, !end_valid || gathers_q[end_pin] != '0)
   // Whose turn it is is told before, unless a fill comes as soon as it is asked for.
-  `NF_ASSUME(Fetched_M, !fill_offered || fill_in_pipe || !fill_due || fetching_q[fill_slot])
+  `NF_ASSUME(Fetched_M, !fill_offered || fill_in_pipe || !fill_due || fetching_q[fill_pin])
   `NF_ASSUME(FillStays_M, !offered_q || fill_offered)
-  `NF_ASSUME(NextFetched_M, !fill_next || fetching_q[fill_next_slot]
+  `NF_ASSUME(NextFetched_M, !fill_next || fetching_q[fill_next_pin]
                             || (fill_in_pipe && !fill_take))
-  `NF_ASSUME(NextStays_M, !fill_due || fill_take || (fill_next && fill_next_slot == fill_slot))
-  `NF_ASSUME_KEEPS(EndStays_M, end_valid && !end_ready, {end_valid, end_slot, end_keep})
+  `NF_ASSUME(NextStays_M, !fill_due || fill_take || (fill_next && fill_next_pin == fill_pin))
+  `NF_ASSUME_KEEPS(EndStays_M, end_valid && !end_ready, {end_valid, end_pin, end_keep})
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       stores_q       <= '0;
       tag_q          <= '0;
-      slot_q         <= '0;
-      gathers_q[0]   <= '0;
-      gathers_q[1]   <= '0;
+      for (int i = 0; i < OPS; i++) pin_q[i] <= '0;
+      for (int s = 0; s < PINS; s++) gathers_q[s] <= '0;
       fetching_q     <= '0;
       sum_q          <= '0;
       pipe1_q        <= 1'b0;
       pipe2_q        <= 1'b0;
       offered_q      <= 1'b0;
       fill_due       <= 1'b0;
-      fill_slot      <= 1'b0;
+      fill_pin      <= '0;
     end else begin
       stores_q <= after + COUNT_W'(stores);
       for (int i = 0; i < OPS; i++) begin
         if (stores && 32'(after) == i) begin
           tag_q[i]  <= is_mark;
-          slot_q[i] <= issue.slot[0];
+          pin_q[i] <= issue.pin[PIN_W-1:0];
         end else if (answered_store) begin
           tag_q[i]  <= (i + 1 < OPS) ? tag_q[(i+1)%OPS] : 1'b0;
-          slot_q[i] <= (i + 1 < OPS) ? slot_q[(i+1)%OPS] : 1'b0;
+          pin_q[i] <= (i + 1 < OPS) ? pin_q[(i+1)%OPS] : '0;
         end
       end
-      for (int s = 0; s < 2; s++)
-        gathers_q[s] <= gathers_q[s] + COUNT_W'(gathers && 32'(issue.slot) == s)
-                                     - COUNT_W'(ends && 32'(end_slot) == s);
-      for (int s = 0; s < 2; s++)
-        if (fetch && 32'(fetch_slot) == s)
+      for (int s = 0; s < PINS; s++)
+        gathers_q[s] <= gathers_q[s] + COUNT_W'(gathers && 32'(issue.pin) == s)
+                                     - COUNT_W'(ends && 32'(end_pin) == s);
+      for (int s = 0; s < PINS; s++)
+        if (fetch && 32'(fetch_pin) == s)
           sum_q[s] <= FP != 0 && looked_up.kind != OP_FP_STORE;
-      for (int s = 0; s < 2; s++)
-        fetching_q[s] <= (fetching_q[s] && !(fills && 32'(fill_slot) == s)) ||
-                         (fetch && 32'(fetch_slot) == s);
+      for (int s = 0; s < PINS; s++)
+        fetching_q[s] <= (fetching_q[s] && !(fills && 32'(fill_pin) == s)) ||
+                         (fetch && 32'(fetch_pin) == s);
       pipe1_q        <= fills && !straight;
       pipe2_q        <= pipe1_q || (fills && straight);
       offered_q      <= fill_offered && !fills && !fill_in_pipe;
       fill_due       <= fill_next;
-      fill_slot      <= fill_next_slot;
+      fill_pin      <= fill_next_pin;
     end
+  end
+
+  for (genvar s = 0; s < PINS; s++) begin : g_gathering
+    assign gathering[s] = gathers_q[s] != '0;
   end
 
   // ---- reference -------------------------------------------------------------------------------
@@ -229,7 +256,8 @@ module fv_lookup
   assign twice = COUNT_W'($countones(dut.u_early.early_q & ~dut.u_early.landed_q));
 
   `NF_ASSERT(Filled_A, !fills || (filled.op == issue.op && filled.slot == issue.slot &&
-                                  filled.acts == issue.acts && filled.early == issue.early))
+                                  filled.pin == issue.pin && filled.acts == issue.acts &&
+                                  filled.early == issue.early))
   `NF_ASSERT(OneMeaning_A, $onehot0({acts, early, issue_valid && (issue.act == ACT_STORED ||
                                      (issue.act == ACT_FILL && issue.early))}))
   `NF_ASSERT_NEVER(ExecutedTwice_A, executes && is_mark && (!mine || executed_q))
@@ -248,8 +276,8 @@ module fv_lookup
   logic [2:0] still_q;
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) still_q <= '0;
-    else if (!issue_valid && !freeze && room == '1 && stores_q == '0 && gathers_q[0] == '0
-             && gathers_q[1] == '0 && fetching_q == '0
+    else if (!issue_valid && !freeze && room == '1 && stores_q == '0 && gathering == '0
+             && fetching_q == '0
              && (dut.parked_count != '0 || dut.deferred_count != '0 || dut.lk_valid_q))
       still_q <= still_q + 3'd1;
     else still_q <= '0;

@@ -36,6 +36,7 @@ hdl/formal/fv_retry_seq.sv
 hdl/formal/fv_round_robin.sv
 hdl/formal/fv_secded.sv
 hdl/formal/fv_slot_count.sv
+hdl/formal/fv_slot_pins.sv
 hdl/formal/fv_slot_table.sv
 hdl/formal/fv_state_area.sv
 hdl/formal/fv_sum.sv

@@ -46,7 +46,7 @@ module nf_fp32_gather
 
   output logic                    end_valid,  // a request has read all its lines
   input  wire logic               end_ready,  // that is taken
-  output gather_end_t             gather_end  // its slot, and the sum to keep
+  output gather_end_t             gather_end  // its pin, and the sum to keep
 );
   localparam int TRACK_W   = $bits(resp_meta_t) + 8 + 7;
   localparam int OUT_DEPTH = 4;
@@ -117,17 +117,17 @@ module nf_fp32_gather
 
   // ---- lines under way --------------------------------------------------------------------------
   logic       t_valid, t_none, t_first, t_last, t_raw, t_poison, t_keep, t_side, take;
-  logic [7:0] t_slot;
+  logic [7:0] t_pin;
   resp_meta_t t_meta;
 
   /* verilator lint_off PINCONNECTEMPTY */
   nf_fifo #(.WIDTH(TRACK_W), .DEPTH(TRACK), .BLOCK(1)) u_track (
     .clk, .rst_n,
     .in_valid (ask), .in_ready (track_ready),
-    .in_data  ({now.meta, now.slot, none, !started_q[side], last_ask, now.raw, now.poison,
+    .in_data  ({now.meta, now.pin, none, !started_q[side], last_ask, now.raw, now.poison,
                  now.keep, side}),
     .out_valid (t_valid), .out_ready (take),
-    .out_data ({t_meta, t_slot, t_none, t_first, t_last, t_raw, t_poison, t_keep, t_side}),
+    .out_data ({t_meta, t_pin, t_none, t_first, t_last, t_raw, t_poison, t_keep, t_side}),
     .count ()
   );
   /* verilator lint_on PINCONNECTEMPTY */
@@ -137,7 +137,7 @@ module nf_fp32_gather
   // from the clock after the next. Between them `adding_q` says that it is in the adder.
   logic              line_valid, add_start, room;
   logic              taken_q, adding_q, side_q, last_q, keep_q, finished;
-  logic [7:0]        slot_q;
+  logic [7:0]        pin_q;
   logic [1:0]        bad_q, poison_q;
   logic              bad, poison;
   resp_meta_t        meta_q;
@@ -190,7 +190,7 @@ module nf_fp32_gather
       side_q           <= t_side;
       last_q           <= t_last;
       meta_q           <= t_meta;
-      slot_q           <= t_slot;
+      pin_q           <= t_pin;
       keep_q           <= t_keep;
       bad_q[t_side]    <= bad;
       poison_q[t_side] <= poison;
@@ -211,7 +211,7 @@ module nf_fp32_gather
   assign poisoned = poison_q[side_q] || bad_q[side_q];
   assign result   = bad_q[side_q] ? '1 : adding_q ? sum : acc_q[side_q];
   assign room     = (32'(out_count) + 32'(finished) < OUT_DEPTH);
-  assign out_new  = {make_answer(meta_q, poisoned, result), slot_q, keep_q && !poisoned};
+  assign out_new  = {make_answer(meta_q, poisoned, result), pin_q, keep_q && !poisoned};
 
   nf_fifo #(.WIDTH(OUT_W), .DEPTH(OUT_DEPTH)) u_out (
     .clk, .rst_n,
@@ -221,7 +221,7 @@ module nf_fp32_gather
     .out_data (out_head), .count (out_count)
   );
 
-  assign {drs, gather_end.slot, gather_end.keep} = out_valid ? out_head : out_new;
+  assign {drs, gather_end.pin, gather_end.keep} = out_valid ? out_head : out_new;
   assign gather_end.sum = drs.data;
   assign drs_valid      = (out_valid || finished) && !answered_q;
   assign end_valid      = (out_valid || finished) && !ended_q;

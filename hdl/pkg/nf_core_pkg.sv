@@ -103,6 +103,28 @@ package nf_core_pkg;
     return mem_lines_log2 - 1;
   endfunction
 
+  // The set of a line among 2^set_w: its index, as a polynomial over GF(2), modulo a primitive
+  // polynomial of degree set_w (1 to 7; B. R. Rau, Pseudo-randomly interleaved memory, ISCA 1991),
+  // XORed with its region, mirrored on the high bits. So 2^set_w consecutive lines are in different
+  // sets, and so are lines that are any power of two apart; regions start far from each other.
+  // Word p of INDEX_W bits: the bits of the index that decide bit p of the set.
+  function automatic logic [7*INDEX_W-1:0] set_index_masks(input int set_w);
+    int rest;  // x^b modulo the polynomial
+    rest = 1;
+    for (int b = 0; b < INDEX_W; b++) begin
+      for (int p = 0; p < 7; p++) set_index_masks[p*INDEX_W + b] = ((rest >> p) & 1) != 0;
+      rest = rest << 1;
+      if ((rest >> set_w) != 0) begin
+        rest = rest ^ ((1 << set_w) | (set_w == 5 ? 5 : set_w == 1 ? 1 : 3));
+      end
+    end
+  endfunction
+
+  // Pins of so many slots (nf_slot_pins): not more than there are slots.
+  function automatic int pins_of(input int pins, input int slots);
+    return (pins < 2) ? 2 : (pins < slots) ? pins : slots;
+  endfunction
+
   // An operation of the aggregation engine.
   typedef enum logic [2:0] {
     OP_CONTRIBUTE = 3'd0,  // low-bit contribution
@@ -170,6 +192,7 @@ package nf_core_pkg;
     action_e    act;
     engine_op_t op;
     logic [7:0] slot;
+    logic [7:0] pin;         // of the slot, if the operation or what it starts needs one
     logic       kept;        // an operation: a sum is kept in the slot
     logic       early;       // ACT_MISS: `op` is an FP32 store that goes to memory at once;
                              // ACT_FILL: such a store is in memory now
@@ -181,14 +204,15 @@ package nf_core_pkg;
   } engine_stage_t;
 
   function automatic engine_stage_t make_stage(
-    input action_e act, input engine_op_t op, input logic [7:0] slot, input logic kept,
-    input logic early, input logic dirty, input logic victim_kept, input line_id_t victim,
-    input logic stored_err, input logic acts
+    input action_e act, input engine_op_t op, input logic [7:0] slot, input logic [7:0] pin,
+    input logic kept, input logic early, input logic dirty, input logic victim_kept,
+    input line_id_t victim, input logic stored_err, input logic acts
   );
     engine_stage_t stage;
     stage.act         = act;
     stage.op          = op;
     stage.slot        = slot;
+    stage.pin         = pin;
     stage.kept        = kept;
     stage.early       = early;
     stage.dirty       = dirty;

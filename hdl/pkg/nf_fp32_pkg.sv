@@ -11,7 +11,7 @@ package nf_fp32_pkg;
   // What the FP32 path is asked for by the engine once the line's bitmap is known.
   typedef struct packed {
     resp_meta_t         meta;
-    logic [7:0]         slot;    // keeps the line's bookkeeping
+    logic [7:0]         pin;    // of the slot that keeps the line's bookkeeping
     logic [INDEX_W-1:0] index;
     logic [63:0]        bitmap;  // lines to add (RAW: at most one bit)
     logic               raw;
@@ -20,12 +20,12 @@ package nf_fp32_pkg;
   } gather_op_t;
 
   function automatic gather_op_t make_gather_op(
-    input resp_meta_t meta, input logic [7:0] slot, input logic [INDEX_W-1:0] index,
+    input resp_meta_t meta, input logic [7:0] pin, input logic [INDEX_W-1:0] index,
     input logic [63:0] bitmap, input logic raw, input logic poison, input logic keep
   );
     gather_op_t op;
     op.meta   = meta;
-    op.slot   = slot;
+    op.pin   = pin;
     op.index  = index;
     op.bitmap = bitmap;
     op.raw    = raw;
@@ -36,25 +36,25 @@ package nf_fp32_pkg;
 
   // What the engine hears when a gather has read all its lines.
   typedef struct packed {
-    logic [7:0]        slot;
+    logic [7:0]        pin;
     logic              keep;  // `sum` is what its line adds up to
     logic [LINE_W-1:0] sum;
   } gather_end_t;
 
-  // Who an FP32 contribution came from and which slot keeps its line's bookkeeping.
+  // Who an FP32 contribution came from and the pin of the slot that keeps its line's bookkeeping.
   typedef struct packed {
     resp_meta_t         meta;
     logic [5:0]         worker;
-    logic [7:0]         slot;
+    logic [7:0]         pin;
   } fp_stored_t;
 
   function automatic fp_stored_t make_fp_stored(
-    input resp_meta_t meta, input logic [5:0] worker, input logic [7:0] slot
+    input resp_meta_t meta, input logic [5:0] worker, input logic [7:0] pin
   );
     fp_stored_t stored;
     stored.meta   = meta;
     stored.worker = worker;
-    stored.slot   = slot;
+    stored.pin   = pin;
     return stored;
   endfunction
 

@@ -59,7 +59,7 @@ module nf_regions
   output logic                       init_hold,    // the initialiser pauses
   input  wire logic                  init_writes,  // it has writes of the region under way
   output logic                       freeze,       // look nothing up
-  input  wire logic                  still,        // no victim is in the stages
+  input  wire logic                  still,        // no victim is in the stages, all slots swept
   input  wire logic [REGIONS-1:0]    untrusted,    // records unknown after a failed write
   output logic [REGIONS-1:0]         apply,        // pulse: region starts a new round
   output logic [REGIONS-1:0]         init_start,   // pulse with apply: rewrite bookkeeping

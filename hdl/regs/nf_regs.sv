@@ -29,7 +29,7 @@ module nf_regs
   import nf_regs_pkg::*;
 #(
   parameter int REGIONS        = 8,
-  parameter int SLOTS          = 64,
+  parameter int SLOTS          = 256,
   parameter int CNT_W          = 8,
   parameter int MEM_LINES_LOG2 = 20,
   parameter int RETRY_DEPTH    = 64,

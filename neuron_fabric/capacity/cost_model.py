@@ -41,7 +41,7 @@ class Device:
     """
 
     regions: int = 8
-    slots: int = 64
+    slots: int = 256
     cnt_w: int = 8
     mem_lines_log2: int = 20
     routes: tuple[Route, ...] = tuple(Route)

@@ -484,7 +484,8 @@ class _Run:
     def check_run_ahead(self) -> None:
         """Check that no rank is more than two tiles on a device ahead of another one.
 
-        More lines than that do not fit into the slots of the device (a tile is a quarter of them).
+        More lines than that may not fit into the slots of the device, of which a tile is at most a
+        quarter.
         """
         table = np.frombuffer(self.accesses, np.int64).reshape(-1, 6)
         table = table[table[:, 4] == _CONTRIBUTE]

@@ -55,7 +55,7 @@ from neuron_fabric.collectives.schedule import (
 GRANULE = 64
 """Lines of a granule: 4 KiB."""
 TILE = 16
-"""Lines of a tile: a quarter of the 64 slots of a device."""
+"""Lines of a tile: a few tiles of each rank fit into the slots of a device (64 or more)."""
 CHUNK = 64
 """Lines that a rank can write while one signal is on its way."""
 MAX_DEVICE_RANKS = 64
@@ -433,8 +433,8 @@ def shipped(
         devices: Number of devices, at least 1.
         lines: Lines of a rank's vector or part, at least 1; 0 for a barrier.
         granule: Lines of plain memory on one device before the next device's.
-        tile: Lines that a device adds before the next device's; a quarter of its slots. An FP32
-            all_reduce of more than two ranks gets three quarters of it if the device adds.
+        tile: Lines that a device adds before the next device's; at most a quarter of its slots. An
+            FP32 all_reduce of more than two ranks gets three quarters of it if the device adds.
         adder: Who adds, for reduce, reduce_scatter and all_reduce.
         route: Format of what is added.
         root: Rank of the root, for broadcast, gather, reduce and scatter; 0 by default.

@@ -36,7 +36,9 @@ Beside = Literal["nothing", "initialiser", "contributions", "votes"]
 HIT_LINES, HIT_WORKERS = 16, (16, 48)
 ONES = 200
 """Accesses that are measured one at a time."""
-LEAST_LINES = 256
+SCATTERED = 512
+"""Lines of the stream in a drawn order."""
+LEAST_LINES = 1024
 """Lines a worker: so many that ONES of them are the worker's own and cannot all be in slots."""
 LARGE_LOG2 = 18
 """Lines of the region whose initialiser is in the way: its state is the upper half of memory."""
@@ -80,6 +82,14 @@ class BulkLoads:
     def stream(self, tile: int = TILE) -> float:
         """Return lines a clock of contributions: 8 workers write a tile in turn, then the next."""
         return 8 * self.lines / self.bucket(Mode.G_BINARY, 8, (), tile)
+
+    def scattered(self) -> float:
+        """Return clocks a contribution of 8 workers to 512 lines, in an order drawn with seed 1."""
+        config = self._region(Mode.G_BINARY, 8, SCATTERED)
+        places = [(worker, line) for worker in range(8) for line in range(SCATTERED)]
+        order = np.random.default_rng(1).permutation(len(places))
+        made = write_block(config, [places[at] for at in order])
+        return self._clocks(config, [], made) / len(places)
 
     def bucket(self, mode: Mode, workers: int, read: Sequence[int], tile: int = TILE) -> int:
         """Return the clocks of a bucket, driven in tiles of lines.

@@ -37,7 +37,7 @@ def test_a_goal_that_is_missed_says_so() -> None:
     ("words", "text"),
     [
         ("misses --only xyz", "--only 'xyz': no row's name has that"),
-        ("misses --lines 255", "'255' is not a number from 256 to 16384"),
+        ("misses --lines 255", "'255' is not a number from 1024 to 16384"),
         ("hook --rate fast", "'fast' is no rate, as 100mbit or 1gbit"),
     ],
 )

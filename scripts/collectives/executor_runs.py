@@ -17,14 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from models.line_packing import U8
-from models.parameters import DeviceParams
 from models.pool import Pool
 from models.pool_oracle import digest, drawn_inputs, expected
 from neuron_fabric import collectives
 from neuron_fabric.codec import LINE, Route
 from neuron_fabric.collectives.pool import ROOM
 from neuron_fabric.collectives.schedule import Adder, Collective, Schedule
-from neuron_fabric.collectives.shipped import SUMS, shipped_any
+from neuron_fabric.collectives.shipped import SUMS, TILE, shipped_any
 from scripts.common.errors import NfError
 from verif.host.bulk_device import BulkModel
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
@@ -50,8 +49,8 @@ class CollectiveKind:
 
     def schedule(self, ranks: int, devices: int, lines: int) -> Schedule:
         """Return the shipped schedule; see `shipped`. A barrier has no lines."""
-        shape, tile = (ranks, devices, lines), DeviceParams().slots // 4
-        return shipped_any(self.collective, *shape, self.adder, self.route, tile=tile)
+        shape = (ranks, devices, lines)
+        return shipped_any(self.collective, *shape, self.adder, self.route, tile=TILE)
 
 
 def kinds_of(collective: Collective) -> list[CollectiveKind]:

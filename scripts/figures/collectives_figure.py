@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from models.parameters import DeviceParams
 from neuron_fabric.capacity.substrate import shipped as shipped_substrate
 from neuron_fabric.codec.routes import Route, elements_of_line
 from neuron_fabric.collectives.schedule import (
@@ -25,6 +24,7 @@ from neuron_fabric.collectives.schedule import (
     Schedule,
     Write,
 )
+from neuron_fabric.collectives.shipped import TILE
 from neuron_fabric.errors import telling
 from scripts.benchmarks.goals import SpeedGoal
 from scripts.collectives.executor_runs import CollectiveKind, kinds_of, run_checked
@@ -228,7 +228,7 @@ def run(args: argparse.Namespace) -> Measured:
         set_up=set_up(
             "collectives",
             lines=args.lines,
-            tile=DeviceParams().slots // 4,
+            tile=TILE,
             kept=PoolPlace(SUM, FOLLOWED_RANKS, 1, LATENCIES[0]).schedule.tile,
             flit_ns=f"{known.flit_s * 1e9:g}",
             link=f"{known.lines_in * 64 / known.flit_s / 1e9:.1f}",

@@ -75,9 +75,10 @@ def find(
     names = {str((root / name).resolve()): name for name in files.sources}
     found: dict[tuple[str, tuple[Part, ...]], SourceMutant] = {}
     walked: set[tuple[str, ...]] = set()
+    constant: set[str] = set()
     for parameters in ((), *more):
         compilation = slang.elaborate(top, files, root, parameters)
-        for place, mutant in _Finder(compilation, sources, names, walked).all().items():
+        for place, mutant in _Finder(compilation, sources, names, walked, constant).all().items():
             found.setdefault(place, replace(mutant, extra=bool(parameters)))
     return numbered(found.values(), sources), sources
 
@@ -112,6 +113,7 @@ class _Finder:
         sources: dict[str, str],
         names: dict[str, str],
         walked: set[tuple[str, ...]],
+        constant: set[str],
     ) -> None:
         self._compilation = compilation
         self._manager = compilation.sourceManager
@@ -121,7 +123,7 @@ class _Finder:
         self._buffers: dict[int, str | None] = {}
         self._no_design = {name: no_design(text.splitlines()) for name, text in sources.items()}
         self._found: dict[tuple[str, tuple[Part, ...]], SourceMutant] = {}
-        self._at_compile_time: set[str] = set()
+        self._at_compile_time = constant  # functions that a constant calls, in any shape
 
     def all(self) -> dict[tuple[str, tuple[Part, ...]], SourceMutant]:
         """Visit the whole design, and return the mutants found.

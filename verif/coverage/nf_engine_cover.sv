@@ -16,7 +16,6 @@ module nf_engine_cover
   import nf_pkg::*;
   import nf_core_pkg::*;
 #(
-  parameter int SLOTS = 64,
   parameter int CNT_W = 8
 ) (
   input wire logic                    clk,
@@ -41,8 +40,8 @@ module nf_engine_cover
   input wire logic                    go_deferred,
   input wire logic                    empty,
   input wire logic                    victim_dirty,
-  input wire logic [SLOTS-1:0]        used,
-  input wire logic [SLOTS-1:0]        ready,
+  input wire logic                    set_full,
+  input wire logic                    lk_ready,
   // S1 to S3
   input wire logic                    s1_valid,
   input wire logic                    s2_valid,
@@ -157,10 +156,10 @@ module nf_engine_cover
   always_comb begin
     if (do_exec) outcome = 4'd0;
     else if (do_wait)
-      outcome = !(|(ready & (SLOTS'(1) << lk_slot))) ? 4'd1 : !lk_open ? 4'd2
+      outcome = !lk_ready ? 4'd1 : !lk_open ? 4'd2
                 : !op_settled ? 4'd3 : 4'd4;
     else
-      outcome = 4'd5 + 4'(empty) * 4'd3 + (|(~used) ? 4'd0 : victim_dirty ? 4'd2 : 4'd1);
+      outcome = 4'd5 + 4'(empty) * 4'd3 + (!set_full ? 4'd0 : victim_dirty ? 4'd2 : 4'd1);
   end
   assign lookup_on = do_exec || do_wait || do_miss;
   assign lookup_at = {`NF_COVER_MODE(d0.mode), outcome, writes0, workers_class(d0.workers)};
@@ -210,7 +209,7 @@ module nf_engine_cover
   `NF_POINTS(carry, 5, 7)
 endmodule
 
-bind nf_engine nf_engine_cover #(.SLOTS(SLOTS), .CNT_W(CNT_W)) u_cover (
+bind nf_engine nf_engine_cover #(.CNT_W(CNT_W)) u_cover (
   .clk, .rst_n, .desc,
   .op_valid         (u_lookup.lk_valid_q),
   .op_ready         (u_lookup.go),
@@ -229,8 +228,8 @@ bind nf_engine nf_engine_cover #(.SLOTS(SLOTS), .CNT_W(CNT_W)) u_cover (
   .go_deferred      (u_lookup.lk_again_q),
   .empty            (u_lookup.empty),
   .victim_dirty     (u_lookup.victim_dirty),
-  .used             (u_lookup.u_table.used_q),
-  .ready            (u_lookup.u_table.ready_q),
+  .set_full         (&u_lookup.u_table.row_used),
+  .lk_ready         (!(|(u_lookup.u_pins.match & ~u_lookup.ready))),
   .s1_valid         (s1_valid_q),
   .s2_valid         (s2_valid_q),
   .s3_valid         (s3_valid_q),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // White-box functional coverage of S0: FP32 lines in their slots (kept sums, and stores that go
-// early), and deferred operations.
+// early), deferred operations, and the set of a line.
 //
 // Bound into nf_lookup under Verilator (white_box.toml names the bins, in the order of the codes
 // here). The module drives nothing.
@@ -46,7 +46,14 @@ module nf_lookup_cover
   input wire logic       victim_ok,
   input wire logic       fill_room,
   input wire logic       deferred_room,
-  input wire logic       evict_lacks
+  input wire logic       evict_lacks,
+  input wire logic       do_defer,
+  input wire logic       set_full,      // no slot of the set is free
+  input wire logic       slot_free,     // a slot is
+  input wire logic       slot_unpinned,
+  input wire logic       same_set,      // another line of the set is looked up
+  input wire logic       frees,         // slots that a commit has dropped
+  input wire logic       want
 );
   // ---- the life of a kept sum -------------------------------------------------------------------
   logic       kept_on, reads, ends_kept;
@@ -102,19 +109,36 @@ module nf_lookup_cover
     else                     deferred_at = 4'd9;
   end
   `NF_POINT(deferred, 4)
+
+  // ---- the set of a line ------------------------------------------------------------------------
+  logic [3:0]      set_on;
+  logic [3:0][2:0] set_at;
+  assign set_on[0] = do_miss && set_full && slot_free;
+  assign set_on[1] = do_defer && !victim_ok && slot_unpinned;
+  assign set_on[2] = do_miss && same_set;
+  assign set_on[3] = frees;
+  assign set_at    = {want ? 3'd3 : 3'd4, 3'd2, 3'd1, 3'd0};
+  `NF_POINTS(set, 3, 4)
 endmodule
 
 bind nf_lookup nf_lookup_cover u_cover (
   .clk, .rst_n, .op (lk_op), .issue_op, .do_keep, .do_fill, .do_exec, .do_head, .do_miss, .fetch,
   .executes_store,
   .fill_kept, .lk_kept, .head_kept, .victim_kept, .victim_dirty,
-  .commit_drops (|(u_table.drop & u_table.kept_q)),
+  .commit_drops (|(u_table.stale & u_table.kept_q[32'(u_table.row)*WAYS_IN +: WAYS_IN])),
   .slot_kept    (u_table.kept_q[issue_slot]),
   .miss_early, .fill_early, .fill_landed, .lands, .stored_err,
   .deferred_valid, .take_deferred, .do_wait, .victim_ok, .fill_room, .deferred_room,
   .again        (go && lk_again_q),
   .gives_way    (do_defer && impatient && op_fp && !behind),
-  .evict_lacks  (victim_dirty && !evict_room)
+  .evict_lacks  (victim_dirty && !evict_room),
+  .do_defer,
+  .set_full      (&u_table.row_used),
+  .slot_free     (!(&u_table.set_full)),
+  .slot_unpinned ($countones(u_pins.held) < SLOTS),
+  .same_set      (look && u_table.look_set == u_table.lk_set_q && look_line != lk_line),
+  .frees         (|u_table.stale && (look || u_table.sweeps)),
+  .want
 );
 
 /* verilator lint_on UNUSEDSIGNAL */

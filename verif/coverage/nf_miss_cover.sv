@@ -14,7 +14,7 @@ module nf_miss_cover
   import nf_pkg::*;
   import nf_core_pkg::*;
 #(
-  parameter int SLOTS  = 64,
+  parameter int PINS   = 64,
   parameter int FLIGHT = 64
 ) (
   input wire logic               clk,
@@ -41,16 +41,18 @@ module nf_miss_cover
   input wire logic               evict_room,
   input wire logic               store_room,
   input wire logic               gather_room,
-  input wire logic [SLOTS-1:0]   used,
-  input wire logic [SLOTS-1:0]   ready,
-  input wire logic [SLOTS-1:0]   writing,
-  input wire logic [SLOTS-1:0]   reading,
+  input wire logic               set_full,
+  input wire logic [PINS-1:0]    held,
+  input wire logic               pin_free,
+  input wire logic [PINS-1:0]    ready,
+  input wire logic [PINS-1:0]    writing,
+  input wire logic [PINS-1:0]    reading,
 
   // Parked and deferred operations
-  input wire logic [SLOTS-1:0]   waited,
-  input wire logic [SLOTS-1:0]   can_go,
-  input wire logic [SLOTS-1:0]   reads_fp,
-  input wire logic [SLOTS-1:0]   stores_fp,
+  input wire logic [PINS-1:0]    waited,
+  input wire logic [PINS-1:0]    can_go,
+  input wire logic [PINS-1:0]    reads_fp,
+  input wire logic [PINS-1:0]    stores_fp,
   input wire logic [8:0]         parked_count,
   input wire logic               park_push,
   input wire logic               park_pop,
@@ -136,12 +138,12 @@ module nf_miss_cover
   logic [1:0]       list_event, list_others;
   logic [3:0]       list_at;
   logic [7:0]       list_slot;
-  logic [SLOTS-1:0] others;
+  logic [PINS-1:0]  others;
   assign list_slot   = park_push ? push_slot : pop_slot;
-  assign others      = waited & ~(SLOTS'(1) << list_slot);
-  assign list_event  = park_push ? 2'(|(waited & (SLOTS'(1) << push_slot)))
+  assign others      = waited & ~(PINS'(1) << list_slot);
+  assign list_event  = park_push ? 2'(|(waited & (PINS'(1) << push_slot)))
                                  : pop_more ? 2'd2 : 2'd3;
-  assign list_others = others == '0 ? 2'd0 : 32'($countones(others)) < SLOTS - 1 ? 2'd1 : 2'd2;
+  assign list_others = others == '0 ? 2'd0 : 32'($countones(others)) < PINS - 1 ? 2'd1 : 2'd2;
   assign list_on     = park_push || park_pop;
   assign list_at     = {list_event, list_others};
   `NF_POINT(list, 4)
@@ -160,25 +162,26 @@ module nf_miss_cover
 
   // ---- why an operation is not executed or fetched at once --------------------------------------
   logic       stall_on;
-  logic [2:0] reason, stall_at, no_room;
-  assign no_room = (looked_up.kind == OP_FP_STORE) ? 3'd1 : 3'd2;
+  logic [3:0] reason, stall_at, no_room;
+  assign no_room = (looked_up.kind == OP_FP_STORE) ? 4'd1 : 4'd2;
   always_comb begin
-    reason = 3'd0;
+    reason = 4'd0;
     if (do_wait && lk_open && op_settled)                  reason = no_room;
-    else if (do_defer && behind)                           reason = 3'd3;
-    else if (do_defer && gives_way)                        reason = 3'd0;  // a separate point
-    else if (do_defer && !victim_ok)                       reason = 3'd4;
-    else if (do_defer && victim_dirty && !evict_room)      reason = 3'd6;
-    else if (do_defer && !empty && !fill_room)             reason = 3'd5;
+    else if (do_defer && behind)                           reason = 4'd3;
+    else if (do_defer && gives_way)                        reason = 4'd0;  // a separate point
+    else if (do_defer && !victim_ok)                       reason = 4'd4;
+    else if (do_defer && victim_dirty && !evict_room)      reason = 4'd6;
+    else if (do_defer && !empty && !fill_room)             reason = 4'd5;
     else if (do_defer && empty && !op_room)                reason = no_room;
-    else if (do_defer)                                     reason = 3'd7;
+    else if (do_defer && !pin_free)                        reason = 4'd8;
+    else if (do_defer)                                     reason = 4'd7;
   end
-  assign stall_on = reason != 3'd0;
+  assign stall_on = reason != 4'd0;
   assign stall_at = reason;
-  `NF_POINT(stall, 3)
+  `NF_POINT(stall, 4)
   logic [3:0]       head_stall_on;
   logic [3:0][1:0]  head_stall_at;
-  logic [SLOTS-1:0] stays;
+  logic [PINS-1:0]  stays;
   assign stays            = waited & ready & ~can_go;
   assign head_stall_on[0] = |(waited & ~ready);
   assign head_stall_on[1] = |stays && store_room && gather_room;
@@ -192,7 +195,7 @@ module nf_miss_cover
   // ---- what else goes on when a line is thrown out ----------------------------------------------
   logic [3:0]      pinned_on;
   logic [3:0][2:0] pinned_at;
-  assign pinned_on = (do_miss && &used) ? {!(&ready), |reading, |writing, |waited} : '0;
+  assign pinned_on = (do_miss && set_full) ? {|(held & ~ready), |reading, |writing, |waited} : '0;
   for (genvar k = 0; k < 4; k++) begin : g_pinned
     assign pinned_at[k] = {2'(k), victim_dirty};
   end
@@ -301,7 +304,7 @@ module nf_miss_cover
   `NF_POINTS(marks, 4, 3)
 endmodule
 
-bind nf_engine nf_miss_cover #(.SLOTS(SLOTS), .FLIGHT(MISS_DEPTH)) u_miss_cover (
+bind nf_engine nf_miss_cover #(.PINS(pins_of(PINS, SLOTS)), .FLIGHT(MISS_DEPTH)) u_miss_cover (
   .clk, .rst_n, .desc, .looked_up,
   .do_exec          (u_lookup.do_exec),
   .do_head          (u_lookup.do_head),
@@ -318,10 +321,12 @@ bind nf_engine nf_miss_cover #(.SLOTS(SLOTS), .FLIGHT(MISS_DEPTH)) u_miss_cover 
   .victim_ok        (u_lookup.victim_ok),
   .victim_dirty     (u_lookup.victim_dirty),
   .fill_room, .evict_room, .store_room, .gather_room,
-  .used             (u_lookup.u_table.used_q),
-  .ready            (u_lookup.u_table.ready_q),
-  .writing          (u_lookup.u_table.writing),
-  .reading          (u_lookup.u_table.reading),
+  .set_full         (&u_lookup.u_table.row_used),
+  .held             (u_lookup.u_pins.held),
+  .pin_free         (u_lookup.pin_free),
+  .ready            (u_lookup.ready),
+  .writing          (u_lookup.writing),
+  .reading          (u_lookup.reading),
   .waited           (u_lookup.waited),
   .can_go           (u_lookup.can_go),
   .reads_fp         (u_lookup.reads_fp),

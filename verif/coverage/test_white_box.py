@@ -99,7 +99,7 @@ def test_axes_of_registers_are_those_of_the_register_map() -> None:
 
 FILES = read_filelist(ROOT, FILELIST)
 BOXES = {box.plan.name: box for box in WhiteBoxPoints(CoverModel()).boxes}
-SIZES = {"SLOTS": 4, "FLIGHT": 16, "CNT_W": 8, "REGIONS": 8, "NUMBER_W": 32, "GEN_W": 3}
+SIZES = {"PINS": 4, "FLIGHT": 16, "CNT_W": 8, "REGIONS": 8, "NUMBER_W": 32, "GEN_W": 3}
 _FIRST = {"op_kind_e": "OP_CONTRIBUTE", "fill_kind_e": "FILL_FETCH"}  # an enum takes no number
 _PORT = re.compile(r"input wire (?:logic)?(.*?) *(\w+),? *(?://.*)?$", re.MULTILINE)
 _NAMED = re.compile(r" *\w")  # a type with a name

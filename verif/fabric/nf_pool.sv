@@ -9,7 +9,7 @@
 module nf_pool #(
   parameter int DEVICES        = 2,
   parameter int REGIONS        = 8,
-  parameter int SLOTS          = 64,
+  parameter int SLOTS          = 256,
   parameter int MEM_LINES_LOG2 = 20
 ) (
   input wire logic clk,

@@ -298,7 +298,7 @@ class CommitSequence(KeptSequence):
 
     async def body(self) -> None:
         config, lines = await self.begin()
-        stores = max(1, self.slots - 8)  # each holds a slot
+        stores = max(1, min(self.slots, parameter("PINS")) - 8)  # each holds a slot
         other = self.layout.region(Mode.FP32, stores.bit_length(), self.workers)
         await self.commit((self.region + 1) % self.hw.regions, other, ready=True)
         for number in range(self.rounds):

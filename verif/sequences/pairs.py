@@ -217,7 +217,6 @@ class FeaturePairSequence(FlipSequence):
             if feature == "close":  # the generation wraps at one of the commits
                 await self.close(number)
             await self.commit(number)
-            self.next_slot = (self.next_slot + 1) % self.slots  # the victim is chosen anew
         self.doubtful.discard((number, line))
         await self.initialised()
         if access in ("older", "wrapped"):

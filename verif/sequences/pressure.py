@@ -17,6 +17,7 @@ from verif.parameters import build_parameters
 from verif.sequences.base import ANY, NfSequence
 from verif.sequences.line_data import fp32_line
 from verif.sequences.pipeline_programs import APART, MOST_PARKED, WORKERS, ParkedBase
+from verif.sequences.sets import displacing
 
 
 class ParkedSequence(NfSequence):
@@ -645,7 +646,7 @@ class StandstillSequence(ParkedBase):
             await self.leave()
             await self.fill_lines(self.low, range(dirty), 0, wait=False)
             await self.read_lines(self.low, range(dirty, self.slots))
-            all_dirty, lines = dirty == self.slots, range(self.slots, self.slots + room + MORE)
+            all_dirty, lines = dirty == self.slots, displacing(0, room + MORE, self.slots)
             async with self.stalled(channel):
                 before = await self.registers.read("EVICTION")
                 if all_dirty:

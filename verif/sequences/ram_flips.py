@@ -22,6 +22,7 @@ from verif.scoreboard.lenient import PORT_COUNTERS, LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, SECDED
 from verif.sequences.base import ANY, NfSequence
 from verif.sequences.line_data import forged
+from verif.sequences.sets import slot_of
 
 RAMS = REG_MAP.enums["Ram"]
 LINE_BITS = 8 * LINE_BYTES
@@ -660,7 +661,7 @@ class LostSlotSequence(FlipSequence):
             flips = 2 if self.secded and self.random() < 0.5 else 1
             places = [(ram, self.draw_flips(ram, flips == 2)) for ram in damaged]
             for ram, bits in places:
-                await self.flip(ram, line, bits)
+                await self.flip(ram, slot_of(self.region, line, self.slots), bits)
             if self.outcome(flips)[0]:
                 self.env.scoreboard.judge.lose(self.region, line)
             ways = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
@@ -689,7 +690,11 @@ class LostSlotSequence(FlipSequence):
 
 
 class SlotFlipSequence(FlipSequence):
-    """Base of sequences that damage one slot after another; after a reset line i fills slot i."""
+    """Base of sequences that damage one slot after another.
+
+    After a reset the lines of region 0 are used in order: line i fills the next slot of its set.
+    With one set that is slot i, which sequences for few slots take for granted.
+    """
 
     async def slots_of(self, mode: Mode, **options: Any) -> RegionConfig:
         """Commit region 0 with more lines than slots and 3 workers, await its records.
@@ -706,7 +711,7 @@ class SlotFlipSequence(FlipSequence):
 
         Args:
             ram: "BOOK" or "PLANES".
-            line: index of the line, which is also the row.
+            line: index of the line.
             double: flip two bits.
             place: first bit; None draws it.
             written: for `LineJudge.lose`: a request in flight may see the line before its loss.
@@ -715,7 +720,7 @@ class SlotFlipSequence(FlipSequence):
             The rise of (RAM_PARITY, RAM_CORRECTED) that the next use of the slot must cause.
         """
         places = self.draw_flips(ram, double, place)
-        await self.flip(ram, line, places)
+        await self.flip(ram, slot_of(0, line, self.slots), places)
         bad, corrected = self.outcome(len(places))
         if bad:
             self.env.scoreboard.judge.lose(0, line, written=written)

@@ -182,11 +182,11 @@ class GatherBench:
                 self._answered(unpack("answer_t", sampled(dut.drs)))
             if dut.end_valid.value == 1 and dut.end_ready.value == 1:
                 end = unpack("gather_end_t", sampled(dut.gather_end))
-                one = sums[end["slot"]]
-                assert end["slot"] not in self.ends, f"{one} ended twice"
+                one = sums[end["pin"]]
+                assert end["pin"] not in self.ends, f"{one} ended twice"
                 due.update(self.places(one))
                 assert due <= read, f"{one}: its end was told before its last line was read"
-                self.ends[end["slot"]] = Taken(now, end["sum"], keep=bool(end["keep"]))
+                self.ends[end["pin"]] = Taken(now, end["sum"], keep=bool(end["keep"]))
             if offered is None and waiting and not self._stalled("op"):
                 offered, one = waiting.popleft()
                 dut.op.value = self._request(offered, one)
@@ -209,7 +209,7 @@ class GatherBench:
 
     def _request(self, tag: int, one: Sum) -> int:
         meta = pack("resp_meta_t", tag=tag, in_region=1, region=REGION)
-        return pack("gather_op_t", meta=meta, slot=tag, **vars(one))
+        return pack("gather_op_t", meta=meta, pin=tag, **vars(one))
 
     def _answered(self, answer: dict[str, int]) -> None:
         tag = unpack("resp_meta_t", answer["meta"])["tag"]

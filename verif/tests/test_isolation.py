@@ -4,12 +4,12 @@
 A host sends single requests: alone, then during each activity of another host. The bound of a wait
 depends on the latency of memory and on the rate of answers, not on the size of a region: three
 times the latency alone, and the time of 64 answers, each as long as its beats at the port of memory
-take or its data on the link; for a line that may have left its slot, eight latencies of memory
-more. The builds have at most 4 Req credits for each slot, as the bound needs.
+take or its data on the link; for a line that may have left its slot, two latencies of memory more
+for each Req credit that a slot of a set has, and eight at least: another host may aim at one set.
 The other host has as many requests under way as its credits cover.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import count
 
@@ -20,16 +20,19 @@ from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
 from models.modes import Mode
 from models.regions import RegionConfig
 from verif.env.base_test import NfBaseTest
+from verif.env.rtl_packages import parameter
 from verif.parameters import build_parameters
 from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.sequences.sets import set_of
 from verif.tests.decorator import nf_test
 
 ANSWERS = 64
 """Requests of a class that may be answered before: as many as the device admits."""
-LATENCIES = 8
+LATENCIES = 2
+LEAST_CREDITS = 4
 LEAST_LATENCY = 32
-"""A miss may take so many latencies of memory more; a latency is taken as this many clocks at
-least.
+"""A miss may take so many latencies of memory more for each credit of a slot; this many credits
+and this many clocks of a latency count at least.
 """
 PROBES = 5
 """Requests of each kind during an activity."""
@@ -52,6 +55,9 @@ class WaitsTest(NfBaseTest):
         self.areas = [run.layout.region(Mode.G_BINARY, lines_log2, workers) for _ in range(2)]
         self.sums = run.layout.region(Mode.FP32, run.slots.bit_length(), workers)
         self.busy = False
+        self.ways = min(parameter("WAYS"), run.slots)
+        credits = max(LEAST_CREDITS, run.hw.req_credits / min(self.ways, parameter("PINS")))
+        missing = LATENCIES * credits * max(latency, LEAST_LATENCY)
         await run.commit(0, self.own, ready=True)
         await run.fill_lines(self.own, None, 0)
         of_link = await self.clocks_of_an_answer()
@@ -61,11 +67,12 @@ class WaitsTest(NfBaseTest):
             (self.contributions, 1),
             (self.votes, 1 + workers.bit_length()),  # its bookkeeping, and each plane of counts
             (self.sums_of_others, 1 + workers),
+            (self.sums_of_one_set, 1 + workers),
             (self.commits, 1),
         ):
             answers, shares = ANSWERS * max(of_link, beats), {}
             for kind, clocks in (await self.during(activity)).items():
-                miss = 0 if "plain" in kind else LATENCIES * max(latency, LEAST_LATENCY)
+                miss = 0 if "plain" in kind else missing
                 bound = 3 * alone[kind] + answers + miss
                 shares[kind] = 100 * clocks / bound
                 text = f"{activity.__name__}: {kind} waits {clocks} clocks, alone {alone[kind]}"
@@ -179,15 +186,22 @@ class WaitsTest(NfBaseTest):
 
     async def sums_of_others(self) -> None:
         """Read FP32 sums, each of which is gathered."""
+        await self.gathers(range(self.sums.lines))
+
+    async def sums_of_one_set(self) -> None:
+        """Read FP32 sums of lines of the set in which the recent line of the other host is."""
+        sets = self.sequence.slots // self.ways
+        aimed = set_of(0, 0, sets)
+        await self.gathers([n for n in range(self.sums.lines) if set_of(1, n, sets) == aimed])
+
+    async def gathers(self, lines: Sequence[int]) -> None:
+        """Store to lines of an FP32 region as all workers, then read their sums."""
         run, config = self.sequence, self.sums
         await run.commit(1, config)
         data = run.randbytes(64)
-        stores = config.workers * config.lines
-        await self.flood(
-            lambda n: run.write_msg(config.address(n % config.workers, n // config.workers), data),
-            stores,
-        )
-        await self.flood(lambda n: run.read_msg(config.address(0, n % config.lines)))
+        places = [(worker, line) for line in lines for worker in range(config.workers)]
+        await self.flood(lambda n: run.write_msg(config.address(*places[n]), data), len(places))
+        await self.flood(lambda n: run.read_msg(config.address(0, lines[n % len(lines)])))
 
     async def commits(self) -> None:
         """Commit and close a region, and read and write ordinary memory meanwhile."""

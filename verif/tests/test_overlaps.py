@@ -20,17 +20,17 @@ LATENCY = 48
 WITHIN = 0.02
 """Largest difference from the baseline, as a share; a request alone takes the same clocks."""
 CLOCKS = {
-    "hits_while_misses_are_deferred": {4: 109, 64: 429},
-    "kept_sums_while_gathers_wait": {4: 667, 64: 138},
-    "fills_while_lines_are_evicted": {4: 300, 64: 839},
-    "sums_of_closed_incomplete_lines": {4: 890, 64: 151},
-    "writes_and_reads_at_once": {4: 367, 64: 271},
-    "first_touch_after_a_closed_round": {4: 193, 64: 486},
-    "stores_that_miss": {4: 300, 64: 1061},
-    "lone_sum": {4: 68, 64: 68},
-    "lone_kept_sum_after_info": {4: 15, 64: 15},
-    "sums_of_eight_workers": {4: 321, 64: 321},
-    "lone_miss_among_hits": {4: 21, 64: 21},
+    "hits_while_misses_are_deferred": {4: 109, 256: 1545},
+    "kept_sums_while_gathers_wait": {4: 667, 256: 138},
+    "fills_while_lines_are_evicted": {4: 300, 256: 3238},
+    "sums_of_closed_incomplete_lines": {4: 890, 256: 151},
+    "writes_and_reads_at_once": {4: 367, 256: 271},
+    "first_touch_after_a_closed_round": {4: 193, 256: 1890},
+    "stores_that_miss": {4: 300, 256: 4133},
+    "lone_sum": {4: 68, 256: 68},
+    "lone_kept_sum_after_info": {4: 15, 256: 15},
+    "sums_of_eight_workers": {4: 321, 256: 321},
+    "lone_miss_among_hits": {4: 21, 256: 21},
 }
 """Baseline: clocks from the first request to the last answer, by number of slots."""
 
