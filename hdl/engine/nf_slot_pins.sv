@@ -128,12 +128,10 @@ module nf_slot_pins #(
   end
 
   always_ff @(posedge clk) begin
-    if (take) slots[free_pin_q] <= take_slot;
-    for (int p = 0; p < PINS; p++) begin
-      if (taken[p]) begin
-        set_q[p] <= lk_set;
-        way_q[p] <= take_way;
-      end
+    if (take) begin
+      slots[free_pin_q] <= take_slot;
+      set_q[free_pin_q] <= lk_set;
+      way_q[free_pin_q] <= take_way;
     end
     ready_q <= (ready_q & ~taken) | (take_ready ? taken : '0)
                | (filled ? PINS'(1) << fill_pin : '0);

@@ -174,24 +174,23 @@ module nf_ram_guard
   // multiplexer at each, several times the gates of the check.
   localparam int GROUPS = (FLIPS_W + 63) / 64;
 
-  function automatic logic [FLIPS_W-1:0] bit_of(
+  function automatic logic [64*GROUPS-1:0] bit_of(
     input logic here, input logic [RAM_BIT_W-1:0] number
   );
-    logic [FLIPS_W-1:0] low;
-    low    = FLIPS_W'(1) << number[5:0];
-    bit_of = '0;
     for (int g = 0; g < GROUPS; g++) begin
-      if (here && 32'(number[RAM_BIT_W-1:6]) == g) bit_of = bit_of | (low << (64 * g));
+      bit_of[64*g +: 64] = (here && 32'(number[RAM_BIT_W-1:6]) == g) ? 64'd1 << number[5:0] : '0;
     end
   endfunction
 
   always_comb begin
     stored = {rd_check, rd_word};
     if (`NF_ISOLATE(here0)) begin
-      stored[LANE_TOTAL-1 -: FLIPS_W] = stored[LANE_TOTAL-1 -: FLIPS_W] ^ bit_of(here0, place0_q);
+      stored[LANE_TOTAL-1 -: FLIPS_W] = stored[LANE_TOTAL-1 -: FLIPS_W]
+                                     ^ FLIPS_W'(bit_of(here0, place0_q));
     end
     if (`NF_ISOLATE(here1)) begin
-      stored[LANE_TOTAL-1 -: FLIPS_W] = stored[LANE_TOTAL-1 -: FLIPS_W] ^ bit_of(here1, place1_q);
+      stored[LANE_TOTAL-1 -: FLIPS_W] = stored[LANE_TOTAL-1 -: FLIPS_W]
+                                     ^ FLIPS_W'(bit_of(here1, place1_q));
     end
   end
 
