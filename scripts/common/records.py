@@ -100,7 +100,7 @@ class BuildSpec:
     public: tuple[str, ...] = ()
     waves: Waves | None = None
     coverage: bool = False
-    opt: str = "-O3"
+    opt: str = "-O1"
 
     @property
     def copied(self) -> bool:
