@@ -150,7 +150,8 @@ class Traffic(StrEnum):
     """Order of a bucket's accesses to lines.
 
     HITS: each line is in a slot. STREAM: the workers are in step, in tiles of `TILE` lines, and a
-    line leaves its slot once. APART: worker after worker, and each access misses.
+    line leaves its slot once. APART: worker after worker, and each access misses. With up to 1.5
+    lines a slot that time is an upper bound, since the lines of some sets stay in their slots.
     """
 
     HITS = "hits"

@@ -23,6 +23,7 @@ from models.regions import RegionConfig
 from neuron_fabric.capacity.cost_model import (
     MOST_WORKERS,
     Coefficients,
+    Device,
     Traffic,
     low_seconds,
     most_lines,
@@ -46,6 +47,9 @@ CLOCKS = 300_000
 SLOW, SLOW_WORKERS = 200, 5
 """FP32 sums at a memory latency from SLOW on are modelled from so many workers on: the sums of
 fewer wait for their own stores, and take up to 1.8 times as long."""
+PARTLY = Device.slots * 3 // 2
+"""Workers apart are modelled from more lines than these on, or if all lines are in slots: between,
+the lines of some sets stay in their slots, and a bucket takes down to 0.3 of the modelled time."""
 
 
 class BucketLoad(StrEnum):
@@ -182,4 +186,7 @@ def drawn(
         lines = round(LEAST * (MOST / LEAST) ** draw.random())
         one = RandomBucket(route, load, workers, lines, latency)
         most = CLOCKS * lines // max(round(one.modelled(known)), 1)
-        yield replace(one, lines=max(min(lines, most), LEAST // 2))
+        lines = max(min(lines, most), LEAST // 2)
+        if load == BucketLoad.APART and Device.slots < lines <= PARTLY:
+            lines = Device.slots
+        yield replace(one, lines=lines)
