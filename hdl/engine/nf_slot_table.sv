@@ -10,7 +10,8 @@
 // `invalidate` drops every slot of a region without writing it back. A tag holds a bit that the
 // commits of its region flip, so that the lines of the old round are found no more. Their slots
 // count as free from then on. They are cleared set by set in clocks in which no operation waits to
-// be looked up. `swept`: all are. The next commit of any region has to wait until then.
+// be looked up. `swept`: all are. The next commit of any region has to wait until then. A reset is
+// followed by such a sweep, which clears all sets; nothing is looked up before it has ended.
 //
 // Tags are compared with `look_line` in the clock of `look`. From the next clock on, until the
 // next `look`, `lk_*` and `victim_*` describe that line and its set, also if its slot was taken
@@ -99,42 +100,63 @@ module nf_slot_table
   localparam int HIGH_W   = KEY_W - SET_W;
   localparam int SLOT_TAG_W = 1 + REGION_W + HIGH_W;
 
-  logic [WAYS-1:0]   used_q [SETS];
-  logic [SLOTS-1:0]  dirty_q, kept_q;
-  logic [SLOTS-1:0]  taken, touched, keeps, unkeeps, at, damaged;
+  logic [WAYS-1:0]   used_q [SETS], kept_q [SETS], dirty_q [SETS], lost_q [SETS];
+  logic [WAYS-1:0]   at_way, at_kept, at_dirty, at_lost, damage_way, damage_dirty, damage_lost;
   logic [WAYS-1:0]   same, stale, same_q, moved_q, gone_q, moved;
-  logic [WAYS-1:0]   row_used, free, evictable, preferred, choice_from;
+  logic [WAYS-1:0]   swept_used, row_used, row_kept, row_dirty;
+  logic [WAYS-1:0]   free, evictable, preferred, choice_from;
   logic [REGIONS-1:0]    round_q;             // flips with each commit
   logic [SLOT_TAG_W-1:0]      look_tag, lk_tag;
   logic [SLOT_TAG_W-2:0]      tag_again [SLOTS], victim_tag;  // as in g_way, read by slot
   logic [WAY_W-1:0]      last_way_q [SETS];    // taken last
-  logic [SET_B-1:0]      look_set, lk_set_q, row, sweep_q, high_set;
+  logic [SET_B-1:0]      look_set, lk_set_q, row, sweep_q, high_set, at_set, damage_set;
   logic [SLOT_W-1:0]     lk_base, at_slot, at_slot_q;
   line_id_t              high_line;
   logic [INDEX_W-1:0]    low_index;
   logic [WAY_W-1:0]      hit_way, pick_way, last_way;
-  logic                  again_q, sweeping_q, sweeps, last_row, wrote_q;
+  logic                  again_q, sweeping_q, clearing_q, sweeps, last_row, wrote_q;
 
-  // Number of the first slot of a set.
+  // Number of the first slot of a set, set of a slot, and place of a slot in its set, one-hot.
   function automatic logic [SLOT_W-1:0] base_of(input logic [SET_B-1:0] number);
     return SLOT_W'(32'(number) * WAYS);
   endfunction
 
-  // ---- state of the slots -----------------------------------------------------------------------
-  // One bit a slot in each vector: what a clock does to the few slots that it names is masked in.
-  // (Not a shift of the enable itself: 0 shifted by an unknown number would be unknown.)
-  assign at_slot = alloc ? victim_slot : at_hit ? lk_slot : other_slot;
-  assign at      = SLOTS'(1) << at_slot;
-  assign taken   = alloc  ? at : '0;
-  assign touched = touch  ? at : '0;
-  assign damaged = damage ? SLOTS'(1) << damage_slot : '0;
-  assign keeps   = keep   ? at : '0;
-  assign unkeeps = unkeep ? at : '0;
+  function automatic logic [SET_B-1:0] set_of(input logic [SLOT_W-1:0] slot);
+    return SET_B'(32'(slot) / WAYS);
+  endfunction
 
-  // No reset: a slot has a meaning from its allocation on, which clears both.
+  function automatic logic [WAYS-1:0] way_of(input logic [SLOT_W-1:0] slot);
+    return WAYS'(1) << (32'(slot) % WAYS);
+  endfunction
+
+  // ---- state of the slots: RAMs with a row for each set, and a bit of it for each way -----------
+  // A line must be written back if its bits in dirty_q and lost_q differ: the action writes one of
+  // these RAMs and damage the other one, so that each has one write port. Damage in the clock of an
+  // action on the same slot tells nothing new: the slot is modified anyway, or its line leaves it.
+  assign at_slot    = alloc ? victim_slot : at_hit ? lk_slot : other_slot;
+  assign at_set     = set_of(at_slot);
+  assign at_way     = way_of(at_slot);
+  assign at_kept    = kept_q[at_set];
+  assign at_dirty   = dirty_q[at_set];
+  assign at_lost    = lost_q[at_set];
+  assign damage_set = set_of(damage_slot);
+  assign damage_way = way_of(damage_slot);
+  assign damage_dirty = dirty_q[damage_set];
+  assign damage_lost  = lost_q[damage_set];
+
+  // No reset: a slot has a meaning from its allocation on, which writes its bits.
   always_ff @(posedge clk) begin
-    dirty_q <= (dirty_q & ~taken) | touched | damaged;
-    kept_q  <= (kept_q | keeps) & ~unkeeps & ~taken;
+    if (alloc || keep || unkeep) begin
+      kept_q[at_set] <= (keep && !unkeep && !alloc) ? at_kept | at_way : at_kept & ~at_way;
+    end
+    if (alloc || touch) begin
+      dirty_q[at_set] <= (at_dirty & ~at_way) | (at_way & (touch ? ~at_lost : at_lost));
+    end
+    if (clearing_q) begin
+      lost_q[sweep_q] <= '0;
+    end else if (damage && !((alloc || touch) && at_slot == damage_slot)) begin
+      lost_q[damage_set] <= (damage_lost & ~damage_way) | (damage_way & ~damage_dirty);
+    end
   end
 
   // ---- lookup: corrected one clock later by the decision in the clock of `look` -----------------
@@ -152,6 +174,7 @@ module nf_slot_table
                      lk_line.index[KEY_W-1:SET_W]};
   assign lk_base  = base_of(lk_set_q);
   assign row      = want ? look_set : sweep_q;
+  assign swept_used = used_q[row];
 
   for (genvar w = 0; w < WAYS; w++) begin : g_way
     logic [SLOT_TAG_W-1:0] tags [SETS];
@@ -163,7 +186,7 @@ module nf_slot_table
     assign tag      = tags[row];
     assign region   = tag[HIGH_W +: REGION_W];
     assign same[w]  = (tag == look_tag);
-    assign stale[w] = used_q[row][w]
+    assign stale[w] = swept_used[w]
                       && (tag[SLOT_TAG_W-1] != round_q[32'(region) % REGIONS]);
   end
 
@@ -188,6 +211,8 @@ module nf_slot_table
   end
 
   assign row_used = used_q[lk_set_q] & ~gone_q;
+  assign row_kept  = kept_q[lk_set_q];
+  assign row_dirty = dirty_q[lk_set_q] ^ lost_q[lk_set_q];
   assign hit      = row_used & (again_q ? (same_q | moved_q) : (same_q & ~moved_q));
 
   // ---- rounds: what a commit has dropped is freed set by set ------------------------------------
@@ -195,7 +220,8 @@ module nf_slot_table
     if (!rst_n) begin
       round_q    <= '0;
       sweep_q    <= '0;
-      sweeping_q <= 1'b0;
+      sweeping_q <= 1'b1;
+      clearing_q <= 1'b1;
     end else if (|invalidate) begin
       round_q    <= round_q ^ invalidate;
       sweep_q    <= '0;
@@ -203,18 +229,17 @@ module nf_slot_table
     end else if (sweeps) begin
       sweep_q    <= last_row ? '0 : sweep_q + 1'b1;
       sweeping_q <= !last_row;
+      clearing_q <= clearing_q && !last_row;
     end
   end
 
   assign sweeps = sweeping_q && !want && !alloc;
 
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) begin
-      for (int s = 0; s < SETS; s++) used_q[s] <= '0;
-    end else if (alloc) begin
+  always_ff @(posedge clk) begin
+    if (alloc) begin
       used_q[lk_set_q] <= row_used | pick;
     end else if (sweeps) begin
-      used_q[sweep_q] <= used_q[sweep_q] & ~stale;
+      used_q[sweep_q] <= clearing_q ? '0 : swept_used & ~stale;
     end
   end
 
@@ -247,11 +272,11 @@ module nf_slot_table
   assign lk_hit       = |hit;
   assign lk_slot      = lk_base | SLOT_W'(hit_way);
   assign lk_set       = lk_set_q;
-  assign lk_kept      = |(hit & kept_q[lk_base +: WAYS]);
-  assign other_kept   = kept_q[other_slot];
+  assign lk_kept      = |(hit & row_kept);
+  assign other_kept   = |(kept_q[set_of(other_slot)] & way_of(other_slot));
   assign victim_slot  = lk_base | SLOT_W'(pick_way);
-  assign victim_dirty = |(pick & row_used & dirty_q[lk_base +: WAYS]);
-  assign victim_kept  = |(pick & row_used & kept_q[lk_base +: WAYS]);
+  assign victim_dirty = |(pick & row_used & row_dirty);
+  assign victim_kept  = |(pick & row_used & row_kept);
 
   // The lowest index bits are those that bring the line of the tag to the set.
   assign victim_tag = tag_again[victim_slot];
@@ -261,7 +286,8 @@ module nf_slot_table
   assign victim_line = make_line_id(high_line.region, high_line.index | low_index);
 
   `NF_ASSERT_NEVER(LookUnwanted_A, look && !want)
-  `NF_ASSERT(OneHit_A, $onehot0(hit))
+  `NF_ASSERT_NEVER(LookUncleared_A, want && clearing_q)
+  `NF_ASSERT(OneHit_A, clearing_q || $onehot0(hit))
   `NF_ASSERT_NEVER(AllocBlind_A, alloc && (!victim_ok || lk_hit))
   `NF_ASSERT_NEVER(VictimPinned_A, alloc && |(pick & row_pinned))
   `NF_ASSERT_NEVER(VictimFresh_A, alloc && victim_fresh)
@@ -275,7 +301,7 @@ module nf_slot_table
     assign set_full[s] = &used_q[s];
   end
   logic at_used;
-  assign at_used = used_q[SET_B'(32'(at_slot) / WAYS)][WAY_W'(at_slot)];
+  assign at_used = |(used_q[at_set] & at_way);
 `endif
   `NF_ASSERT_NEVER(TouchOfNothing_A, touch && !alloc && !at_used)
 endmodule

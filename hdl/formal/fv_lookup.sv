@@ -6,7 +6,8 @@
 //
 // One operation, which `mark` chooses, is followed by its tag; all are counted. Assumed: never more
 // than OPS without an answer, memory answers stores in order, fills and gathers in any order, each
-// once, and a fill stays until it was taken. No commit comes meanwhile.
+// once, and a fill stays until it was taken. No commit comes meanwhile, and no operation before the
+// slots are cleared after the reset.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -158,6 +159,7 @@ module fv_lookup
     else        room_q <= room[1:0] & ~{fetch, issue_valid && issue.act == ACT_MISS && issue.dirty};
   end
 
+  `NF_ASSUME(LooksWhatIsCleared_M, !op_valid || !dut.u_table.clearing_q)
   `NF_ASSUME(RoomStays_M, (room_q & ~room[1:0]) == '0)
   `NF_ASSUME(Kinds_M, FP != 0 || !is_fp)
   `NF_ASSUME(Kept_M, !fill_kept || sum_q[fill_pin])  // nf_fill brings a sum to those who read it

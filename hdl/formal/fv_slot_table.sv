@@ -4,8 +4,9 @@
 // modified since it came, or by the invalidation of its region; and not while somebody needs it.
 //
 // Assumed is what the engine keeps to: one action on a slot at a time, allocations for a line that
-// was looked at, where there is no hit and a slot to take, pins of slots that hold a line, and
-// commits (`invalidate`) while there is no pin and the slots of the last commit are free.
+// was looked at, where there is no hit and a slot to take, pins of slots that hold a line, commits
+// (`invalidate`) while there is no pin and the slots of the last commit are free, and no lookup
+// before the sweep that follows a reset has ended.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -61,7 +62,7 @@ module fv_slot_table
   assign ask_line   = make_line_id(ask_region, INDEX_W'(ask_index));
   assign row_pinned = pinned[32'(lk_set)*WAYS +: WAYS];
   assign ask_pinned = pinned[32'(ask_set)*WAYS +: WAYS];
-  assign touch_slot = at_hit ? lk_slot : other_slot;
+  assign touch_slot = alloc ? victim_slot : at_hit ? lk_slot : other_slot;
 
   `NF_FORMAL_RESET
 
@@ -91,7 +92,9 @@ module fv_slot_table
   logic [KEY_W-1:0] indexes [SLOTS];
   for (genvar s = 0; s < SLOTS; s++) begin : g_line
     logic [TAG_BITS-1:0] tag;
-    assign used[s]    = dut.used_q[s/WAYS][s%WAYS];
+    // Rows that were not cleared since the reset mean nothing.
+    assign used[s]    = dut.used_q[s/WAYS][s%WAYS]
+                        && !(dut.clearing_q && s / WAYS >= 32'(dut.sweep_q));
     assign tag        = dut.g_way[s%WAYS].tags[s/WAYS];
     assign regions[s] = 4'(tag[HIGH_W +: REGION_W]);
     assign live[s]    = used[s] && tag[TAG_BITS-1] == dut.round_q[regions[s] % REGIONS];
@@ -109,11 +112,11 @@ module fv_slot_table
   `NF_ASSUME(RegionsThatThereAre_M, 32'(look_region) < REGIONS && 32'(my_region) < REGIONS
                                    && 32'(ask_region) < REGIONS)
   `NF_ASSUME(LooksWhatIsWanted_M, want || !look)
+  `NF_ASSUME(LooksWhatIsCleared_M, !want || !dut.clearing_q)
   `NF_ASSUME_KEEPS(OneLine_M, 1'b1, {my_region, my_index})
   `NF_ASSUME(AllocatesForMisses_M, !alloc || (asked_q && victim_ok && !victim_fresh && !lk_hit))
-  `NF_ASSUME(HitsWhatIsThere_M, !at_hit || (asked_q && lk_hit))
-  `NF_ASSUME(TouchesWhatIsThere_M, !touch || live[touch_slot])
-  `NF_ASSUME(OneAction_M, $onehot0({alloc, touch, damage}))
+  `NF_ASSUME(HitsWhatIsThere_M, !at_hit || (asked_q && lk_hit && !alloc))
+  `NF_ASSUME(TouchesWhatIsThere_M, !touch || alloc || live[touch_slot])
   `NF_ASSUME(DamagesWhatIsThere_M, !damage || live[damage_slot])
   `NF_ASSUME(PinsWhatIsThere_M, (pinned & ~live) == '0)
   `NF_ASSUME(CommitsWhenIdle_M, invalidate == '0 || (pinned == '0 && !look && !asked_q && !alloc &&
@@ -142,7 +145,7 @@ module fv_slot_table
       if (comes) begin
         here_q  <= 1'b1;
         slot_q  <= victim_slot;
-        dirty_q <= 1'b0;
+        dirty_q <= touch;
       end else if ((touch && touch_slot == slot_q) || (damage && damage_slot == slot_q)) begin
         dirty_q <= 1'b1;
       end
@@ -173,9 +176,14 @@ module fv_slot_table
       `NF_ASSERT_NEVER(TwoSlots_A, live[s] && live[t] && g_line[s].tag == g_line[t].tag)
     end
   end
-  `NF_ASSERT(MineDirty_A, !here_q || dut.dirty_q[slot_q] == dirty_q)
+  logic [SETS-1:0][WAYS-1:0] dirty;
+  for (genvar n = 0; n < SETS; n++) begin : g_dirty
+    assign dirty[n] = dut.dirty_q[n] ^ dut.lost_q[n];
+  end
+  `NF_ASSERT(MineDirty_A, !here_q || dirty[32'(slot_q)/WAYS][32'(slot_q)%WAYS] == dirty_q)
   `NF_ASSERT_NEVER(AskedRegion_A, asked_q && 32'(lk_region) >= REGIONS)
   `NF_ASSERT_NEVER(SweepRange_A, 32'(dut.sweep_q) >= SETS)
+  `NF_ASSERT_NEVER(UsedUncleared_A, dut.clearing_q && (used != '0 || asked_q || !dut.sweeping_q))
   if (SETS > 1) begin : g_lk_set
     logic [SET_W-1:0] lk_set;
     nf_set_of #(.SET_W(SET_W)) u_lk (.line (lk_line), .set (lk_set));
