@@ -18,6 +18,7 @@ from scripts.checks.simulator_versions import VERSIONS
 from scripts.cli import steps
 from scripts.cli.options import add_parts, chosen
 from scripts.common.errors import NfError
+from scripts.common.paths import PYTEST_REPORT
 from scripts.history.database import History
 from scripts.plan.selection import date_base
 
@@ -57,7 +58,10 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
     other = (sys.executable, "-m", "scripts.checks.simulator_versions")
     rtl = ("--sim", "verilator", *at_once)
     return {
-        "pytest": [sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs],
+        "pytest": [
+            *(sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs),
+            f"--junitxml={PYTEST_REPORT}",
+        ],
         "wheels": [sys.executable, "-m", "scripts.checks.wheels", "--all"],
         "audit": [sys.executable, "-m", "scripts.checks.audit"],
         "lint": steps.nf("lint"),

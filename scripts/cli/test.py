@@ -21,7 +21,7 @@ from scripts.cli import steps
 from scripts.cli.options import add_parts, chosen
 from scripts.common import git
 from scripts.common.errors import NfError
-from scripts.common.paths import CAPTURE, REPLAYED, ROOT, shown
+from scripts.common.paths import CAPTURE, PYTEST_REPORT, REPLAYED, ROOT, shown
 
 TESTED_AS_WHEEL = ("cocotbext/cxl",)
 """Packages whose tests all run as a wheel; some of neuron_fabric need torch, which is not there.
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             # Little is replayed: optimising the bulk transport would take longer than it saves.
             *("env", "NF_BULK_QUICK=1", sys.executable, "-m", "pytest"),
             *("-n", str(args.jobs + 1), "--dist", "worksteal"),
-            "--durations=20",
+            *("--durations=20", f"--junitxml={PYTEST_REPORT}"),
         ],
         "smoke": steps.nf("run", "--suite", "smoke", "--once", "--sim", args.sim, "--jobs", jobs),
         "mutate": steps.nf("mutate", *drawn),
