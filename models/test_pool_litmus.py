@@ -6,7 +6,12 @@ import pytest
 from models.pool import Rules
 from models.pool_litmus import LITMUS, visit
 
-TWINS = [(name, rule) for name, test in LITMUS.items() for rule in test.twins]
+LONG = pytest.mark.nightly("25 s: the most orders; the other twins are the quick part")
+TWINS = [
+    pytest.param(name, rule, marks=[LONG] * ((name, rule) == ("read after done", "done")))
+    for name, test in LITMUS.items()
+    for rule in test.twins
+]
 
 
 @pytest.mark.parametrize("devices", [1, 2])

@@ -146,6 +146,7 @@ READS = """
 """
 
 
+@pytest.mark.nightly("12 s: two runs; every kind of result comes back in every change")
 def test_a_file_that_a_variable_names_goes_along(
     farm: cluster.Farm, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,7 +322,12 @@ SYSTEMS = {
 }
 
 
-@pytest.mark.parametrize("system", list(SYSTEMS))
+AGAIN = pytest.mark.nightly("10 to 27 s: another scheduler; lsf has the same code by day")
+
+
+@pytest.mark.parametrize(
+    "system", [pytest.param(one, marks=[AGAIN] * (one != "lsf")) for one in SYSTEMS]
+)
 def test_batch_systems(
     tmp_path: Path, toy: Toy, system: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

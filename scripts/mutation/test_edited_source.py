@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from scripts.build.filelist import read_filelist
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP, Edit
@@ -69,6 +71,7 @@ def test_other_edits_have_separate_builds() -> None:
     assert not placed.illegal
 
 
+@pytest.mark.nightly("20 s: the design is read for each edit; the two above are the quick part")
 def test_what_is_no_systemverilog_and_names_that_collide() -> None:
     both = "logic late_q;\n assign late_q = clear;\n assign count = late_q ? '0 : count_q;"
     edits = ("assign count = nothing_q;", "assign count = ;", both, both, ASSIGN)

@@ -30,6 +30,7 @@ def mutant(new: str, test: str) -> PackageMutant:
     return PackageMutant("short", "of a test", (Edit(FILE, old, f"{new}\n{old}"),), (test,))
 
 
+@pytest.mark.nightly("25 s: all tests are collected; `nf check` reads the list in every change")
 def test_the_list_can_be_run() -> None:
     assert len(LISTED) >= 25
     assert package_mutants.problems(LISTED, [one.id for one in listed_mutants.read()]) == []

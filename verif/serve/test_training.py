@@ -471,6 +471,7 @@ def closed_as_logged(folder: Path, out: str) -> int:
     return len(run.closed)
 
 
+@pytest.mark.nightly("half a minute; a rank is killed, and rounds are closed, in every change")
 @POOL
 def test_ranks_are_stopped_and_slowed(tmp_path: Path, pool: bool) -> None:
     """Check that rounds are closed without ranks that are stopped or slow; no bucket is lost."""
