@@ -216,7 +216,8 @@ def _red(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpe
     """Return the runs of the history that failed last, newest first, as they would be planned now.
 
     They keep simulator, build, seed, amount of traffic and stimulus; runs that `options` exclude or
-    that the testplan no longer knows are left out.
+    that the testplan no longer knows are left out, from a suite also those of a build that the
+    testplan does not name for the test: somebody has tried it there.
     """
     with History(write=False) as history:
         red = history.red()
@@ -234,7 +235,6 @@ def _red(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpe
             sims=(sim,),
             seeds=(run.spec.seed,),
             builds=(build,),
-            planned_only=False,
             group=False,
             scale=options.scale or (((sim, float(factor)),) if factor else ()),
         )
