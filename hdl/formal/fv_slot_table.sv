@@ -160,6 +160,16 @@ module fv_slot_table
   `NF_ASSERT_NEVER(EvictedInUse_A, leaves && alloc && pinned[slot_q])
   `NF_ASSERT_NEVER(AnotherSlotTold_A, alloc && mine_is_victim && !(here_q && victim_slot == slot_q))
 
+  // A slot that was modified or filled in the clock before is no victim: S2 does not have its state.
+  logic              fresh_q;
+  logic [SLOT_W-1:0] fresh_slot_q;
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) fresh_q <= 1'b0;
+    else        fresh_q <= touch || fills;
+  end
+  always_ff @(posedge clk) fresh_slot_q <= touch_slot;
+  `NF_ASSERT_NEVER(FreshLeaves_A, alloc && fresh_q && victim_slot == fresh_slot_q)
+
   // ---- what induction needs to know of the inside -----------------------------------------------
   for (genvar s = 0; s < SLOTS; s++) begin : g_slot
     `NF_ASSERT(Mine_A, (live[s] && regions[s] == my_region && indexes[s] == my_index) ==
