@@ -113,7 +113,8 @@ def collect(inputs: Sequence[str]) -> Merged:
     found = merger.result()
     if not found.runs:
         raise NfError(
-            f"no green run measured any coverage in {' '.join(inputs) or 'the last command'}."
+            f"no green run measured any coverage in {' '.join(inputs) or 'the last command'}: "
+            "`nf run --cov` does."
         )
     return found
 
