@@ -330,7 +330,7 @@ NEVER = {
 }
 """Pairs of commit codes whose rules no descriptor breaks at once."""
 DRAWN, MOST_DRAWN = 6_000, 100_000
-"""Drawn descriptors: at least, and until each pair is there. With 6,000 one seed in five lacks one."""
+"""Drawn descriptors: at least, and until each pair is there; 6,000 lack one in one seed of five."""
 
 
 class CommitOrderSequence(NfSequence):
