@@ -160,7 +160,7 @@ module fv_slot_table
   `NF_ASSERT_NEVER(EvictedInUse_A, leaves && alloc && pinned[slot_q])
   `NF_ASSERT_NEVER(AnotherSlotTold_A, alloc && mine_is_victim && !(here_q && victim_slot == slot_q))
 
-  // A slot that was modified or filled in the clock before is no victim: S2 does not have its state.
+  // A slot that was modified or filled in the clock before is no victim: S2 lacks its state.
   logic              fresh_q;
   logic [SLOT_W-1:0] fresh_slot_q;
   always_ff @(posedge clk or negedge rst_n) begin
