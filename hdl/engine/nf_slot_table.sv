@@ -132,7 +132,7 @@ module nf_slot_table
   // ---- state of the slots: RAMs with a row for each set, and a bit of it for each way -----------
   // A line must be written back if its bits in dirty_q and lost_q differ: the action writes one of
   // these RAMs and damage the other one, so that each has one write port. Damage in the clock of an
-  // action on the same slot tells nothing new: the slot is modified anyway, or its line leaves it.
+  // action on the same slot adds nothing: the slot is modified anyway, or its line is evicted.
   assign at_slot    = alloc ? victim_slot : at_hit ? lk_slot : other_slot;
   assign at_set     = set_of(at_slot);
   assign at_way     = way_of(at_slot);

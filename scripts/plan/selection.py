@@ -217,7 +217,7 @@ def _red(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpe
 
     They keep simulator, build, seed, amount of traffic and stimulus; runs that `options` exclude or
     that the testplan no longer knows are left out, from a suite also those of a build that the
-    testplan does not name for the test: somebody has tried it there.
+    testplan does not name for the test, which somebody has tried by hand.
     """
     with History(write=False) as history:
         red = history.red()
